@@ -49,6 +49,7 @@ var packages = map[string]struct {
 	"handlers/shadow":                   {ours: []string{"probe"}},
 	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow"}},
 	"handlers/quarantine":               {ours: []string{"probe"}},
+	"handlers/limit":                    {ours: []string{"probe"}},
 	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
 	"handlers/builtin/execprobe":        {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain", "internal/procgroup"}},

@@ -2,9 +2,10 @@
 //
 // A [Registry] is a value: two managers in one program may have different handlers, and no handler
 // registers itself. The built-in handlers are in handlers/builtin, those that run WebAssembly
-// plugins in handlers/wasm, and those that run plugins as processes in handlers/process. Three
+// plugins in handlers/wasm, and those that run plugins as processes in handlers/process. Four
 // packages wrap any handler: handlers/replace replaces it while probes use it, handlers/shadow
-// compares it with another one, and handlers/quarantine pauses it while it is broken.
+// compares it with another one, handlers/quarantine pauses it while it is broken, and handlers/limit
+// bounds its attempts in flight.
 package handlers
 
 import (

@@ -1,0 +1,348 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/limit"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ms = time.Millisecond
+	// The probes of a rig.
+	period, timeout = 10 * time.Second, time.Second
+)
+
+// rig are probes of one handler with a limit, in a bubble.
+type rig struct {
+	t       *testing.T
+	start   time.Time
+	shared  worker.Shared
+	limit   *limit.Limit
+	handler *probetest.Handler
+}
+
+// observed is a probe and what its observer was told.
+type observed struct {
+	*worker.Worker
+	mu      sync.Mutex
+	ticks   []worker.Tick
+	skipped map[worker.SkipReason]int
+}
+
+func (o *observed) Tick(t *worker.Tick) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ticks = append(o.ticks, *t)
+}
+
+func (o *observed) Skipped(reason worker.SkipReason, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.skipped[reason] += n
+}
+
+func (o *observed) Close() {}
+
+// inBubble runs test with a limit of n attempts of a handler that follows steps. No goroutine may be
+// left when its probes have stopped.
+func inBubble(t *testing.T, name string, n int, steps []probetest.Step, test func(*testing.T, *rig)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &rig{t: t, start: time.Now(), limit: limit.New(limit.Config{MaxInFlight: n}), handler: probetest.NewHandler(steps...)}
+			for _, k := range probe.Kinds {
+				r.shared.Results[k] = results.New(k)
+			}
+			t.Cleanup(r.shared.Wait) // after the workers have stopped
+			test(t, r)
+		})
+	})
+}
+
+// add starts a probe of h.
+func (r *rig) add(id string, h probe.Handler) *observed {
+	task := &worker.Task{Subject: results.Subject{Container: id}}
+	task.SetState(worker.Running(id, r.start))
+	o := &observed{skipped: make(map[worker.SkipReason]int)}
+	o.Worker = worker.New(&r.shared, worker.Config{
+		Setup: worker.Setup{
+			Spec:    probe.Spec{Period: period, Timeout: timeout, SuccessThreshold: 1, FailureThreshold: 1},
+			Handler: h, Name: "fake",
+		},
+		Kind: probe.Readiness, Task: task, Observer: o,
+	})
+	o.Start()
+	r.t.Cleanup(o.Stop)
+	synctest.Wait()
+	return o
+}
+
+// addAll starts n probes of the handler of r, one a millisecond.
+func (r *rig) addAll(n int) (all []*observed) {
+	for i := range n {
+		all = append(all, r.add(strconv.Itoa(i), r.limit.Wrap(r.handler)))
+		r.wait(ms)
+	}
+	return all
+}
+
+func (r *rig) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// waitUntil waits until d after the start of the bubble.
+func (r *rig) waitUntil(d time.Duration) { r.wait(time.Until(r.start.Add(d))) }
+
+// wantStats checks the state of the limit.
+func (r *rig) wantStats(want limit.Stats) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.limit.Stats()); diff != "" {
+		r.t.Errorf("stats (-want +got):\n%s", diff)
+	}
+}
+
+// wantStarts checks when attempts began in the handler, each with its whole timeout.
+func (r *rig) wantStarts(want ...time.Duration) {
+	r.t.Helper()
+	var got []time.Duration
+	for _, c := range r.handler.Calls() {
+		got = append(got, c.Start.Sub(r.start))
+		if c.Timeout != timeout {
+			r.t.Errorf("an attempt begins with a timeout of %v", c.Timeout)
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.t.Errorf("attempts began at %v, want %v", got, want)
+	}
+}
+
+// want checks the result of the only tick of a probe, and how long the tick was deferred.
+func (o *observed) want(t *testing.T, result probe.Result, deferred time.Duration) {
+	t.Helper()
+	if len(o.ticks) != 1 || len(o.skipped) != 0 {
+		t.Fatalf("%d ticks, skipped %v; want one tick", len(o.ticks), o.skipped)
+	}
+	if k := o.ticks[0]; k.Err != nil || k.Outcome.Result != result || k.Deferred != deferred {
+		t.Errorf("%v, %v, deferred for %v; want %v after %v", k.Outcome, k.Err, k.Deferred, result, deferred)
+	}
+}
+
+var success = probetest.Answer(probe.Success, "")
+
+func TestDeferredAttempts(t *testing.T) {
+	inBubble(t, "first come, first served", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
+		all := r.addAll(4)
+		r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: 3, Deferred: 3})
+		r.waitUntil(5 * time.Second)
+		r.wantStarts(0, 900*ms, 1800*ms, 2700*ms)
+		for i, o := range all {
+			o.want(t, probe.Success, time.Duration(i)*(900*ms-ms))
+		}
+		r.wantStats(limit.Stats{MaxInFlight: 1, Deferred: 3})
+	})
+	inBubble(t, "timeout after a wait longer than the timeout", 1, []probetest.Step{success.After(900 * ms), success.After(900 * ms), probetest.Hang()}, func(t *testing.T, r *rig) {
+		all := r.addAll(3)
+		r.waitUntil(2799 * ms)
+		if n := len(all[2].ticks); n != 0 {
+			t.Errorf("%d ticks before the timeout", n)
+		}
+		r.wait(ms)
+		all[2].want(t, probe.Failure, 1798*ms)
+		if k := all[2].ticks[0]; k.Outcome.Output != "timed out after 1s" || k.Outcome.Reason != probe.ReasonDeadline || k.Duration() != timeout {
+			t.Errorf("%+v after %v", k.Outcome, k.Duration())
+		}
+	})
+	inBubble(t, "hanging attempts give their slot up at the timeout", 1, []probetest.Step{probetest.Hang(), success}, func(t *testing.T, r *rig) {
+		all := r.addAll(2)
+		r.waitUntil(timeout)
+		all[0].want(t, probe.Failure, 0)
+		all[1].want(t, probe.Success, timeout-ms)
+	})
+	inBubble(t, "free slots", 3, []probetest.Step{success.After(500 * ms)}, func(t *testing.T, r *rig) {
+		r.addAll(3)
+		r.wantStats(limit.Stats{MaxInFlight: 3, InFlight: 3})
+		r.waitUntil(period - ms)
+		r.wantStats(limit.Stats{MaxInFlight: 3})
+	})
+	inBubble(t, "no limit", 0, []probetest.Step{success.After(500 * ms)}, func(t *testing.T, r *rig) {
+		r.addAll(50)
+		r.wantStats(limit.Stats{InFlight: 50})
+	})
+	inBubble(t, "panic gives the slot up", 1, []probetest.Step{probetest.Panic("broken").After(500 * ms), success}, func(t *testing.T, r *rig) {
+		r.shared.Logger = discard
+		all := r.addAll(2)
+		r.waitUntil(500 * ms)
+		all[1].want(t, probe.Success, 499*ms)
+		r.wantStats(limit.Stats{MaxInFlight: 1, Deferred: 1})
+	})
+}
+
+func TestSkippedAttempts(t *testing.T) {
+	deaf := probetest.Step{Delay: time.Hour, Deaf: true}
+	inBubble(t, "no slot for a period", 1, []probetest.Step{success, deaf}, func(t *testing.T, r *rig) {
+		all := r.addAll(2) // the second probe holds the slot from 1 ms on
+		all[0].want(t, probe.Success, 0)
+		r.waitUntil(4*period - ms)
+		if n := all[0].skipped[worker.SkipNoSlot]; n != 2 || len(all[0].skipped) != 1 || len(all[0].ticks) != 1 {
+			t.Errorf("skipped %v, %d ticks", all[0].skipped, len(all[0].ticks))
+		}
+		if s := all[0].Status(); s.Decided != results.Success || s.Run != 1 {
+			t.Errorf("decided %v, run %d", s.Decided, s.Run)
+		}
+		r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: 1, Deferred: 3})
+		all[0].Stop()
+		r.waitUntil(time.Hour + time.Second) // until the other one returns
+	})
+	inBubble(t, "retry without a slot", 1, []probetest.Step{probetest.Error(errors.New("broken")).After(500 * ms), deaf}, func(t *testing.T, r *rig) {
+		all := r.addAll(2)
+		r.waitUntil(500 * ms) // the second probe has the slot, the retry of the first one waits
+		r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: 1, Deferred: 2})
+		r.waitUntil(500*ms + period)
+		if n := all[0].skipped[worker.SkipNoSlot]; n != 1 || len(all[0].ticks) != 0 {
+			t.Errorf("skipped %v, %d ticks", all[0].skipped, len(all[0].ticks))
+		}
+		all[0].Stop()
+		r.waitUntil(time.Hour + time.Second)
+	})
+	inBubble(t, "retry with a slot", 1, []probetest.Step{probetest.Error(errors.New("broken")).After(500 * ms), success.After(500 * ms)}, func(t *testing.T, r *rig) {
+		all := r.addAll(2)
+		r.waitUntil(1500 * ms)
+		r.wantStarts(0, 500*ms, 1000*ms)
+		all[0].want(t, probe.Success, 500*ms)
+		all[1].want(t, probe.Success, 499*ms)
+		if n := all[0].ticks[0].Attempts; n != 2 {
+			t.Errorf("%d attempts", n)
+		}
+	})
+}
+
+func TestCancelledWait(t *testing.T) {
+	for name, cancel := range map[string]func(*worker.Worker){
+		"stop": (*worker.Worker).Stop, "pause": (*worker.Worker).Pause,
+		"change": func(w *worker.Worker) {
+			w.Pause() // otherwise it would wait again
+			w.Update(worker.Change{Setup: w.Setup(), KeepPaused: true})
+		},
+	} {
+		for when, at := range map[string]time.Duration{"before": 500 * ms, "after": 2500 * ms} {
+			inBubble(t, name+" "+when+" the timeout", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
+				all := r.addAll(5)
+				waiting := r.limit.Stats().Waiting
+				if when == "after" {
+					waiting = 2
+				}
+				r.waitUntil(at)
+				cancel(all[3].Worker)
+				synctest.Wait()
+				r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: waiting - 1, Deferred: 4})
+				r.waitUntil(period - ms)
+				if len(all[3].ticks) != 0 || len(all[3].skipped) != 0 {
+					t.Errorf("%d ticks, skipped %v", len(all[3].ticks), all[3].skipped)
+				}
+				r.wantStarts(0, 900*ms, 1800*ms, 2700*ms) // of the other four
+			})
+		}
+	}
+}
+
+func TestSetMaxInFlight(t *testing.T) {
+	inBubble(t, "attempts that wait begin at once", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
+		r.addAll(6)
+		r.waitUntil(100 * ms)
+		r.limit.SetMaxInFlight(3)
+		synctest.Wait()
+		r.wantStats(limit.Stats{MaxInFlight: 3, InFlight: 3, Waiting: 3, Deferred: 5})
+		r.limit.SetMaxInFlight(0)
+		synctest.Wait()
+		r.wantStats(limit.Stats{InFlight: 6, Deferred: 5})
+		r.limit.SetMaxInFlight(2)
+		r.add("late", r.limit.Wrap(r.handler))
+		r.waitUntil(990 * ms) // the first one has ended
+		r.wantStats(limit.Stats{MaxInFlight: 2, InFlight: 5, Waiting: 1, Deferred: 6})
+		r.waitUntil(1000 * ms)
+		r.wantStarts(0, 100*ms, 100*ms, 100*ms, 100*ms, 100*ms, 1000*ms)
+	})
+}
+
+// preparer prepares handlers that share one script.
+type preparer struct{ *probetest.Handler }
+
+func (p preparer) Prepare([]byte, probe.Target) (probe.Handler, error) { return p.Handler, nil }
+
+func TestProbesOfOneHandlerShareTheLimit(t *testing.T) {
+	inBubble(t, "registered handler", 2, []probetest.Step{success.After(500 * ms)}, func(t *testing.T, r *rig) {
+		var reg handlers.Registry
+		if err := reg.Register("fake", "test", r.limit.Wrap(preparer{r.handler})); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 7 {
+			h, err := reg.Prepare("fake", []byte(`{"a":1}`), probe.Target{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.add(strconv.Itoa(i), h)
+		}
+		r.waitUntil(period - ms)
+		if n, peak := r.handler.Count(), r.handler.Peak(); n != 7 || peak != 2 {
+			t.Errorf("%d attempts, %d at a time", n, peak)
+		}
+	})
+}
+
+// A context whose timeout cannot be suspended bounds the wait.
+func TestOtherContexts(t *testing.T) {
+	inBubble(t, "deadline", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
+		r.addAll(1)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+		defer cancel()
+		_, err := r.limit.Wrap(r.handler).Probe(ctx, probe.Request{Spec: probe.Spec{Period: period}})
+		if !errors.Is(err, probe.ErrNoSlot) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Deferred: 1})
+	})
+	inBubble(t, "cancelled", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
+		r.addAll(1)
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(gone)
+		if _, err := r.limit.Wrap(r.handler).Probe(ctx, probe.Request{Spec: probe.Spec{Period: period}}); err != gone {
+			t.Errorf("got %v", err)
+		}
+	})
+	inBubble(t, "no period", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
+		r.addAll(1)
+		_, err := r.limit.Wrap(r.handler).Probe(t.Context(), probe.Request{})
+		if want := "no free slot within 0s: 1 attempts of the handler are in flight"; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+}
+
+func TestFreeSlotDoesNotAllocate(t *testing.T) {
+	h := limit.New(limit.Config{MaxInFlight: 1}).Wrap(probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+		return probe.Outcome{Result: probe.Success}, nil
+	}))
+	ctx, req := t.Context(), probe.Request{Spec: probe.Spec{Period: period}}
+	if n := testing.AllocsPerRun(100, func() { _, _ = h.Probe(ctx, req) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
