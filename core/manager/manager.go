@@ -42,9 +42,9 @@ const KubeletV1_36 = probe.CompatKubeletV1_36
 // ErrClosed is returned by the methods of a closed manager.
 var ErrClosed = errors.New("manager is closed")
 
-// StatusSource returns the current status of pods. It is called at every tick, by many
-// goroutines, and must answer from memory; see [StatusPublisher] for a cheaper way. What it returns
-// is not modified.
+// StatusSource returns the current status of pods. It is called at every tick, by the goroutine of
+// the tick and so concurrently, with no lock held, and must answer from memory; see
+// [StatusPublisher] for a cheaper way. What it returns is not modified.
 type StatusSource interface {
 	PodStatus(uid types.UID) (v1.PodStatus, bool)
 }
@@ -56,7 +56,10 @@ type StatusPublisher interface {
 	// WatchStatus calls publish with the status of a pod, if it has one, and then with every new
 	// one in order, nil if it is removed, until stop is called. publish is not called after
 	// stop has returned. It does not modify the status, does not block, and may be called with
-	// locks held. WatchStatus and stop are called with no lock of the manager held.
+	// locks held. WatchStatus is called by AddPod, once for each container with probes. stop is
+	// called when the last probe of the container has ended, by RemovePod for example. Both are
+	// called with no lock of the manager held but that of the container: they must not call
+	// methods of the manager that add or stop probes.
 	WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop func())
 }
 
@@ -66,20 +69,22 @@ type StatusPublisher interface {
 type RestartSource interface {
 	StatusSource
 	// Restarts reports whether the container is restarted when its liveness or startup
-	// probe has failed. It depends on the pod's spec alone: it is called when probes are
-	// added, and when [Manager.UpdatePod] changes the spec.
+	// probe has failed. It depends on the pod's spec alone: AddPod and UpdatePod call it, at
+	// most once for each container, with no lock held.
 	Restarts(pod *v1.Pod, container *v1.Container) bool
 }
 
 // Handlers finds handlers by name and binds them to a probe, as handlers.Registry does. A
 // handler that Prepare returned is released when its probe has ended, if it is a
-// [probe.Releaser].
+// [probe.Releaser]. AddPod, UpdatePod and RefreshSecrets call Prepare with no lock held, once for
+// each probe that is started or has changed; never a tick.
 type Handlers interface {
 	Prepare(name string, config []byte, target probe.Target) (probe.Handler, error)
 }
 
-// Recorder records events, as record.EventRecorder of client-go does. It is called by one
-// goroutine at a time, and delays no probe.
+// Recorder records events, as record.EventRecorder of client-go does. It is called by a goroutine
+// of its own, for one event after the other, with no lock held. It delays no probe: while 4096
+// events wait for it, further ones are dropped.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }

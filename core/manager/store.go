@@ -12,8 +12,9 @@ import (
 // StatusStore is a [StatusSource] that keeps the statuses of pods in memory, and applies decided
 // results to them. The zero value is empty and ready to use; it is safe for concurrent use.
 type StatusStore struct {
-	// Changed is called after each change of a status, with no lock held. It may be nil, and
-	// is set before the store is used.
+	// Changed is called after each change of a status, by the goroutine that has made it, with no
+	// lock held. Calls for concurrent changes may come in another order. It may be nil, and is
+	// set before the store is used.
 	Changed func(pod *v1.Pod, status v1.PodStatus)
 
 	mu       sync.RWMutex

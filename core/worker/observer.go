@@ -15,21 +15,26 @@ type Info struct {
 }
 
 // Observer observes all probes. Its methods, and those of the observers that it returns, must
-// not block: they are called between two ticks of a probe. They are called with no lock held.
+// not block: a probe waits for them, and no other probe does. They are called with no lock held.
 type Observer interface {
-	// Observe is called when a worker is made, and returns an observer of its ticks. That is
-	// closed at once when the worker is not started, because the probe exists already or the
-	// manager is closed.
+	// Observe is called once for each worker that is made, by the goroutine that makes it, and
+	// concurrently for different workers. It returns an observer of the ticks. That is closed at
+	// once when the worker is not started, because the probe exists already or the manager is
+	// closed.
 	Observe(Info) ProbeObserver
 }
 
-// ProbeObserver observes the ticks of one probe. Its methods are not called concurrently.
+// ProbeObserver observes the ticks of one probe. Its methods are not called concurrently, and but
+// for Close by the goroutine of the tick.
 type ProbeObserver interface {
-	// Tick is called after each tick that made an attempt. It must not keep t.
+	// Tick is called once after each tick that made an attempt, unless the probe was stopped,
+	// paused or changed meanwhile. It must not keep t.
 	Tick(t *Tick)
-	// Skipped is called when due ticks were not run.
+	// Skipped is called when due ticks were not run, with their number: before the next tick
+	// for those that were lost, and at the end of a tick that cannot be counted.
 	Skipped(reason SkipReason, ticks int)
-	// Close is called once, when the worker has ended. No other method is called after it.
+	// Close is called once, when the worker has ended: by the goroutine that stopped it, or by
+	// that of the tick that was under way. No other method is called after it.
 	Close()
 }
 

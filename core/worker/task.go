@@ -11,7 +11,8 @@ import (
 
 // Source returns the state of a task whose owner does not publish it with [Task.SetState].
 type Source interface {
-	// State is called at every tick of every probe of the task. It must not do I/O.
+	// State is called at every tick of every probe of the task, by the goroutine of the tick,
+	// with no lock held and concurrently with itself. It must not do I/O.
 	State() State
 }
 
@@ -21,7 +22,9 @@ type Publisher interface {
 	Source
 	// Publish calls set with the present state, and then with every new one until stop is
 	// called. It is called when the first worker of the task is made, and stop when the last
-	// one has ended. With ok false, State is called at every tick after all.
+	// one has ended, by the goroutines that make and stop the workers or by that of a tick. Both
+	// are called with the lock of the task held: they must not add or stop probes. With ok
+	// false, State is called at every tick after all.
 	Publish(set func(State)) (stop func(), ok bool)
 }
 

@@ -25,9 +25,11 @@ import (
 // Shared is what all workers of a group share. It is read-only after the first [New], and must not
 // be copied.
 type Shared struct {
-	Results    [len(probe.Kinds)]*results.Cache // by kind
-	Observers  []Observer
-	Event      func(w *Worker, reason EventReason, message string) // nil: events are dropped; must not block
+	Results   [len(probe.Kinds)]*results.Cache // by kind
+	Observers []Observer
+	// Event is called by the goroutine of a tick with no lock held, at most twice a tick, and
+	// concurrently for different workers. It must not block. Nil drops events.
+	Event      func(w *Worker, reason EventReason, message string)
 	AgentStart time.Time
 	// RestartGrace is how long before AgentStart a container must have started to count as
 	// probed by an earlier agent (kubelet: 10 s).
