@@ -35,6 +35,7 @@
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
 //     agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line.
+//   - bench, a module of its own: measures prober beside the kubelet's code.
 //
 // Imports point down only: the core imports no handler, and handlers import nothing of
 // the core. arch_test.go checks the imports of every package.
