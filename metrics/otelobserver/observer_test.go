@@ -78,6 +78,12 @@ func (r *rig) trigger(id group.ID[string]) {
 	synctest.Wait()
 }
 
+// wait waits until all ticks that begin within d have ended.
+func (r *rig) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // collect returns the values of all series: for a histogram its count, and its sum.
 func (r *rig) collect() map[string]string {
 	r.t.Helper()
@@ -136,7 +142,7 @@ func TestMetricsOfTicks(t *testing.T) {
 			time.Sleep(250 * time.Millisecond)
 			return answer, fault
 		})
-		time.Sleep(time.Second)
+		r.wait(time.Second)
 		r.want(map[string]string{
 			"prober.probe.ticks {tick} " + ofProbe + "readiness,prober.result=success":                                  "1",
 			"prober.probe.result  " + ofProbe + "readiness":                                                             "0",
@@ -145,10 +151,10 @@ func TestMetricsOfTicks(t *testing.T) {
 		})
 		answer.Result = probe.Failure
 		r.trigger(id)
-		time.Sleep(time.Second)
+		r.wait(time.Second)
 		fault = errors.New("broken")
 		r.trigger(id)
-		time.Sleep(time.Second)
+		r.wait(time.Second)
 		if err := r.Pause(id); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +220,7 @@ func TestSpans(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return probe.Outcome{}, &probe.Error{Reason: probe.ReasonDNS, Err: errors.New("no such host")}
 		})
-		time.Sleep(time.Second)
+		r.wait(time.Second)
 		all := spans.GetSpans()
 		if len(all) != 1 {
 			t.Fatalf("%d spans, want 1", len(all))
