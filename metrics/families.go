@@ -55,7 +55,8 @@ var groups = []struct {
 	families []*family
 }{
 	{"Probes", []*family{
-		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight, restarts,
+		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight,
+		handlerInflight, handlerLimit, attemptsDeferred, restarts,
 	}},
 	{"Plugins", []*family{
 		pluginInfo, pluginTrust, pluginReload, sourceStale, pluginShadow, pluginInstances, pluginMemory, pluginCalls,
@@ -110,6 +111,7 @@ var (
 	typeLabel      = Label{Name: "probe_type", Values: []string{"Liveness", "Readiness", "Startup"}}
 	kindLabel      = Label{Name: "kind", Values: []string{"liveness", "readiness", "startup"}}
 	handlerLabel   = Label{Name: "handler", About: "`exec`, `http`, `tcp`, `grpc`, or the name of a plugin"}
+	builtinLabel   = Label{Name: "handler", Values: []string{"exec", "grpc", "http", "tcp"}}
 	pluginLabel    = Label{Name: "plugin", About: "name of the plugin"}
 )
 
@@ -153,7 +155,7 @@ var (
 		Name: "prober_runs_skipped_total", Type: Counter,
 		Help:   "Due ticks that did not run.",
 		Labels: []Label{{Name: "reason", Values: skipWords()}},
-		Alert:  "`busy` grows: a probe takes longer than its period. `no_slot` grows: a plugin needs more `instances` or memory.",
+		Alert:  "`busy` grows: a probe takes longer than its period. `no_slot` grows: a plugin needs more `instances` or memory, or a handler a higher `maxInFlight`.",
 	})
 	workers     = newFamily(Family{Name: "prober_workers", Type: Gauge, Help: "Probes that have a worker."})
 	probesGated = newFamily(Family{
@@ -162,7 +164,23 @@ var (
 		Alert: "`no_status` or `no_container` is above 0 for some minutes: nobody reports the state of what is probed. " +
 			"`paused` is above 0 for a day: somebody has forgotten to resume a probe.",
 	})
-	inflight = newFamily(Family{Name: "prober_inflight", Type: Gauge, Help: "Attempts in progress."})
+	inflight        = newFamily(Family{Name: "prober_inflight", Type: Gauge, Help: "Attempts in progress."})
+	handlerInflight = newFamily(Family{
+		Name: "prober_handler_inflight", Type: Gauge,
+		Help:   "Attempts in progress of a built-in handler, without those that wait for a slot.",
+		Labels: []Label{builtinLabel},
+	})
+	handlerLimit = newFamily(Family{
+		Name: "prober_handler_inflight_limit", Type: Gauge,
+		Help:   "The most attempts that a built-in handler may have in progress: `maxInFlight` of prober.yaml. Only handlers with a limit have a series.",
+		Labels: []Label{builtinLabel},
+	})
+	attemptsDeferred = newFamily(Family{
+		Name: "prober_attempts_deferred_total", Type: Counter,
+		Help:   "Attempts that waited for a slot, since their built-in handler had `maxInFlight` attempts in progress.",
+		Labels: []Label{builtinLabel},
+		Alert:  "It grows with `prober_runs_skipped_total{reason=\"no_slot\"}`: `maxInFlight` is too low, or targets hang.",
+	})
 	restarts = newFamily(Family{
 		Name: "prober_restarts_total", Type: Counter,
 		Help:   "Restarts of containers, by their cause.",

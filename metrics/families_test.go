@@ -32,6 +32,9 @@ func everything(t *testing.T) []*dto.MetricFamily {
 	none := func() uint64 { return 0 }
 	for _, err := range []error{
 		m.RegisterPlugins(registry, shadowed{}),
+		metrics.RegisterHandlers(registry, func() map[string]metrics.HandlerStats {
+			return map[string]metrics.HandlerStats{"exec": {InFlight: 1, MaxInFlight: 2, Deferred: 3}, "http": {}}
+		}),
 		m.RegisterReload(registry, func() time.Duration { return 0 }),
 		metrics.RegisterAgent(registry, metrics.AgentCounts{
 			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none,

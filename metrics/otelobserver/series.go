@@ -76,7 +76,7 @@ func (s *series) Tick(t *worker.Tick) {
 	s.ticks[o].Add(1)
 	s.decided.Store(int64(t.After))
 	s.begun.Store(true)
-	s.observer.duration.Record(context.Background(), t.End.Sub(t.Start).Seconds(), s.options[o]...)
+	s.observer.duration.Record(context.Background(), t.Duration().Seconds(), s.options[o]...)
 	s.observer.lag.Record(context.Background(), t.Start.Sub(t.Due).Seconds(), s.options[o]...)
 	if s.observer.tracer != nil {
 		s.span(t, o)
