@@ -2,14 +2,16 @@
 // path of the field. config.go has the types, decode.go reads them.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust
-// and Nagios. The agent gets TotalMemory and Secrets from the snapshot.
+// and Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot.
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,8 +31,9 @@ const maxSize = 1 << 20
 
 // Agent is the contents of prober.yaml.
 type Agent struct {
-	Plugins []Plugin
-	Trust   Trust
+	Handlers []Handler
+	Plugins  []Plugin
+	Trust    Trust
 	// TotalMemory is the most bytes that the instances of all plugins may have together; 0 means
 	// [plugin.DefaultTotalMemory].
 	TotalMemory uint64
@@ -62,6 +65,37 @@ const (
 	SecretFile = "file:"
 	SecretEnv  = "env:"
 )
+
+// Handler is the entry of one built-in handler.
+type Handler struct {
+	Name        string
+	MaxInFlight int // attempts of all its probes at the same time
+
+	Line int // in the file, for later errors
+}
+
+// MaxInFlight returns the limit of the built-in handler called name; 0 means any number.
+func (a *Agent) MaxInFlight(name string) int {
+	if i := slices.IndexFunc(a.Handlers, func(h Handler) bool { return h.Name == name }); i >= 0 {
+		return a.Handlers[i].MaxInFlight
+	}
+	return 0
+}
+
+// CheckHandlers returns an error if a has an entry for a handler that is not one of builtins. file
+// is the file of a.
+func (a *Agent) CheckHandlers(file string, builtins []string) error {
+	var errs []error
+	for i, h := range a.Handlers {
+		if !slices.Contains(builtins, h.Name) {
+			errs = append(errs, &plugin.FieldError{
+				File: file, Line: h.Line, Field: yamlpos.Item("handlers", i) + ".name",
+				Err: fmt.Errorf("unknown built-in handler %.80q%s", h.Name, yamlpos.Known(h.Name, slices.Clone(builtins))),
+			})
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // Plugin is the entry of one plugin.
 type Plugin struct {

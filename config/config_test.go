@@ -28,6 +28,7 @@ func TestParse(t *testing.T) {
 - name: httpjson
   source: plugins/httpjson.wasm
   errorPolicy: failure
+handlers: [{name: exec, maxInFlight: 20}]
 totalMemory: 512Mi
 nagios: {folders: [/usr/lib/nagios/plugins], env: [PGPASSWORD, "MYSQL_*"]}
 secrets: {allow: ["file:/run/secrets/*", "env:PG_*"]}
@@ -37,8 +38,8 @@ trust: {require: false, keys: []}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 15}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}, Env: []string{"PGPASSWORD", "MYSQL_*"}},
-		Secrets: config.Secrets{Allow: []string{"file:/run/secrets/*", "env:PG_*"}}, Plugins: []config.Plugin{
+	want := &config.Agent{TotalMemory: 512 << 20, Trust: config.Trust{Line: 16}, Nagios: config.Nagios{Folders: []string{"/usr/lib/nagios/plugins"}, Env: []string{"PGPASSWORD", "MYSQL_*"}},
+		Secrets: config.Secrets{Allow: []string{"file:/run/secrets/*", "env:PG_*"}}, Handlers: []config.Handler{{Name: "exec", MaxInFlight: 20, Line: 12}}, Plugins: []config.Plugin{
 			{
 				Name: "redis", Digest: digest, Manifest: digest, Grants: []plugin.Grant{redis},
 				Limits: plugin.Limits{Memory: 16 << 20, Instances: 4, Idle: 30 * time.Second}, Line: 4,
@@ -51,6 +52,24 @@ trust: {require: false, keys: []}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if exec, http := got.MaxInFlight("exec"), got.MaxInFlight("http"); exec != 20 || http != 0 {
+		t.Errorf("limits of exec and http: %d, %d", exec, http)
+	}
+}
+
+func TestCheckHandlers(t *testing.T) {
+	got, err := config.Parse("f", []byte(head+"handlers:\n- {name: exec, maxInFlight: 1}\n- {name: htp, maxInFlight: 1}\n- {name: redis, maxInFlight: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `f:5: handlers[1].name: unknown built-in handler "htp"; known: exec, grpc, http, tcp (did you mean "http"?)` +
+		"\n" + `f:6: handlers[2].name: unknown built-in handler "redis"; known: exec, grpc, http, tcp`
+	if err := got.CheckHandlers("f", []string{"http", "tcp", "exec", "grpc"}); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := got.CheckHandlers("f", []string{"exec", "htp", "redis"}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -74,7 +93,10 @@ func TestParseErrors(t *testing.T) {
 		{"another version", "apiVersion: prober.dev/v2\nkind: AgentConfig\n", `f:1: apiVersion: must be "prober.dev/v1", not "prober.dev/v2"`},
 		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: must be "AgentConfig", not "Pod"`},
 		{"two documents", head + "---\na: b\n", `f:4: must be one document: another one begins here`},
-		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, kind, nagios, plugins, secrets, totalMemory, trust (did you mean "plugins"?)`},
+		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, handlers, kind, nagios, plugins, secrets, totalMemory, trust (did you mean "plugins"?)`},
+		{"handler without a limit", head + "handlers: [{name: exec}]\n", "f:3: handlers[0].maxInFlight: the field is required"},
+		{"limit of 0", head + "handlers: [{name: exec, maxInFlight: 0}]\n", "f:3: handlers[0].maxInFlight: must be at least 1"},
+		{"limit of a handler twice", head + "handlers:\n- {name: exec, maxInFlight: 1}\n- {name: exec, maxInFlight: 2}\n", `f:5: handlers[1].name: "exec" is set twice, first on line 4`},
 		{"a secret from nowhere", head + "secrets: {allow: [\"vault:x\"]}\n", `f:3: secrets.allow[0]: "vault:x" is not a pattern of secrets: must be such as "file:/etc/prober/secrets/*" or "env:PG_*"`},
 		{"a bad pattern of secrets", head + "secrets: {allow: [\"env:[\"]}\n", `f:3: secrets.allow[0]: "env:[": syntax error in pattern`},
 		{"a pattern that leads out", head + "secrets: {allow: [\"file:/etc/../x\"]}\n", `f:3: secrets.allow[0]: "file:/etc/../x" must not contain ..`},

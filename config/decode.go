@@ -24,6 +24,11 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 	d.Mapping(n, "", yamlpos.Fields{
 		"apiVersion": d.Constant(APIVersion),
 		"kind":       d.Constant(Kind),
+		"handlers": d.ListOf(func(n *yamlpos.Node, path string) {
+			h := Handler{Line: n.Line}
+			d.Mapping(n, path, yamlpos.Fields{"name": d.NonEmpty(&h.Name), "maxInFlight": d.Int(&h.MaxInFlight, 1, math.MaxInt32)}, "name", "maxInFlight")
+			a.Handlers = append(a.Handlers, h)
+		}),
 		"plugins": d.ListOf(func(n *yamlpos.Node, path string) {
 			p := Plugin{Line: n.Line}
 			d.plugin(n, path, &p)
@@ -153,6 +158,14 @@ func (d *decoder) validate(root *yamlpos.Node, a *Agent) {
 	type entry struct {
 		name   string
 		shadow bool
+	}
+	limited := make(map[string]int)
+	for i, h := range a.Handlers {
+		if first, ok := limited[h.Name]; ok {
+			d.ErrorAt(h.Line, yamlpos.Item("handlers", i)+".name", fmt.Errorf("%q is set twice, first on line %d", h.Name, first))
+			continue
+		}
+		limited[h.Name] = h.Line
 	}
 	lines := make(map[entry]int)
 	for i, p := range a.Plugins {

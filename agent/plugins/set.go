@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/limit"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
@@ -57,6 +58,7 @@ type Set struct {
 	registry handlers.Registry
 	scanner  *admit.Scanner
 	builtins []string
+	limits   map[string]*limit.Limit // of the built-in handlers; read-only after New
 	live     *live.Manager
 
 	waits    context.Context         // its end ends every wait for a plugin
@@ -94,7 +96,10 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 		s.endWaits(err)
 		return nil, "", err
 	}
-	s.builtins = s.registry.Names()
+	s.builtins, s.limits = s.registry.Names(), make(map[string]*limit.Limit)
+	for _, name := range s.builtins {
+		s.limits[name] = limit.New(limit.Config{})
+	}
 	s.scanner = NewScanner(&cfg, s.builtins, newSources(&cfg))
 	s.live = live.New(s.waits, live.Config{
 		Registry: &s.registry, Load: s.load, Fingerprint: fingerprint, Scan: s.Scan, Demanded: cfg.Demanded,
@@ -170,6 +175,9 @@ func (s *Set) Scan() (*admit.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	for name, l := range s.limits {
+		l.SetMaxInFlight(v.Config.MaxInFlight(name))
+	}
 	s.live.Note(v)
 	s.cfg.Metrics.PluginSources(v.Remote())
 	files, allowed := append(slices.Clone(v.Files), commands(v)...), secrets.PolicyOf(s.cfg.ConfigFile, v.Config)
@@ -199,6 +207,16 @@ func commands(v *admit.Snapshot) (files []string) {
 	return files
 }
 
+// Handlers returns the attempts of the built-in handlers for [metrics.RegisterHandlers].
+func (s *Set) Handlers() map[string]metrics.HandlerStats {
+	all := make(map[string]metrics.HandlerStats, len(s.limits))
+	for name, l := range s.limits {
+		now := l.Stats()
+		all[name] = metrics.HandlerStats{InFlight: now.InFlight, MaxInFlight: now.MaxInFlight, Deferred: now.Deferred}
+	}
+	return all
+}
+
 // Prepare implements [manager.Handlers]. It loads the plugin for its first probe. The attempts
 // of the handler that it returns are counted.
 func (s *Set) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
@@ -212,7 +230,7 @@ func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, tar
 		if err != nil {
 			return nil, err
 		}
-		return counted{s.cfg.Metrics.CountInFlight(h), h}, nil
+		return s.limits[name].Wrap(counted{s.cfg.Metrics.CountInFlight(h), h}), nil
 	}
 	h, err := s.live.Prepare(ctx, name, config, target)
 	if _, unknown := errors.AsType[*handlers.UnknownError](err); unknown && len(s.cfg.PluginDirs) == 0 {

@@ -87,6 +87,9 @@ func (s *Scanner) Scan() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := policy.AgentConfig().CheckHandlers(s.cfg.ConfigFile, s.cfg.Builtins); err != nil {
+		return nil, err
+	}
 	policy.recall(s.cfg.Sources)
 	s.scans++
 	v := &Snapshot{
