@@ -328,6 +328,24 @@ func TestOtherContexts(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	inBubble(t, "cancelled before it has the slot", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
+		r.addAll(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error)
+		go func() {
+			_, err := r.limit.Wrap(r.handler).Probe(ctx, probe.Request{Spec: probe.Spec{Period: period}})
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		r.limit.SetMaxInFlight(2) // gives it a slot before it runs again
+		if err := <-done; err != context.Canceled {
+			t.Errorf("got %v", err)
+		}
+		r.wantStats(limit.Stats{MaxInFlight: 2, InFlight: 1, Deferred: 1})
+		r.wantStarts(0)
+	})
 	inBubble(t, "no period", 1, []probetest.Step{success.After(900 * ms)}, func(t *testing.T, r *rig) {
 		r.addAll(1)
 		_, err := r.limit.Wrap(r.handler).Probe(t.Context(), probe.Request{})
