@@ -139,14 +139,34 @@ func (p *probeView) key() string { return p.Pod + "/" + p.Container + "/" + p.Ki
 
 // probes asks for probes; query is "" or "?pod=…".
 func (a *agent) probes(query string) ([]probeView, error) {
-	var all []probeView
-	err := a.ask("/api/v1/probes"+query, func(r io.Reader) error {
-		var list struct{ Items []probeView }
+	all, _, err := a.page(query)
+	return all, err
+}
+
+// page asks for probes. next continues a list whose query has a limit; it is "" at the end.
+func (a *agent) page(query string) (items []probeView, next string, err error) {
+	err = a.ask("/api/v1/probes"+query, func(r io.Reader) error {
+		var list struct {
+			Metadata struct{ Continue string }
+			Items    []probeView
+		}
 		err := json.NewDecoder(r).Decode(&list)
-		all = list.Items
+		items, next = list.Items, list.Metadata.Continue
 		return err
 	})
-	return all, err
+	return items, next, err
+}
+
+// allProbes asks for all probes, in pages. The agent ends a response after 30 s.
+func (a *agent) allProbes() (all []probeView, err error) {
+	for query := "?limit=500"; ; {
+		items, next, err := a.page(query)
+		all = append(all, items...)
+		if err != nil || next == "" {
+			return all, err
+		}
+		query = "?limit=500&continue=" + next
+	}
 }
 
 // restarts returns how often each container was restarted, by pod and container.

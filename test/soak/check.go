@@ -176,7 +176,7 @@ func (w *world) checkEqual() {
 // after the log of the targets.
 func (w *world) checkResults() {
 	begin := time.Now()
-	items, err := w.agent.probes("")
+	items, err := w.agent.allProbes()
 	if err != nil {
 		w.failed("list", err)
 		return
@@ -193,7 +193,7 @@ func (w *world) checkResults() {
 	wrong := make(map[string]int)
 	examples := make(map[string]string)
 	for i := range items {
-		if what, text := w.checkResult(&items[i], begin, closed, got.Sub(since)); what != "" {
+		if what, text := w.checkResult(&items[i], begin, closed, begin.Sub(since)); what != "" {
 			wrong[what]++
 			examples[what] = text
 		}

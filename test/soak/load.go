@@ -210,9 +210,15 @@ func (w *world) failed(what string, err error) {
 func (w *world) awaitWell(ctx context.Context) error {
 	limit := patience + time.Duration(w.pods)*100*time.Millisecond
 	for giveUp := time.Now().Add(limit); ; {
-		items, err := w.agent.probes("")
+		s, err := w.agent.scrape(false)
 		if err != nil {
 			return err
+		}
+		var items []probeView
+		if int(s.values["prober_workers"]) >= w.pods*podProbes {
+			if items, err = w.agent.allProbes(); err != nil {
+				return err
+			}
 		}
 		bad, example := 0, ""
 		for _, p := range items {
@@ -225,7 +231,7 @@ func (w *world) awaitWell(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(giveUp) {
-			return fmt.Errorf("%v after the start, %d of %d probes are without a result or not healthy, such as %s", limit, bad, len(items), example)
+			return fmt.Errorf("%v after the start, there are %.0f probes, and %d have no result or are not healthy, such as %s", limit, s.values["prober_workers"], bad, example)
 		}
 		select {
 		case <-ctx.Done():
