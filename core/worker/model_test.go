@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-var modelSeeds = flag.Int("model.seeds", 300, "random lives of workers that TestScheduleModel compares with its model")
+var modelSeeds = flag.Int("model.seeds", 200, "random lives of workers that TestScheduleModel compares with its model")
 
 // operation is a call of a worker's method at one moment.
 type operation struct {
@@ -66,7 +66,6 @@ type model struct {
 	*life
 	lived
 
-	next      time.Duration // operation
 	last      time.Duration // due time before due
 	due       time.Duration
 	end       time.Duration // of the tick under way; forever if none is
