@@ -1,0 +1,63 @@
+package group_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/probe"
+)
+
+// TestTickAllocatesNothing counts the allocations of many ticks in real time, with a full history
+// and with metrics.
+func TestTickAllocatesNothing(t *testing.T) {
+	const ticks, probes = 5000, 10
+	for name, cfg := range map[string]group.Config{
+		"last tick only":      {},
+		"history":             {History: 1 << 16},
+		"history and metrics": {History: 1 << 16, Observers: []worker.Observer{metrics.New(metrics.Config{})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := group.New[int](cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var mu sync.Mutex
+			var before, after runtime.MemStats
+			n, done := 0, make(chan struct{})
+			handler := probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				switch n++; n {
+				case 1000: // until then histories fill
+					runtime.ReadMemStats(&before)
+				case 1000 + ticks:
+					runtime.ReadMemStats(&after)
+					close(done)
+				}
+				return probe.Outcome{Result: probe.Success, Output: "ok"}, nil
+			})
+			for i := range probes {
+				p := newProbe()
+				p.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
+				p.Handler, p.Spec.Period = handler, 50*time.Microsecond
+				if err := g.Add(i, p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-done
+			if err := g.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if allocs := after.Mallocs - before.Mallocs; allocs > ticks/20 {
+				t.Errorf("%d allocations in %d ticks", allocs, ticks)
+			}
+		})
+	}
+}
