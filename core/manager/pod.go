@@ -28,17 +28,29 @@ type podSet struct {
 	pod    *v1.Pod
 	view   *podView   // made before it is first used
 	shared *probe.Pod // made with view
-	tasks  map[string]*worker.Task
+	tasks  map[taskKey]*worker.Task
 }
 
 func newPodSet(m *Manager, pod *v1.Pod) *podSet {
-	return &podSet{m: m, pod: pod, tasks: make(map[string]*worker.Task)}
+	return &podSet{m: m, pod: pod, tasks: make(map[taskKey]*worker.Task)}
 }
 
+type taskKey struct{ container, priorID string }
+
+// task returns what a new worker of a container shares with others.
 func (s *podSet) task(name string) *worker.Task {
-	if t, ok := s.tasks[name]; ok {
+	priorID := ""
+	if status := containerStatus(&s.pod.Status, name); status != nil {
+		priorID = status.ContainerID
+	}
+	return s.taskOf(taskKey{name, priorID})
+}
+
+func (s *podSet) taskOf(key taskKey) *worker.Task {
+	if t, ok := s.tasks[key]; ok {
 		return t
 	}
+	name := key.container
 	if s.view == nil {
 		s.view = viewOf(s.pod)
 		s.shared = &probe.Pod{
@@ -48,17 +60,14 @@ func (s *podSet) task(name string) *worker.Task {
 	spec, sidecar := findContainer(s.pod, name)
 	t := &worker.Task{
 		Subject: results.Subject{Namespace: s.pod.Namespace, Pod: s.pod.Name, PodUID: s.shared.UID, Container: name},
-		Pod:     s.shared, Sidecar: sidecar,
+		Pod:     s.shared, Sidecar: sidecar, PriorID: key.priorID,
 		Container: &probe.Container{Name: name, Ports: ports(spec)},
 		Source:    &source{status: s.m.cfg.Status, pod: s.view, container: name},
 	}
 	if r, ok := s.m.cfg.Status.(RestartSource); ok {
 		t.NoRestart = !r.Restarts(s.pod, spec)
 	}
-	if status := containerStatus(&s.pod.Status, name); status != nil {
-		t.PriorID = status.ContainerID
-	}
-	s.tasks[name] = t
+	s.tasks[key] = t
 	return t
 }
 
@@ -230,11 +239,10 @@ func (s *podSet) reshape(w *worker.Worker) (moved bool) {
 	if !ok {
 		return false
 	}
-	t := s.task(old.Subject.Container)
+	t := s.taskOf(taskKey{old.Subject.Container, old.PriorID}) // the agent was not restarted
 	if before.pod.equal(s.view) && reflect.DeepEqual(old.Pod, t.Pod) && reflect.DeepEqual(old.Container, t.Container) && old.NoRestart == t.NoRestart {
 		return false
 	}
-	t.PriorID = old.PriorID // the agent was not restarted
 	w.Reshape(t)
 	return !slices.Equal(old.Container.Ports, t.Container.Ports)
 }
