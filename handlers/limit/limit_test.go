@@ -3,6 +3,7 @@ package limit_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -59,6 +60,20 @@ func (o *observed) Skipped(reason worker.SkipReason, n int) {
 }
 
 func (o *observed) Close() {}
+
+// seen returns the ticks so far.
+func (o *observed) seen() []worker.Tick {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.ticks)
+}
+
+// skips returns how many ticks were skipped so far, by reason.
+func (o *observed) skips() map[worker.SkipReason]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.skipped)
+}
 
 // inBubble runs test with a limit of n attempts of a handler that follows steps. No goroutine may be
 // left when its probes have stopped.
@@ -137,10 +152,10 @@ func (r *rig) wantStarts(want ...time.Duration) {
 // want checks the result of the only tick of a probe, and how long the tick was deferred.
 func (o *observed) want(t *testing.T, result probe.Result, deferred time.Duration) {
 	t.Helper()
-	if len(o.ticks) != 1 || len(o.skipped) != 0 {
-		t.Fatalf("%d ticks, skipped %v; want one tick", len(o.ticks), o.skipped)
+	if len(o.seen()) != 1 || len(o.skips()) != 0 {
+		t.Fatalf("%d ticks, skipped %v; want one tick", len(o.seen()), o.skips())
 	}
-	if k := o.ticks[0]; k.Err != nil || k.Outcome.Result != result || k.Deferred != deferred {
+	if k := o.seen()[0]; k.Err != nil || k.Outcome.Result != result || k.Deferred != deferred {
 		t.Errorf("%v, %v, deferred for %v; want %v after %v", k.Outcome, k.Err, k.Deferred, result, deferred)
 	}
 }
@@ -161,12 +176,12 @@ func TestDeferredAttempts(t *testing.T) {
 	inBubble(t, "timeout after a wait longer than the timeout", 1, []probetest.Step{success.After(900 * ms), success.After(900 * ms), probetest.Hang()}, func(t *testing.T, r *rig) {
 		all := r.addAll(3)
 		r.waitUntil(2799 * ms)
-		if n := len(all[2].ticks); n != 0 {
+		if n := len(all[2].seen()); n != 0 {
 			t.Errorf("%d ticks before the timeout", n)
 		}
 		r.wait(ms)
 		all[2].want(t, probe.Failure, 1798*ms)
-		if k := all[2].ticks[0]; k.Outcome.Output != "timed out after 1s" || k.Outcome.Reason != probe.ReasonDeadline || k.Duration() != timeout {
+		if k := all[2].seen()[0]; k.Outcome.Output != "timed out after 1s" || k.Outcome.Reason != probe.ReasonDeadline || k.Duration() != timeout {
 			t.Errorf("%+v after %v", k.Outcome, k.Duration())
 		}
 	})
@@ -201,8 +216,8 @@ func TestSkippedAttempts(t *testing.T) {
 		all := r.addAll(2) // the second probe holds the slot from 1 ms on
 		all[0].want(t, probe.Success, 0)
 		r.waitUntil(4*period - ms)
-		if n := all[0].skipped[worker.SkipNoSlot]; n != 2 || len(all[0].skipped) != 1 || len(all[0].ticks) != 1 {
-			t.Errorf("skipped %v, %d ticks", all[0].skipped, len(all[0].ticks))
+		if n := all[0].skips()[worker.SkipNoSlot]; n != 2 || len(all[0].skips()) != 1 || len(all[0].seen()) != 1 {
+			t.Errorf("skipped %v, %d ticks", all[0].skips(), len(all[0].seen()))
 		}
 		if s := all[0].Status(); s.Decided != results.Success || s.Run != 1 {
 			t.Errorf("decided %v, run %d", s.Decided, s.Run)
@@ -216,8 +231,8 @@ func TestSkippedAttempts(t *testing.T) {
 		r.waitUntil(500 * ms) // the second probe has the slot, the retry of the first one waits
 		r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: 1, Deferred: 2})
 		r.waitUntil(500*ms + period)
-		if n := all[0].skipped[worker.SkipNoSlot]; n != 1 || len(all[0].ticks) != 0 {
-			t.Errorf("skipped %v, %d ticks", all[0].skipped, len(all[0].ticks))
+		if n := all[0].skips()[worker.SkipNoSlot]; n != 1 || len(all[0].seen()) != 0 {
+			t.Errorf("skipped %v, %d ticks", all[0].skips(), len(all[0].seen()))
 		}
 		all[0].Stop()
 		r.waitUntil(time.Hour + time.Second)
@@ -228,7 +243,7 @@ func TestSkippedAttempts(t *testing.T) {
 		r.wantStarts(0, 500*ms, 1000*ms)
 		all[0].want(t, probe.Success, 500*ms)
 		all[1].want(t, probe.Success, 499*ms)
-		if n := all[0].ticks[0].Attempts; n != 2 {
+		if n := all[0].seen()[0].Attempts; n != 2 {
 			t.Errorf("%d attempts", n)
 		}
 	})
@@ -254,8 +269,8 @@ func TestCancelledWait(t *testing.T) {
 				synctest.Wait()
 				r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: waiting - 1, Deferred: 4})
 				r.waitUntil(period - ms)
-				if len(all[3].ticks) != 0 || len(all[3].skipped) != 0 {
-					t.Errorf("%d ticks, skipped %v", len(all[3].ticks), all[3].skipped)
+				if len(all[3].seen()) != 0 || len(all[3].skips()) != 0 {
+					t.Errorf("%d ticks, skipped %v", len(all[3].seen()), all[3].skips())
 				}
 				r.wantStarts(0, 900*ms, 1800*ms, 2700*ms) // of the other four
 			})
