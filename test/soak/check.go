@@ -36,11 +36,11 @@ func (w *world) skippedLocked() string {
 	return strings.Join(all, ", ")
 }
 
-// inDoubtLocked returns the number of attempts that the agent has discarded, and may have repeated,
-// because its host was in trouble. So many differences are no faults. It is 0 on a host that has
-// time for the agent.
+// inDoubtLocked returns the number of attempts that the agent has discarded or repeated because its
+// host was in trouble. The stream does not show all that were repeated, so as many differences are no
+// faults. It is 0 on a host that has time for the agent, or nearly so.
 func (w *world) inDoubtLocked() int {
-	return int(w.scraped.sum("prober_attempt_errors_total", `reason="host_`))
+	return int(w.scraped.sum("prober_attempt_errors_total", `reason="host_`)) + w.repeated
 }
 
 // checkTicks checks that no tick of an exact probe was lost or doubled, but for those that the agent

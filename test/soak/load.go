@@ -46,6 +46,7 @@ type world struct {
 	firstAt  time.Time
 	requests map[string]int // that failed, by what they were
 	told     told           // by check
+	repeated int            // attempts that the stream has shown
 	stream   streamed
 	compared struct{ ticks, results, totals int }
 }

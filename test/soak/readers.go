@@ -187,12 +187,15 @@ func (w *world) noteRepeated(data []byte) {
 		return
 	}
 	var p probeView
-	if json.Unmarshal(data, &p) != nil || p.Last == nil {
+	if json.Unmarshal(data, &p) != nil || p.Last == nil || p.Last.Attempts < 2 {
 		return
 	}
 	if key, ok := w.keys[p.key()]; ok {
 		w.ledger.do(key, func(a *account) { a.note(p.Last) })
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.repeated += p.Last.Attempts - 1
 }
 
 var attempts, oneAttempt = []byte(`"attempts":`), []byte(`"attempts":1,`)
