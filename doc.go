@@ -21,7 +21,8 @@
 //     handlers/wasm: handlers that are sandboxed WebAssembly modules. handlers/process:
 //     handlers that are programs. handlers/replace: a handler that is replaced while probes
 //     use it. handlers/shadow: compares a second handler with the one that decides.
-//     handlers/quarantine: pauses a handler that is broken.
+//     handlers/quarantine: pauses a handler that is broken. handlers/limit: bounds the attempts
+//     of a handler in flight.
 //   - plugin: a plugin's manifest, capabilities, grants and limits. plugin/admit: which
 //     plugins may be loaded. plugin/live: which of them are. plugin/trust, plugin/oci:
 //     signatures, locks and registries. plugin/plugintest: runs the test cases of a plugin.
@@ -31,6 +32,7 @@
 //   - pods: what an agent and a source of pods offer each other. pods/local: the source that
 //     runs manifests as local processes.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
+//     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
 //     agent/client, agent/api: speak to a running agent.
@@ -48,9 +50,10 @@
 //  3. core/worker.Worker.enter decides whether to probe now: on hold, initial delay, not started. A
 //     container that is new or does not run gets its result here, without an attempt.
 //  4. core/worker.Worker.attempts makes up to three attempts, and retries only errors. Where a
-//     plugin has no slot for it, the tick is skipped.
+//     plugin or a limit has no slot for it, the tick is skipped.
 //  5. core/worker.Worker.once gives an attempt its deadline; a fault of the host is an error.
-//  6. A built-in handler, handlers/wasm.bound.Probe or a process makes the attempt.
+//  6. A built-in handler, handlers/wasm.bound.Probe or a process makes the attempt. Before a
+//     handler with a limit does, handlers/limit.Limit.acquire waits for a slot with the timeout suspended.
 //  7. core/worker.Worker.record applies the outcome, unless the probe was changed meanwhile.
 //     Steps 8 and 9 are in it. An error decides nothing, unless errorPolicy is failure.
 //  8. core/worker.fold is the rule of the thresholds: the next run, and whether it decides.

@@ -253,7 +253,8 @@ type Metric struct {
 //
 // A missed deadline is a verdict: if ctx expires before the target has answered, Probe returns
 // Failure and a nil error. If ctx is cancelled for any other reason, the outcome is ignored. In
-// both cases Probe returns promptly, leaves nothing running, and does not use ctx any more.
+// both cases Probe returns promptly and leaves nothing running. Code must not begin to use ctx after
+// that: it may belong to another attempt. Probe must not call [runtime.Goexit].
 //
 // Output is at most [MaxOutput] bytes; see [Cut]. Probe is called concurrently.
 type Handler interface {

@@ -44,7 +44,8 @@ var (
 
 // Config configures a [Group]. The zero value works.
 type Config struct {
-	// The results caches, for a caller that shares them. New makes those that are nil.
+	// The results caches, for a caller that shares them. New makes those that are nil. Only the
+	// workers change them: a result that the caller removes is not stored again before it changes.
 	Liveness, Readiness, Startup *results.Cache
 
 	Observers []worker.Observer // observe every tick of every probe

@@ -47,6 +47,16 @@ func (g *Group[K]) All() iter.Seq2[ID[K], Status] {
 	}
 }
 
+// IDs returns the IDs of all probes, in no order.
+func (g *Group[K]) IDs() []ID[K] {
+	list := g.list()
+	all := make([]ID[K], 0, len(list))
+	for _, e := range list {
+		all = append(all, e.id())
+	}
+	return all
+}
+
 // Infos returns the identities of the probes that match, in no order. match must not keep its
 // argument.
 func (g *Group[K]) Infos(match func(*worker.Info) bool) (all []worker.Info) {

@@ -95,7 +95,8 @@ type Config struct {
 	Handlers Handlers     // by name: a handlers.Registry
 	Recorder Recorder     // nil: no events
 
-	// The results caches, for a caller that shares them. New makes those that are nil.
+	// The results caches, for a caller that shares them. New makes those that are nil. Only the
+	// workers change them: a result that the caller removes is not stored again before it changes.
 	Liveness, Readiness, Startup *results.Cache
 
 	Observers []worker.Observer // observe every tick of every probe

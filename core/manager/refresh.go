@@ -42,7 +42,7 @@ func (c *ProbeConfig) SecretReferences() (all []SecretReference) {
 // The manager does not watch secrets. Call RefreshSecrets when they may have changed.
 func (m *Manager) RefreshSecrets(ctx context.Context) error {
 	var errs []error
-	for id := range m.group.All() {
+	for _, id := range m.group.IDs() {
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}

@@ -35,6 +35,8 @@ const (
 	wakePause  = int64(500 * time.Microsecond)
 	// reviewEvery is how often runners that were not needed meanwhile are ended.
 	reviewEvery = int64(5 * time.Second)
+	// fewIdle is how many idle runners do not cause a wake-up of their own.
+	fewIdle = 8
 )
 
 func newSchedule() *schedule {
@@ -158,19 +160,25 @@ func (s *shard) staleLocked() {
 	s.heap.order()
 }
 
-// attendLocked makes sure that the first worker of the heap is run when it is due.
+// attendLocked makes sure that the first worker of the heap is run when it is due, and that runners
+// which are not needed any more are ended.
 func (s *shard) attendLocked(now int64) {
-	if s.called || len(s.heap) == 0 {
+	if s.called {
 		return
 	}
-	due := s.heap[0].due
-	if due <= now {
+	at := int64(never)
+	if len(s.heap) > 0 {
+		at = s.heap[0].due
+	}
+	switch {
+	case at <= now:
 		s.callLocked()
 		return
-	}
-	at := due
-	if s.wakes > manyWakes {
+	case s.wakes > manyWakes:
 		at = max(at, s.woken+wakePause)
+	}
+	if len(s.idle) > fewIdle {
+		at = min(at, max(s.review, now))
 	}
 	if at >= s.wake {
 		return
@@ -241,6 +249,9 @@ func (s *shard) run(r *runner) {
 			continue
 		}
 		s.idle = append(s.idle, r)
+		if len(s.idle) == fewIdle+1 {
+			s.attendLocked(s.schedule.since(now))
+		}
 		s.mu.Unlock()
 		look := <-r.call
 		s.mu.Lock()

@@ -1,6 +1,8 @@
 package worker_test
 
 import (
+	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -437,3 +439,27 @@ type noted struct {
 func (n noted) Tick(*worker.Tick)              { *n.order = append(*n.order, n.name+" tick") }
 func (n noted) Skipped(worker.SkipReason, int) { *n.order = append(*n.order, n.name+" skipped") }
 func (n noted) Close()                         { *n.order = append(*n.order, n.name+" close") }
+
+func TestGoroutinesAfterBurst(t *testing.T) {
+	bubble(t, "goroutines of attempts that have ended are ended", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, success.After(time.Second))
+		r.cfg.Spec.Period, r.cfg.Spec.Timeout = time.Hour, 0
+		before := runtime.NumGoroutine()
+		for i := range 200 {
+			cfg := r.cfg
+			cfg.Task = &worker.Task{}
+			cfg.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
+			w := worker.New(&r.shared, cfg)
+			w.Start()
+			t.Cleanup(w.Stop)
+		}
+		synctest.Wait()
+		if got := runtime.NumGoroutine() - before; got < 200 {
+			t.Errorf("%d goroutines for 200 attempts", got)
+		}
+		r.wait(time.Minute)
+		if got := runtime.NumGoroutine() - before; got > 50 {
+			t.Errorf("%d goroutines a minute later", got)
+		}
+	})
+}
