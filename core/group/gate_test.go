@@ -150,6 +150,18 @@ func (p *publisher) Publish(set func(worker.State)) (stop func(), ok bool) {
 	}, true
 }
 
+// silentPublisher calls set only if it has a state, as a store of statuses does.
+type silentPublisher struct{ first worker.State }
+
+func (p *silentPublisher) State() worker.State { return p.first }
+
+func (p *silentPublisher) Publish(set func(worker.State)) (stop func(), ok bool) {
+	if p.first.Found {
+		set(p.first)
+	}
+	return func() {}, true
+}
+
 func (p *publisher) want(t *testing.T, step string, pulled, started, ended int) {
 	t.Helper()
 	p.mu.Lock()
@@ -191,6 +203,18 @@ func TestPublisher(t *testing.T) {
 		source.want(t, "end of the task", 0, 2, 2)
 		if _, ok := g.Status(id); ok {
 			t.Error("the probe has not ended")
+		}
+	})
+	bubble(t, "that is started again has forgotten the state of before", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+		store := new(silentPublisher)
+		p := newProbe()
+		p.Task = &worker.Task{Source: store}
+		store.first = worker.Running("1", time.Now())
+		add(t, g, "k", p)
+		g.Remove("k")
+		store.first = worker.State{} // the status was removed meanwhile
+		if gate := status(t, g, add(t, g, "k", p)).Gate; gate != "no status" {
+			t.Errorf("gate %q", gate)
 		}
 	})
 	bubble(t, "that publishes nothing is asked at each tick", group.Config{}, func(t *testing.T, g *group.Group[string]) {

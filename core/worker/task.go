@@ -167,5 +167,6 @@ func (t *Task) leave() {
 	if t.users--; t.users == 0 && t.stop != nil {
 		t.stop()
 		t.stop = nil
+		t.published.Store(nil) // it is not kept up to date any more
 	}
 }
