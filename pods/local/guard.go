@@ -4,15 +4,17 @@ import (
 	"errors"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
-// startGuard starts the guard of the agent if one of all needs it. The guard is a shim without a
-// container. When the agent is killed, the guard kills the exec probes of external targets and
-// the programs of plugins, with everything that they have started. Exec probes and hooks of other
-// containers are killed by the shims of the containers. The caller holds p.applying.
+// startGuard starts the guard of the agent if one of all needs it and none runs. The guard is a
+// shim without a container. When the agent is killed, the guard kills its exec probes, its hooks
+// and the programs of plugins, with everything that they have started. One process does so for all
+// pods: it looks at every process of the host. The caller holds p.applying.
 func (p *Pods) startGuard(all ...*pod) {
-	if p.guard != nil || !slices.ContainsFunc(all, (*pod).needsGuard) {
+	if p.guard != nil && !p.guard.HasExited() || !slices.ContainsFunc(all, (*pod).needsGuard) {
 		return
 	}
 	guard, err := process.Start(process.Launch{Mark: p.host.Mark}, &process.Output{W: p.host.Output, Prefix: "guard: "})
@@ -24,16 +26,15 @@ func (p *Pods) startGuard(all ...*pod) {
 	}
 }
 
-// needsGuard reports whether a probe of the pod starts processes that no shim of a container
-// kills. The result may change while the pod stays the same: a plugin may become a program.
+// needsGuard reports whether a probe or a hook of the pod starts processes beside those of its
+// containers. The result may change while the pod stays the same: a plugin may become a program.
 func (p *pod) needsGuard() bool {
 	var handlers []string
 	p.mu.Lock()
 	for _, c := range p.containers {
-		for _, handler := range c.probes.handlers {
-			if handler != "exec" || isExternal(c.spec) {
-				handlers = append(handlers, handler)
-			}
+		handlers = append(handlers, c.probes.handlers...)
+		if h := c.spec.Lifecycle; h != nil && (runsCommand(h.PostStart) || runsCommand(h.PreStop)) {
+			handlers = append(handlers, "exec")
 		}
 	}
 	p.mu.Unlock()
@@ -41,6 +42,9 @@ func (p *pod) needsGuard() bool {
 		return handler == "exec" || p.owner.host.RunsPrograms(handler)
 	})
 }
+
+// runsCommand reports whether a hook, which may be nil, runs a command.
+func runsCommand(h *v1.LifecycleHandler) bool { return h != nil && h.Exec != nil }
 
 // endGuard ends the guard, after the last Apply.
 func (p *Pods) endGuard() {

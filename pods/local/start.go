@@ -44,7 +44,6 @@ func (p *pod) start(c *container) bool {
 		p.mu.Unlock()
 	} else {
 		l := launchOf(p.spec, c.spec)
-		l.Mark = p.owner.host.Mark
 		c.dir, c.env = l.Dir, l.Env
 		p.mu.Unlock()
 		p.launch(c, l)

@@ -143,6 +143,16 @@ func (p *Process) command(c byte) { _, _ = p.control.Write([]byte{c}) }
 // Exited returns a channel that is closed when no process of the container is left.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// HasExited reports whether no process of the container is left.
+func (p *Process) HasExited() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // Exit returns how the container ended. It must be called after Exited is closed.
 func (p *Process) Exit() Exit { return p.ended }
 

@@ -24,9 +24,10 @@ type Launch struct {
 	Args []string `json:"args"` // with the name of the program
 	Dir  string   `json:"dir,omitzero"`
 	Env  []string `json:"env"`
-	// Mark is an environment variable of the exec probes, the hooks and the plugin programs of
-	// the agent. They are not descendants of a shim: it finds them by Mark when the agent dies.
-	Mark string `json:"mark"`
+	// Mark is for a guard: an environment variable of the exec probes, the hooks and the plugin
+	// programs of the agent. They are not descendants of a shim. The guard finds them by Mark, and
+	// kills them when the agent dies.
+	Mark string `json:"mark,omitzero"`
 }
 
 // shimMessage is a message of a shim: first the process ID, or why the container did not start;

@@ -38,9 +38,7 @@ func ShimMain() int {
 		return 0
 	}
 	go s.obey()
-	if err := s.report(shimMessage{Exit: s.reap()}); err != nil { // the agent has died
-		s.killMarked()
-	}
+	_ = s.report(shimMessage{Exit: s.reap()}) // an error means that the agent has died
 	return 0
 }
 
@@ -103,7 +101,6 @@ func (s *shim) obey() {
 		command, err := s.commands.ReadByte()
 		switch {
 		case err != nil:
-			go s.killMarked()
 			s.kill()
 		case command == shimKill:
 			go s.kill()
@@ -138,17 +135,27 @@ func (s *shim) reap() *Status {
 	}
 }
 
-// kill kills all descendants again and again, because they may start others meanwhile. The
-// program ends when [shim.reap] finds none.
+// killPause is the least time between two searches for descendants.
+const killPause = 10 * time.Millisecond
+
+// kill kills the group of the container, and then all descendants again and again, because they
+// may start others meanwhile. The program ends when [shim.reap] finds none: mostly that is before
+// the first search. A search looks at every process of the host, and many shims may search at the
+// same time: each sleeps for most of the time.
 func (s *shim) kill() {
 	if !s.killing.CompareAndSwap(false, true) {
 		return
 	}
-	for {
+	if !s.ended.Load() {
+		_ = syscall.Kill(-s.pid, syscall.SIGKILL)
+	}
+	for pause := killPause; ; {
+		time.Sleep(pause)
+		began := time.Now()
 		for _, pid := range descendants(os.Getpid()) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		time.Sleep(time.Millisecond)
+		pause = max(killPause, 4*time.Since(began))
 	}
 }
 

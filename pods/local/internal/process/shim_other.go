@@ -21,6 +21,9 @@ func Start(Launch, *Output) (*Process, error) {
 // Exited returns nil.
 func (p *Process) Exited() <-chan struct{} { return nil }
 
+// HasExited returns true.
+func (p *Process) HasExited() bool { return true }
+
 // Terminate does nothing.
 func (p *Process) Terminate() {}
 
