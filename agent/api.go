@@ -2,12 +2,12 @@ package agent
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -37,11 +37,16 @@ func (a *Agent) servePods(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	all := slices.DeleteFunc(a.source.Pods(), func(p v1.Pod) bool { return !q.matches("namespace", p.Namespace) || !q.matches("pod", p.Name) })
-	slices.SortFunc(all, func(a, b v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
-	page, meta := pageOf(&q, all, func(p *v1.Pod) []string { return []string{p.Namespace, p.Name, string(p.UID)} })
+	pods := pager[*v1.Pod]{query: &q}
+	all := a.source.Pods()
+	for i := range all {
+		pod := &all[i]
+		key := sortKey{pod.Namespace, pod.Name, string(pod.UID)}
+		if q.matches("namespace", pod.Namespace) && q.matches("pod", pod.Name) && !pods.passed(&key) {
+			pods.add(key, pod)
+		}
+	}
+	page, meta := pods.page()
 	writeList(w, listHead{"PodList", "v1", meta}, page, func(p *v1.Pod) (any, bool) { return secrets.Mask(p), true })
 }
 
@@ -51,14 +56,18 @@ func (a *Agent) serveEvents(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	all := slices.DeleteFunc(a.events.List(), func(e v1.Event) bool {
-		of := &e.InvolvedObject
-		return !q.matches("namespace", of.Namespace) || !q.matches("pod", of.Name) || !q.matches("reason", e.Reason) || !q.matches("type", e.Type) ||
-			q.filters["container"] != "" && !strings.HasSuffix(of.FieldPath, "{"+q.filters["container"]+"}")
-	})
-	key := func(e *v1.Event) []string { return []string{fmt.Sprintf("%020d", e.LastTimestamp.UnixNano()), e.Name} }
-	slices.SortFunc(all, func(a, b v1.Event) int { return slices.Compare(key(&a), key(&b)) })
-	page, meta := pageOf(&q, all, key)
+	events := pager[*v1.Event]{query: &q}
+	all := a.events.List()
+	for i := range all {
+		e := &all[i]
+		of, container := &e.InvolvedObject, q.filters["container"]
+		key := sortKey{fmt.Sprintf("%020d", e.LastTimestamp.UnixNano()), e.Name}
+		if q.matches("namespace", of.Namespace) && q.matches("pod", of.Name) && q.matches("reason", e.Reason) && q.matches("type", e.Type) &&
+			(container == "" || strings.HasSuffix(of.FieldPath, "{"+container+"}")) && !events.passed(&key) {
+			events.add(key, e)
+		}
+	}
+	page, meta := events.page()
 	writeList(w, listHead{"EventList", "v1", meta}, page, func(e *v1.Event) (any, bool) { return e, true })
 }
 
@@ -77,22 +86,36 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	status := func(i *worker.Info) (any, bool) {
-		s, ok := a.probe(keyOf(i))
-		return &s, ok && q.matches("result", s.Result.Word())
-	}
-	all := a.probesOf(func(i *worker.Info) bool {
-		return q.matches("namespace", i.Namespace) && q.matches("pod", i.Pod) && q.matches("container", i.Container) &&
-			q.matches("kind", i.Kind.String()) && q.matches("handler", i.Handler)
+	probes, seen := pager[manager.Key]{query: &q}, 0
+	a.manager.Select(func(i *worker.Info) bool {
+		if seen++; seen%1000 == 0 {
+			runtime.Gosched() // ticks that are due go first
+		}
+		if key := probeName(i); selects(&q, i) && !probes.passed(&key) && a.hasResult(keyOf(i), q.filters["result"]) {
+			probes.add(key, keyOf(i))
+		}
+		return false
 	})
-	if q.filters["result"] != "" {
-		all = slices.DeleteFunc(all, func(i worker.Info) bool {
-			s, ok := a.latest(keyOf(&i))
-			return !ok || !q.matches("result", s.Result.Word())
-		})
+	page, meta := probes.page()
+	writeList(w, probeHead{meta}, page, func(key manager.Key) (any, bool) {
+		s, ok := a.probe(key)
+		return &s, ok && q.matches("result", s.Result.Word())
+	})
+}
+
+// selects reports whether i passes the filters of q, without that for results.
+func selects(q *query, i *worker.Info) bool {
+	return q.matches("namespace", i.Namespace) && q.matches("pod", i.Pod) && q.matches("container", i.Container) &&
+		q.matches("kind", i.Kind.String()) && q.matches("handler", i.Handler)
+}
+
+// hasResult reports whether a probe has a decided result; "" is any.
+func (a *Agent) hasResult(key manager.Key, result string) bool {
+	if result == "" {
+		return true
 	}
-	page, meta := pageOf(&q, all, probeName)
-	writeList(w, probeHead{meta}, page, status)
+	s, ok := a.manager.Latest(key)
+	return ok && s.Result.Word() == result
 }
 
 // probeHead has the fields of a [probeList] before its items.
@@ -114,16 +137,16 @@ func checkProbeFilters(q *query) error {
 }
 
 // probeName is what lists of probes are sorted by.
-func probeName(i *worker.Info) []string {
-	return []string{i.Namespace, i.Pod, i.PodUID, i.Container, i.Kind.String()}
+func probeName(i *worker.Info) sortKey {
+	return sortKey{i.Namespace, i.Pod, i.PodUID, i.Container, i.Kind.String()}
 }
 
 // probesOf returns the probes that match, sorted by [probeName].
 func (a *Agent) probesOf(match func(*worker.Info) bool) []worker.Info {
 	all := a.manager.Select(match)
 	slices.SortFunc(all, func(a, b worker.Info) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodUID, b.PodUID),
-			cmp.Compare(a.Container, b.Container), cmp.Compare(a.Kind.String(), b.Kind.String()))
+		x, y := probeName(&a), probeName(&b)
+		return x.compare(&y)
 	})
 	return all
 }

@@ -8,9 +8,11 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/agent/api"
 )
@@ -21,8 +23,13 @@ type query struct {
 	list    string
 	filters map[string]string
 	limit   int
-	after   []string
+	after   *sortKey
 }
+
+// sortKey is what the items of a list are sorted by. It identifies an item.
+type sortKey [5]string
+
+func (k *sortKey) compare(o *sortKey) int { return slices.Compare(k[:], o[:]) }
 
 // parseQuery reads the query of a list. filters are the names of its other parameters.
 func parseQuery(list string, values url.Values, filters ...string) (query, error) {
@@ -46,11 +53,12 @@ func parseQuery(list string, values url.Values, filters ...string) (query, error
 		q.limit = int(limit)
 	}
 	if text := q.filters["continue"]; text != "" {
+		var token []string
 		text, err := base64.RawURLEncoding.DecodeString(text)
-		if err != nil || json.Unmarshal(text, &q.after) != nil || len(q.after) < 2 || q.after[0] != list {
+		if err != nil || json.Unmarshal(text, &token) != nil || len(token) != 1+len(sortKey{}) || token[0] != list {
 			return query{}, fmt.Errorf("continue must be a metadata.continue of this list")
 		}
-		q.after = q.after[1:]
+		q.after = (*sortKey)(token[1:])
 	}
 	return q, nil
 }
@@ -60,32 +68,116 @@ func (q *query) matches(name, value string) bool {
 	return q.filters[name] == "" || q.filters[name] == value
 }
 
-// pageOf returns the page of items that q selects, and its metadata. key identifies an item, and
-// items are sorted by it. An item that exists during all requests is on exactly one page.
-func pageOf[T any](q *query, items []T, key func(*T) []string) ([]T, api.ListMeta) {
-	if q.after != nil {
-		at, found := slices.BinarySearchFunc(items, q.after, func(item T, after []string) int { return slices.Compare(key(&item), after) })
-		if found {
-			at++
-		}
-		items = items[at:]
-	}
-	if q.limit == 0 || len(items) <= q.limit {
-		return items, api.ListMeta{}
-	}
-	token, err := json.Marshal(append([]string{q.list}, key(&items[q.limit-1])...))
+// continuation returns the value of continue for the page after key.
+func (q *query) continuation(key *sortKey) string {
+	token, err := json.Marshal(append([]string{q.list}, key[:]...))
 	if err != nil {
-		return items, api.ListMeta{} // strings can always be encoded
+		return "" // strings can always be encoded
 	}
-	return items[:q.limit], api.ListMeta{
-		Continue: base64.RawURLEncoding.EncodeToString(token), RemainingItemCount: new(int64(len(items) - q.limit)),
+	return base64.RawURLEncoding.EncodeToString(token)
+}
+
+// pager collects the page of a list that a query selects. The items are added in any order. It keeps
+// at most two pages of them. An item that exists during all requests is on exactly one page.
+type pager[T any] struct {
+	query *query
+	items []pageItem[T]
+	count int  // items that were added
+	full  bool // no item after the last of the first query.limit items is on the page
+}
+
+type pageItem[T any] struct {
+	key   sortKey
+	value T
+}
+
+// passed reports whether the item of key was on a page before this one.
+func (p *pager[T]) passed(key *sortKey) bool {
+	return p.query.after != nil && key.compare(p.query.after) <= 0
+}
+
+// add adds an item that has not passed.
+func (p *pager[T]) add(key sortKey, value T) {
+	p.count++
+	limit := p.query.limit
+	if p.full && key.compare(&p.items[limit-1].key) > 0 {
+		return
 	}
+	p.items = append(p.items, pageItem[T]{key, value})
+	if limit > 0 && len(p.items) == 2*limit {
+		p.trim()
+	}
+}
+
+// trim sorts the items, and drops those that are not on the page.
+func (p *pager[T]) trim() {
+	slices.SortFunc(p.items, func(a, b pageItem[T]) int { return a.key.compare(&b.key) })
+	if limit := p.query.limit; limit > 0 && len(p.items) > limit {
+		clear(p.items[limit:])
+		p.items, p.full = p.items[:limit], true
+	}
+}
+
+// page returns the items of the page in their order, and the metadata of the list.
+func (p *pager[T]) page() ([]pageItem[T], api.ListMeta) {
+	p.trim()
+	rest := p.count - len(p.items)
+	if rest == 0 {
+		return p.items, api.ListMeta{}
+	}
+	return p.items, api.ListMeta{
+		Continue: p.query.continuation(&p.items[len(p.items)-1].key), RemainingItemCount: new(int64(rest)),
+	}
+}
+
+const (
+	// maxLists is how many lists a server writes at the same time: each has its items in memory until
+	// its reader has received them.
+	maxLists = 4
+	// listPatience is how long a reader may take for a part of a list.
+	listPatience = 10 * time.Second
+	// listWait is how long a request waits for others. It is longer than listPatience, so that readers
+	// that have stopped delay it and do not fail it.
+	listWait = 15 * time.Second
+	// partBytes is about how much of a list is written at once.
+	partBytes = 32 << 10
+)
+
+// listSlots limits the lists that are written at the same time. It holds a token for each.
+type listSlots chan struct{}
+
+// limit returns h with its requests limited, together with those of other handlers. Further requests wait.
+func (s listSlots) limit(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		wait := time.NewTimer(listWait)
+		defer wait.Stop()
+		select {
+		case s <- struct{}{}:
+			defer func() { <-s }()
+			h(w, r)
+		case <-wait.C:
+			w.Header().Set("Retry-After", "1")
+			fail(w, http.StatusServiceUnavailable, "%d lists are being read, which is the limit; try again later", cap(s))
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// partWriter writes to a reader that may take [listPatience] for each part.
+type partWriter struct{ http.ResponseWriter }
+
+// Write writes a part, and lets ticks that are due go first.
+func (p partWriter) Write(part []byte) (int, error) {
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(listPatience)) // an error leaves the limit of the server
+	n, err := p.ResponseWriter.Write(part)
+	runtime.Gosched()
+	return n, err
 }
 
 // writeList writes a list as JSON, one item after the other: the response is never in memory as a
 // whole. head has the fields before items, without the brace that ends them. of returns what is
 // written for an item, and false to leave it out.
-func writeList[T any](w http.ResponseWriter, head any, items []T, of func(*T) (any, bool)) {
+func writeList[T any](w http.ResponseWriter, head any, items []pageItem[T], of func(T) (any, bool)) {
 	text, err := json.Marshal(head)
 	if err != nil {
 		fail(w, http.StatusInternalServerError, "%v", err)
@@ -93,7 +185,7 @@ func writeList[T any](w http.ResponseWriter, head any, items []T, of func(*T) (a
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	out := bufio.NewWriterSize(w, 32<<10) // keeps the first error: the caller has left
+	out := bufio.NewWriterSize(partWriter{w}, partBytes) // keeps the first error: the caller has left
 	defer out.Flush()
 	text = text[:len(text)-1]
 	out.Write(text)
@@ -103,7 +195,7 @@ func writeList[T any](w http.ResponseWriter, head any, items []T, of func(*T) (a
 	out.WriteString(`"items":[`)
 	written := false
 	for i := range items {
-		item, ok := of(&items[i])
+		item, ok := of(items[i].value)
 		if !ok {
 			continue
 		}

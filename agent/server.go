@@ -26,7 +26,7 @@ func (a *Agent) newServer() *http.Server {
 		Handler:           a.guarded(a.routes()),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second, // streams and profiles set their own
+		WriteTimeout:      30 * time.Second, // lists, streams and profiles set their own
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
@@ -38,11 +38,11 @@ func (a *Agent) newServer() *http.Server {
 
 // routes returns the handler of all requests.
 func (a *Agent) routes() http.Handler {
-	mux := http.NewServeMux()
+	mux, lists := http.NewServeMux(), make(listSlots, maxLists)
 	mux.HandleFunc("GET /{$}", serveIndex)
-	mux.HandleFunc("GET /api/v1/pods", a.servePods)
-	mux.HandleFunc("GET /api/v1/probes", a.serveProbes)
-	mux.HandleFunc("GET /api/v1/events", a.serveEvents)
+	mux.HandleFunc("GET /api/v1/pods", lists.limit(a.servePods))
+	mux.HandleFunc("GET /api/v1/probes", lists.limit(a.serveProbes))
+	mux.HandleFunc("GET /api/v1/events", lists.limit(a.serveEvents))
 	mux.HandleFunc("GET /api/v1/stream", a.serveStream)
 	mux.HandleFunc("POST /api/v1/probes/{namespace}/{pod}/{container}/{kind}/{action}", a.serveAction)
 	mux.HandleFunc("GET /api/v1/plugins", a.servePlugins)
@@ -58,9 +58,9 @@ func (a *Agent) routes() http.Handler {
 	if a.cfg.Profiling {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("GET /debug/pprof/profile", unhurried(pprof.Profile))
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("GET /debug/pprof/trace", unhurried(pprof.Trace))
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	return mux
 }
@@ -88,8 +88,7 @@ func serveIndex(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(index))
 }
 
-// unhurried removes the time limit of a response that takes as long as the caller wants, or as
-// registries and compilers need.
+// unhurried removes the time limit of a response that takes as long as registries and compilers need.
 func unhurried(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // an error leaves the limit

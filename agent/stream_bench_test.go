@@ -15,7 +15,6 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/probe"
 )
 
 const (
@@ -181,11 +180,14 @@ func BenchmarkStreamDead(b *testing.B) {
 	}
 }
 
-// BenchmarkProbesList is GET /api/v1/probes of one container, and of all.
+// BenchmarkProbesList is GET /api/v1/probes of one container, of a page, and of all.
 func BenchmarkProbesList(b *testing.B) {
 	a, keys := newStreamBench(b)
-	for _, query := range []string{"", "pod=pod-7&container=web&kind=" + probe.Readiness.String()} {
-		b.Run(fmt.Sprintf("probes=%d/filtered=%t", len(keys), query != ""), func(b *testing.B) {
+	for name, query := range map[string]string{
+		"all": "", "container": "pod=pod-7&container=web&kind=readiness", "page": "limit=500", "failures": "limit=500&result=failure",
+	} {
+		b.Run(fmt.Sprintf("probes=%d/list=%s", len(keys), name), func(b *testing.B) {
+			b.ReportAllocs()
 			for b.Loop() {
 				r := &probeReader{ResponseRecorder: httptest.NewRecorder()}
 				a.serveProbes(r, httptest.NewRequest("GET", "/api/v1/probes?"+query, nil))

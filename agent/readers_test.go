@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// get sends a request over a connection of its own, which is closed when the test ends.
+func (p *pipes) get(t *testing.T, path string) net.Conn {
+	t.Helper()
+	conn, err := p.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// response reads a response to its end.
+func response(t *testing.T, from io.Reader) (*http.Response, []byte) {
+	t.Helper()
+	res, err := http.ReadResponse(bufio.NewReaderSize(from, partBytes), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("after %d bytes: %v", len(body), err)
+	}
+	return res, body
+}
+
+// slowConn pauses before each read. A part of a list takes three reads.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Read(p []byte) (int, error) {
+	time.Sleep(2 * time.Second)
+	return c.Conn.Read(p)
+}
+
+// largePods is how many pods a test serves, of about 32 KiB each.
+const largePods = 20
+
+// serveLarge serves the API of an agent whose list of pods is large, until the test ends.
+func serveLarge(t *testing.T) *pipes {
+	var desired []*v1.Pod
+	for i := range largePods {
+		pod := execPod(fmt.Sprintf("pod-%02d", i), 1_000_000)
+		pod.Annotations = map[string]string{"large": strings.Repeat("x", 32<<10)}
+		desired = append(desired, pod)
+	}
+	a, stop := followed(t, NewMemory(desired...), func() ([]byte, error) { return nil, nil })
+	t.Cleanup(stop)
+	listener, stopServing := serve(t, a)
+	t.Cleanup(stopServing)
+	return listener
+}
+
+// A reader that takes 32 KiB in 6 s receives a list that takes longer than any other
+// response may.
+func TestSlowReaderReceivesWholeList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener, start := serveLarge(t), time.Now()
+		_, body := response(t, slowConn{listener.get(t, "/api/v1/pods")})
+		var list v1.PodList
+		if err := json.Unmarshal(body, &list); err != nil || len(list.Items) != largePods {
+			t.Errorf("%d pods, %v", len(list.Items), err)
+		}
+		if took := time.Since(start); took < time.Minute {
+			t.Errorf("the reader was not slow: it took %s", took)
+		}
+	})
+}
+
+// Readers that have stopped keep no list for long, and delay others only until then.
+func TestReadersOfListsThatStopAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := serveLarge(t)
+		for range 4 {
+			listener.get(t, "/api/v1/pods")
+		}
+		synctest.Wait()
+		start := time.Now()
+		res, _ := response(t, listener.get(t, "/api/v1/probes?limit=1"))
+		if took := time.Since(start); res.StatusCode != http.StatusOK || took != 10*time.Second {
+			t.Errorf("status %d after %s, want 200 after 10s", res.StatusCode, took)
+		}
+	})
+}
+
+// Many slow readers do not make the agent keep a list for each.
+func TestSlowReadersOfListsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := serveLarge(t)
+		var reading sync.WaitGroup
+		for range 4 {
+			conn := slowConn{listener.get(t, "/api/v1/pods")}
+			reading.Go(func() { response(t, conn) })
+		}
+		synctest.Wait()
+		start := time.Now()
+		res, body := response(t, listener.get(t, "/api/v1/events"))
+		want := `{"error":"4 lists are being read, which is the limit; try again later"}` + "\n"
+		if took := time.Since(start); res.StatusCode != http.StatusServiceUnavailable || string(body) != want || took != 15*time.Second {
+			t.Errorf("status %d %s after %s, want 503 %s after 15s", res.StatusCode, body, took, want)
+		}
+		if res, _ := response(t, listener.get(t, "/healthz")); res.StatusCode != http.StatusOK {
+			t.Errorf("/healthz: status %d", res.StatusCode)
+		}
+		reading.Wait()
+		if res, _ := response(t, listener.get(t, "/api/v1/events")); res.StatusCode != http.StatusOK {
+			t.Errorf("status %d after the slow readers", res.StatusCode)
+		}
+	})
+}
