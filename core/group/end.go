@@ -13,11 +13,19 @@ import (
 
 // Remove stops the probes of key. When it returns they record nothing any more, and their decided
 // results are removed. Attempts under way are cancelled.
-func (g *Group[K]) Remove(key K) { g.RemoveFunc(key, func(ID[K]) bool { return true }) }
+func (g *Group[K]) Remove(key K) { g.end(g.take(key, func(*entry[K]) bool { return true })) }
 
-// RemoveFunc is [Group.Remove] for the probes of key that match. match is called with a lock held.
+// RemoveFunc is [Group.Remove] for the probes of key that match.
 func (g *Group[K]) RemoveFunc(key K, match func(ID[K]) bool) {
-	g.end(g.take(key, func(e *entry[K]) bool { return match(e.id()) }))
+	matching := slices.DeleteFunc(g.of(key), func(e *entry[K]) bool { return !match(e.id()) }) // with no lock held
+	g.end(g.take(key, func(e *entry[K]) bool { return slices.Contains(matching, e) }))
+}
+
+// of returns a copy of the entries of key.
+func (g *Group[K]) of(key K) []*entry[K] {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return slices.Clone(g.entries[key])
 }
 
 func (e *entry[K]) id() ID[K] { return ID[K]{e.key, e.Task().Subject.Container, e.Kind()} }
@@ -101,8 +109,8 @@ func (e *LeftError) Error() string {
 	var names []string
 	for _, i := range e.Left[:min(len(e.Left), shownLeft)] {
 		name := fmt.Sprintf("container %q %s (handler %q)", i.Container, i.Kind, i.Handler)
-		if i.Pod != "" {
-			name = i.Namespace + "/" + i.Pod + " " + name
+		if pod := strings.TrimPrefix(i.Namespace+"/"+i.Pod, "/"); pod != "" {
+			name = pod + " " + name
 		}
 		names = append(names, name)
 	}
@@ -115,35 +123,42 @@ func (e *LeftError) Error() string {
 
 func (e *LeftError) Unwrap() error { return e.Err }
 
-// Shutdown stops all probes. It cancels the attempts under way and waits for their end. When ctx
-// ends first, because a handler or an observer does not return, its error is a [*LeftError];
-// the results of those probes are not counted.
+// Shutdown stops all probes, as [Group.Remove] does, and waits for the end of the ticks under way,
+// whose attempts are cancelled. When ctx ends before that, because a handler does not return, its
+// error is a [*LeftError]; the results of those probes are not counted. No handler, observer or
+// [Config.Event] may call Shutdown: it waits for them.
 func (g *Group[K]) Shutdown(ctx context.Context) error {
 	var taken []*entry[K]
 	for _, key := range g.close() { // stop all before waiting for any
 		taken = append(taken, g.take(key, func(*entry[K]) bool { return true })...)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.end(taken)
-		if ended := g.awaited(); ended != nil {
-			<-ended
-		}
+	g.end(taken)
+	err := g.await(ctx)
+	if err == nil {
 		g.shared.Wait()
-	}()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		if left := g.leftInfos(); len(left) > 0 {
-			err = &LeftError{left, context.Cause(ctx)}
-		}
 	}
 	for _, c := range g.owned {
 		c.Close()
 	}
 	return err
+}
+
+// await waits until no probe is left.
+func (g *Group[K]) await(ctx context.Context) error {
+	ended := g.awaited()
+	if ended == nil {
+		return nil
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	left := g.leftInfos()
+	if len(left) == 0 {
+		return nil
+	}
+	return &LeftError{left, context.Cause(ctx)}
 }
 
 // close makes Add fail from now on, and returns the keys that have probes.

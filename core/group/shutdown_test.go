@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,7 +87,7 @@ func TestShutdown(t *testing.T) {
 			t.Error(text)
 		}
 		if pod := (&group.LeftError{Left: left.Left[11:], Err: cause}).Error(); pod !=
-			`left behind probes under way: /a-pod container "c00" readiness (handler "deaf"): the host goes down` {
+			`left behind probes under way: a-pod container "c00" readiness (handler "deaf"): the host goes down` {
 			t.Error(pod)
 		}
 		if err := g.Shutdown(t.Context()); err != nil { // waits for them
@@ -103,15 +104,21 @@ func TestShutdown(t *testing.T) {
 			return closing(func() { <-release[name] })
 		})}}
 	}
-	bubble(t, "names a probe whose observer does not return from Close", blocking("resting"), func(t *testing.T, g *group.Group[string]) {
-		add(t, g, "k", newProbe())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		var left *group.LeftError
-		if err := g.Shutdown(ctx); !errors.As(err, &left) || len(left.Left) != 1 {
-			t.Errorf("got %v", err)
+	var closed atomic.Int64
+	counting := group.Config{Observers: []worker.Observer{observerFunc(func(worker.Info) worker.ProbeObserver {
+		return closing(func() { closed.Add(1) })
+	})}}
+	bubble(t, "with an ended context names only the probes under way", counting, func(t *testing.T, g *group.Group[string]) {
+		for i := range 100 {
+			p := newProbe()
+			p.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
+			add(t, g, fmt.Sprint(i), p)
 		}
-		close(release["resting"])
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := g.Shutdown(ctx); err != nil || closed.Load() != 100 {
+			t.Errorf("got %v, closed %d observers", err, closed.Load())
+		}
 	})
 	bubble(t, "names a probe whose observer blocks after its last tick", blocking("ticking"), func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()
