@@ -55,7 +55,7 @@ func TestInvalidProbeErrorNamesField(t *testing.T) {
 		if err := g.Add("checkout", p); err == nil || err.Error() != want {
 			t.Errorf("Add returned\n%v, want\n%s", err, want)
 		}
-		if err := g.Update("checkout", p, group.Keep{}); err == nil || err.Error() != want {
+		if err := g.Update("checkout", p); err == nil || err.Error() != want {
 			t.Errorf("Update returned\n%v, want\n%s", err, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestSpecHasDefaultsOfKubelet(t *testing.T) {
 		t.Errorf("Add: got %+v, want %+v", s.Spec, want)
 	}
 	p.Spec = probe.Spec{Period: time.Minute, Timeout: -1, FailureThreshold: 1}
-	if err := g.Update("checkout", p, group.Keep{}); err != nil {
+	if err := g.Update("checkout", p); err != nil {
 		t.Fatal(err)
 	}
 	want = probe.Spec{Period: time.Minute, Timeout: -1, SuccessThreshold: 1, FailureThreshold: 1}
@@ -102,7 +102,7 @@ func TestErrorsNameProbe(t *testing.T) {
 		}
 	}
 	p.Task = newProbe().Task
-	if err := g.Update("checkout", p, group.Keep{}); err == nil || !strings.HasSuffix(err.Error(), "the probe has another Task") {
+	if err := g.Update("checkout", p); err == nil || !strings.HasSuffix(err.Error(), "the probe has another Task") {
 		t.Errorf("Update with another Task returned %v", err)
 	}
 	if err := g.Shutdown(t.Context()); err != nil {

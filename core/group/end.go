@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -123,16 +124,33 @@ func (e *LeftError) Error() string {
 
 func (e *LeftError) Unwrap() error { return e.Err }
 
-// Shutdown stops all probes, as [Group.Remove] does, and waits for the end of the ticks under way,
-// whose attempts are cancelled. When ctx ends before that, because a handler does not return, its
-// error is a [*LeftError]; the results of those probes are not counted. No handler, observer or
-// [Config.Event] may call Shutdown: it waits for them.
+// closeGrace is how long Shutdown waits after the end of its context for observers that are closed
+// and handlers that are released, neither of which may block.
+const closeGrace = time.Second
+
+// Shutdown stops all probes. It cancels the attempts under way and waits for their end. When ctx
+// ends first, because a handler or an observer does not return, its error is a [*LeftError];
+// the results of those probes are not counted. ctx may have ended before: then Shutdown does not
+// wait for attempts. Handlers, observers and [Config.Event] must not call it, since it waits for
+// them.
 func (g *Group[K]) Shutdown(ctx context.Context) error {
 	var taken []*entry[K]
 	for _, key := range g.close() { // stop all before waiting for any
 		taken = append(taken, g.take(key, func(*entry[K]) bool { return true })...)
 	}
-	g.end(taken)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		g.end(taken)
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		select {
+		case <-closed: // what remains is under way, and does not only wait to be closed
+		case <-time.After(closeGrace):
+		}
+	}
 	err := g.await(ctx)
 	if err == nil {
 		g.shared.Wait()

@@ -26,6 +26,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -107,8 +108,9 @@ type ID[K comparable] struct {
 	Kind probe.Kind
 }
 
-// Group owns workers. It is safe for concurrent use. Its methods return without waiting for an
-// attempt, and call observers and handlers with no lock held.
+// Group owns workers. It is safe for concurrent use. But for [Group.Shutdown] its methods return
+// without waiting for an attempt, and call observers and handlers with no lock held. Each call takes
+// a time in proportion to the probes of its key, which are meant to be few: a hundred, say.
 type Group[K comparable] struct {
 	shared worker.Shared
 	memory history
@@ -169,8 +171,8 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 	return g, nil
 }
 
-// Start returns when the group was made.
-func (g *Group[K]) Start() time.Time { return g.shared.AgentStart }
+// StartedAt returns when the group was made.
+func (g *Group[K]) StartedAt() time.Time { return g.shared.AgentStart }
 
 // Add starts a probe of key. Its error matches [ErrExists] or [ErrClosed], or names the invalid
 // field of p; p.Handler is then still the caller's.
@@ -223,19 +225,15 @@ func (g *Group[K]) spread(id ID[K], period time.Duration) (delay, phase time.Dur
 	return 0, time.Duration(maphash.Comparable(g.seed, id)%uint64(period)) + 1
 }
 
-// Keep is what a change of a probe does not change.
-type Keep struct {
-	// Run keeps the run of equal results: the handler does the same as before.
-	Run bool
-	// Handler keeps the handler: that of the new [Probe] is the same one, and is not
-	// released.
-	Handler bool
-}
-
-// Update changes a probe of key, or adds it. A new period takes effect at once, and the result of
-// an attempt under way is dropped. A pause stays, unless p.Paused is another one than before. The
-// task of a probe cannot be changed. When Update returns an error, p.Handler is still the caller's.
-func (g *Group[K]) Update(key K, p Probe, keep Keep) error {
+// Update changes a probe of key, or adds it. It does nothing if the probe is the same as before. A
+// change drops the result of an attempt under way, and a new period takes effect at once. Another
+// Handler or Target begins a new run of equal results. A pause stays, unless p.Paused is another
+// one than before. The task of a probe cannot be changed.
+//
+// A handler that was bound again is another one, and so is one that cannot be compared, such as a
+// [probe.HandlerFunc]. The group releases the one before. When Update returns an error, p.Handler
+// is still the caller's.
+func (g *Group[K]) Update(key K, p Probe) error {
 	p, err := checked(key, p)
 	if err != nil {
 		return err
@@ -249,10 +247,29 @@ func (g *Group[K]) Update(key K, p Probe, keep Keep) error {
 			}
 		case now.Task != p.Task:
 			return fmt.Errorf("%v: the probe has another Task", now.entry.id())
-		case g.Replace(now, p, keep):
+		case now.equal(&p):
+			return nil
+		case g.Replace(now, p, now.sameHandler(&p) && now.Target == p.Target):
+			if !now.sameHandler(&p) {
+				probe.Release(now.Handler)
+			}
 			return nil
 		}
 	}
+}
+
+func (p *Probe) equal(o *Probe) bool {
+	return p.sameHandler(o) && p.Name == o.Name && p.Spec == o.Spec && p.Target == o.Target && p.Paused == o.Paused && same(p.Tag, o.Tag)
+}
+
+func (p *Probe) sameHandler(o *Probe) bool { return same(p.Handler, o.Handler) }
+
+// same reports whether a and b are equal. Values that cannot be compared are not.
+func same(a, b any) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
 // Current is a probe of a group as it is at one moment.
@@ -261,9 +278,6 @@ type Current[K comparable] struct {
 	entry   *entry[K]
 	version uint32
 }
-
-// Worker returns the worker of the probe.
-func (c Current[K]) Worker() *worker.Worker { return &c.entry.Worker }
 
 // Current returns a probe for [Group.Replace].
 func (g *Group[K]) Current(id ID[K]) (now Current[K], ok bool) {
@@ -283,20 +297,11 @@ func (e *entry[K]) currentLocked() Current[K] {
 	}, e, e.version}
 }
 
-// Replace changes a probe as [Group.Update] does, but does not check p. It reports false, and does
-// nothing, if the probe has ended or was changed meanwhile: so a caller can prepare the change
-// without a lock.
-func (g *Group[K]) Replace(was Current[K], p Probe, keep Keep) bool {
-	if !g.replace(was, p, keep.Run) {
-		return false
-	}
-	if !keep.Handler {
-		probe.Release(was.Handler)
-	}
-	return true
-}
-
-func (g *Group[K]) replace(was Current[K], p Probe, keepRun bool) bool {
+// Replace changes a probe as [Group.Update] does, but does not check p, and compares nothing: keepRun
+// keeps the run of equal results, and was.Handler is the caller's again, who releases it. Replace
+// reports false, and does nothing, if the probe has ended or was changed meanwhile: so a caller can
+// prepare the change without a lock.
+func (g *Group[K]) Replace(was Current[K], p Probe, keepRun bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := was.entry
@@ -312,6 +317,10 @@ func (g *Group[K]) replace(was Current[K], p Probe, keepRun bool) bool {
 	return true
 }
 
+// Reshape replaces what a probe knows of its task from the next tick on, unless the probe has ended.
+// t is the same task, with the same Subject and another description.
+func (g *Group[K]) Reshape(was Current[K], t *worker.Task) { was.entry.Worker.Reshape(t) }
+
 // Trigger makes a probe tick now. Its error matches [ErrNotFound].
 func (g *Group[K]) Trigger(id ID[K]) error { return g.with(id, (*worker.Worker).Trigger) }
 
@@ -320,6 +329,9 @@ func (g *Group[K]) Pause(id ID[K]) error { return g.with(id, (*worker.Worker).Pa
 
 // Resume ends a pause: the probe ticks now.
 func (g *Group[K]) Resume(id ID[K]) error { return g.with(id, (*worker.Worker).Resume) }
+
+// Nudge makes a probe tick now that has made no attempt yet; see [worker.Worker.Nudge].
+func (g *Group[K]) Nudge(id ID[K]) error { return g.with(id, (*worker.Worker).Nudge) }
 
 func (g *Group[K]) with(id ID[K], do func(*worker.Worker)) error {
 	e := g.entry(id)
@@ -330,13 +342,8 @@ func (g *Group[K]) with(id ID[K], do func(*worker.Worker)) error {
 	return nil
 }
 
-// Worker returns the worker of a probe, nil if there is none.
-func (g *Group[K]) Worker(id ID[K]) *worker.Worker {
-	if e := g.entry(id); e != nil {
-		return &e.Worker
-	}
-	return nil
-}
+// Has reports whether there is such a probe.
+func (g *Group[K]) Has(id ID[K]) bool { return g.entry(id) != nil }
 
 func (g *Group[K]) entry(id ID[K]) *entry[K] {
 	g.mu.RLock()

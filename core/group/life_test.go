@@ -160,8 +160,8 @@ func TestListings(t *testing.T) {
 			t.Errorf("Infos returned %+v", infos)
 		}
 		g.RemoveFunc("service-1", func(id group.ID[string]) bool { return id.Kind == probe.Liveness })
-		if g.Worker(group.ID[string]{Key: "service-1", Task: "web", Kind: probe.Liveness}) != nil ||
-			g.Worker(group.ID[string]{Key: "service-1", Task: "web", Kind: probe.Readiness}) == nil {
+		if g.Has(group.ID[string]{Key: "service-1", Task: "web", Kind: probe.Liveness}) ||
+			!g.Has(group.ID[string]{Key: "service-1", Task: "web", Kind: probe.Readiness}) {
 			t.Error("RemoveFunc removed something else")
 		}
 	})
@@ -216,37 +216,38 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.wantReleased(t, "Add of a probe that exists", 0)
-		update := func(h probe.Handler, keep group.Keep) {
+		update := func(h probe.Handler) {
 			t.Helper()
 			p.Handler = h
-			if err := g.Update("k", p, keep); err != nil {
+			if err := g.Update("k", p); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 		}
-		update(a, group.Keep{Run: true, Handler: true})
+		p.Spec.Period = time.Minute
+		update(a)
 		a.wantReleased(t, "Update with the same handler", 0)
-		update(b, group.Keep{})
+		update(b)
 		a.wantReleased(t, "Update with another handler", 1)
 		b.wantReleased(t, "Update to it", 0)
 
 		was, _ := g.Current(id)
 		p.Handler = c
-		if !g.Replace(was, p, group.Keep{}) {
+		if !g.Replace(was, p, false) {
 			t.Fatal("Replace did nothing")
 		}
-		if g.Replace(was, p, group.Keep{}) {
+		if g.Replace(was, p, false) {
 			t.Error("Replace of a probe that was changed")
 		}
-		b.wantReleased(t, "Replace", 1)
+		b.wantReleased(t, "Replace, whose caller releases it", 0)
 		c.wantReleased(t, "Replace that does nothing", 0)
 		g.Remove("k")
 		g.Remove("k")
-		if g.Replace(was, p, group.Keep{}) {
+		if g.Replace(was, p, false) {
 			t.Error("Replace of a probe that was removed")
 		}
 		a.wantReleased(t, "Remove, first handler", 1)
-		b.wantReleased(t, "Remove, second handler", 1)
+		b.wantReleased(t, "Remove, second handler", 0)
 		c.wantReleased(t, "Remove twice", 1)
 	})
 	bubble(t, "of a handler that two probes share is called for each", group.Config{}, func(t *testing.T, g *group.Group[string]) {
@@ -286,7 +287,7 @@ func TestRelease(t *testing.T) {
 		if err := g.Add("k", p); !errors.Is(err, group.ErrClosed) {
 			t.Errorf("Add: %v", err)
 		}
-		if err := g.Update("k", p, group.Keep{}); !errors.Is(err, group.ErrClosed) {
+		if err := g.Update("k", p); !errors.Is(err, group.ErrClosed) {
 			t.Errorf("Update: %v", err)
 		}
 		h.wantReleased(t, "refused", 0)
@@ -294,26 +295,56 @@ func TestRelease(t *testing.T) {
 }
 
 func TestUpdate(t *testing.T) {
-	bubble(t, "keeps or drops the run of equal results", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+	bubble(t, "keeps the run of equal results of the same handler and target", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()
-		p.Spec = probe.Spec{Period: time.Second, SuccessThreshold: 10}
+		p.Handler, p.Spec = newReleaser(succeed), probe.Spec{Period: time.Second, SuccessThreshold: 10}
 		id := add(t, g, "k", p)
 		wait(2 * time.Second)
-		if run := status(t, g, id).Run; run != 3 {
-			t.Fatalf("run of %d", run)
+		run := func(step string, want int) {
+			t.Helper()
+			if err := g.Update("k", p); err != nil {
+				t.Fatal(err)
+			}
+			if got := status(t, g, id).Run; got != want {
+				t.Errorf("%s: run of %d, want %d", step, got, want)
+			}
 		}
-		if err := g.Update("k", p, group.Keep{Run: true, Handler: true}); err != nil {
-			t.Fatal(err)
+		run("the same probe", 3)
+		p.Spec.FailureThreshold = 7
+		run("another threshold", 3)
+		p.Target.Port = 80
+		run("another target", 0)
+		wait(2 * time.Second)
+		run("the same probe again", 2)
+		p.Handler = newReleaser(succeed)
+		run("another handler", 0)
+		wait(2 * time.Second)
+		p.Handler = succeed
+		run("a function", 0)
+		wait(2 * time.Second)
+		run("the same function, which cannot be compared", 0)
+	})
+	bubble(t, "to the same probe at every sync leaves the attempt under way", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+		p := newProbe()
+		h := newReleaser(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
+			select {
+			case <-time.After(1500 * ms):
+			case <-ctx.Done():
+			}
+			return probe.Outcome{Result: probe.Failure}, nil
+		})
+		p.Handler, p.Kind, p.Spec = h, probe.Liveness, probe.Spec{Period: 2 * time.Second, Timeout: 2 * time.Second}
+		id := add(t, g, "k", p)
+		for range 10 {
+			if err := g.Update("k", p); err != nil {
+				t.Fatal(err)
+			}
+			wait(time.Second)
 		}
-		if run := status(t, g, id).Run; run != 3 {
-			t.Errorf("run of %d, want 3", run)
+		if s := status(t, g, id); s.Decided != results.Failure || h.calls.Load() != 3 {
+			t.Errorf("decided %v after %d attempts", s.Decided, h.calls.Load())
 		}
-		if err := g.Update("k", p, group.Keep{}); err != nil {
-			t.Fatal(err)
-		}
-		if run := status(t, g, id).Run; run != 0 {
-			t.Errorf("run of %d, want 0", run)
-		}
+		h.wantReleased(t, "Update", 0)
 	})
 	bubble(t, "keeps a pause of the caller unless Paused is another one", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()
@@ -326,7 +357,7 @@ func TestUpdate(t *testing.T) {
 		}
 		update := func() {
 			t.Helper()
-			if err := g.Update("k", p, group.Keep{Run: true, Handler: true}); err != nil {
+			if err := g.Update("k", p); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -352,7 +383,7 @@ func TestUpdate(t *testing.T) {
 		id := add(t, g, "k", p)
 		p.Handler = succeed
 		p.Spec.Period = time.Hour
-		if err := g.Update("k", p, group.Keep{}); err != nil {
+		if err := g.Update("k", p); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -365,10 +396,10 @@ func TestUpdate(t *testing.T) {
 		p.Tag = 1
 		id := add(t, g, "k", p)
 		p.Tag = 2
-		if err := g.Update("k", p, group.Keep{Handler: true}); err != nil {
+		if err := g.Update("k", p); err != nil {
 			t.Fatal(err)
 		}
-		if now, ok := g.Current(id); !ok || now.Tag != 2 || now.Worker() != g.Worker(id) {
+		if now, ok := g.Current(id); !ok || now.Tag != 2 || now.Task != p.Task {
 			t.Errorf("got %v, %v", now.Tag, ok)
 		}
 	})

@@ -104,20 +104,42 @@ func TestShutdown(t *testing.T) {
 			return closing(func() { <-release[name] })
 		})}}
 	}
+	bubble(t, "names a probe whose observer does not return from Close", blocking("resting"), func(t *testing.T, g *group.Group[string]) {
+		add(t, g, "k", newProbe())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var left *group.LeftError
+		if err := g.Shutdown(ctx); !errors.As(err, &left) || len(left.Left) != 1 {
+			t.Errorf("got %v", err)
+		}
+		close(release["resting"])
+	})
 	var closed atomic.Int64
 	counting := group.Config{Observers: []worker.Observer{observerFunc(func(worker.Info) worker.ProbeObserver {
 		return closing(func() { closed.Add(1) })
 	})}}
 	bubble(t, "with an ended context names only the probes under way", counting, func(t *testing.T, g *group.Group[string]) {
+		deaf := newProbe()
+		deaf.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+			time.Sleep(time.Minute)
+			return probe.Outcome{}, nil
+		})
+		add(t, g, "deaf", deaf)
 		for i := range 100 {
 			p := newProbe()
+			p.Task.Subject.Pod = fmt.Sprint(i)
 			p.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
 			add(t, g, fmt.Sprint(i), p)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := g.Shutdown(ctx); err != nil || closed.Load() != 100 {
-			t.Errorf("got %v, closed %d observers", err, closed.Load())
+		start := time.Now()
+		var left *group.LeftError
+		if err := g.Shutdown(ctx); !errors.As(err, &left) || len(left.Left) != 1 || left.Left[0].Pod != "checkout" {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(start); took != 0 || closed.Load() != 100 {
+			t.Errorf("closed %d observers in %v", closed.Load(), took)
 		}
 	})
 	bubble(t, "names a probe whose observer blocks after its last tick", blocking("ticking"), func(t *testing.T, g *group.Group[string]) {
@@ -206,7 +228,7 @@ func TestConcurrent(t *testing.T) {
 				taken := g.Add(key, p) == nil
 				if was, ok := g.Current(id); !taken && ok {
 					p.Task = was.Task
-					taken = g.Update(key, p, group.Keep{}) == nil
+					taken = g.Update(key, p) == nil
 				}
 				if taken {
 					mu.Lock()

@@ -182,7 +182,7 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 			d.fail(context.Cause(ctx), d.configs[i:]...)
 			break
 		}
-		if _, running := m.group.Current(c.id(pod.UID)); running {
+		if m.group.Has(c.id(pod.UID)) {
 			if m.cfg.Compat.Has(probe.CompatAddPodStops) { // kubernetes#138928
 				d.refused = append(d.refused, m.stillRefused(pod.UID, d.configs[i:])...)
 				break
@@ -314,7 +314,7 @@ func (m *Manager) refuse(uid types.UID, names []probeName) {
 // stillRefused returns the probes of configs that could not be started before.
 func (m *Manager) stillRefused(uid types.UID, configs []ProbeConfig) (names []probeName) {
 	for _, c := range configs {
-		if w, refused := m.lookup(Key{uid, c.Container, c.Kind}); w == nil && refused {
+		if _, refused := m.lookup(Key{uid, c.Container, c.Kind}); refused {
 			names = append(names, probeName{c.Container, c.Kind})
 		}
 	}
@@ -332,16 +332,16 @@ func (m *Manager) forgive(uid types.UID, names map[string]bool) {
 	}
 }
 
-// lookup returns the worker of a probe. refused reports whether there is none because the probe
-// could not be started. It is read first: AddPod starts a worker before it takes the refusal back.
-func (m *Manager) lookup(key Key) (w *worker.Worker, refused bool) {
+// lookup reports whether a probe has a worker, or has none because it could not be started. The
+// refusal is read first: AddPod starts a worker before it takes the refusal back.
+func (m *Manager) lookup(key Key) (running, refused bool) {
 	m.mu.RLock()
 	refused = slices.Contains(m.refused[key.PodUID], probeName{key.Container, key.Kind})
 	m.mu.RUnlock()
-	if w = m.group.Worker(key.id()); w != nil {
-		return w, false
+	if m.group.Has(key.id()) {
+		return true, false
 	}
-	return nil, refused
+	return false, refused
 }
 
 func containerNames(pod *v1.Pod, sidecars bool) map[string]bool {

@@ -146,7 +146,7 @@ func (m *Manager) put(set *podSet, c ProbeConfig) error {
 		if now, running := m.group.Current(c.id(set.pod.UID)); !running {
 			done, err = m.add(set, c)
 		} else {
-			moved = set.reshape(now.Worker()) || moved
+			moved = set.reshape(now) || moved
 			done, err = m.change(now, c, moved)
 		}
 		if done || err != nil {
@@ -224,17 +224,21 @@ func (m *Manager) inherit(next, was probe.Handler) {
 // changeTo changes a running probe from was to next. It reports false as change does.
 func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next *bound) (done bool) {
 	old := configOf(was)
-	done = m.group.Replace(was, probeOf(c, next, was.Task), group.Keep{Run: old.sameHandler(&c), Handler: next.kept})
-	if !done && !next.kept {
+	done = m.group.Replace(was, probeOf(c, next, was.Task), old.sameHandler(&c))
+	switch {
+	case next.kept:
+	case done:
+		probe.Release(was.Handler)
+	default:
 		probe.Release(next.handler)
 	}
 	return done
 }
 
-// reshape gives w the new labels, ports and restart policies of the pod. It reports whether
+// reshape gives a probe the new labels, ports and restart policies of the pod. It reports whether
 // the ports have changed, and so perhaps the target of an attempt.
-func (s *podSet) reshape(w *worker.Worker) (moved bool) {
-	old := w.Task()
+func (s *podSet) reshape(now group.Current[types.UID]) (moved bool) {
+	old := now.Task
 	before, ok := old.Source.(*source)
 	if !ok {
 		return false
@@ -243,7 +247,7 @@ func (s *podSet) reshape(w *worker.Worker) (moved bool) {
 	if before.pod.equal(s.view) && reflect.DeepEqual(old.Pod, t.Pod) && reflect.DeepEqual(old.Container, t.Container) && old.NoRestart == t.NoRestart {
 		return false
 	}
-	w.Reshape(t)
+	s.m.group.Reshape(now, t)
 	return !slices.Equal(old.Container.Ports, t.Container.Ports)
 }
 

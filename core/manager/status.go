@@ -50,8 +50,8 @@ func (m *Manager) started(pod *v1.Pod, c *v1.ContainerStatus) bool {
 	if c.Started != nil && *c.Started && m.inherits(pod, c) {
 		return true
 	}
-	w, refused := m.lookup(Key{pod.UID, c.Name, probe.Startup})
-	return w == nil && !refused
+	running, refused := m.lookup(Key{pod.UID, c.Name, probe.Startup})
+	return !running && !refused
 }
 
 // inherits reports whether c may have the status that an earlier agent gave its container.
@@ -76,22 +76,23 @@ func (m *Manager) ready(pod *v1.Pod, c *v1.ContainerStatus, spec *v1.Container) 
 	if decided && r == results.Success {
 		return true
 	}
-	w, refused := m.lookup(Key{pod.UID, c.Name, probe.Readiness})
-	if w != nil {
-		w.Nudge()
+	key := Key{pod.UID, c.Name, probe.Readiness}
+	running, refused := m.lookup(key)
+	if running {
+		_ = m.group.Nudge(key.id()) // an error means that it has just ended
 	}
-	ready := w == nil && !refused
+	ready := !running && !refused
 	if spec == nil || !m.inherits(pod, c) {
 		return ready
 	}
-	return m.readyOverRestart(ready, decided, pod, c, w != nil || refused || spec.ReadinessProbe != nil)
+	return m.readyOverRestart(ready, decided, pod, c, running || refused || spec.ReadinessProbe != nil)
 }
 
 // readyOverRestart returns the readiness of a container that was started before the agent. Until
 // its probe has decided, that is the readiness of its pod: kubernetes#100277.
 func (m *Manager) readyOverRestart(ready, decided bool, pod *v1.Pod, c *v1.ContainerStatus, probed bool) bool {
 	startedAt := c.State.Running.StartedAt.Time
-	if startedAt.IsZero() || !startedAt.Before(m.group.Start().Add(-m.cfg.RestartGrace)) {
+	if startedAt.IsZero() || !startedAt.Before(m.group.StartedAt().Add(-m.cfg.RestartGrace)) {
 		return ready
 	}
 	if !decided {
