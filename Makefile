@@ -154,11 +154,11 @@ bench: ## benchmarks of the parts, in benchstat's format
 # Scenarios with a record in bench/records are left out: BENCHFLAGS=-again measures them again, and
 # BENCHFLAGS='-again -scenario http,tcp' some of them.
 .PHONY: bench-peers
-bench-peers: ## docs/performance.md: prober beside the kubelet's own code; takes 25 minutes, needs Linux
+bench-peers: ## docs/performance.md: prober beside the kubelet's own code; takes 22 minutes, needs Linux and clang
 	cd bench && $(GO) run -tags k8s136 ./cmd/bench $(BENCHFLAGS)
 
 .PHONY: bench-scale
-bench-scale: ## the same for 1,000 to 1,000,000 probes
+bench-scale: ## the same for 1,000 to 1,000,000 probes; takes 4 minutes
 	cd bench && $(GO) run -tags k8s136 ./cmd/bench -scenario scale $(BENCHFLAGS)
 
 .PHONY: fuzz

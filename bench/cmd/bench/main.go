@@ -4,8 +4,9 @@
 //	go run -tags k8s136 ./cmd/bench -scenario http,period-1s -again
 //
 // Each scenario leaves a record, and is left out while it has one of the same flags. So a run that was
-// interrupted goes on where it ended, and a quick look is replaced by the next full run. It needs
-// Linux, and a machine that does nothing else.
+// interrupted goes on where it ended, and a quick look is replaced by the next full run. The page is
+// written after each scenario. One that fails keeps its old record, and the others still run. It
+// needs Linux, and a machine that does nothing else.
 package main
 
 import (
@@ -80,23 +81,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return nil
 	}
 	store := record.Store{Dir: o.records}
-	if o.scenarios != "none" {
-		if err := o.measure(ctx, store, stdout, stderr); err != nil {
-			return err
-		}
+	if o.scenarios == "none" {
+		return o.write(store)
 	}
+	return o.measure(ctx, store, stdout, stderr)
+}
+
+// write writes the page.
+func (o *options) write(store record.Store) error {
 	if o.page == "" {
 		return nil
 	}
 	return report.Write(o.page, scenario.All(), store)
 }
 
-// measure runs the scenarios that have no record of these flags.
+// measure runs the scenarios that have no record of these flags. One that fails does not end it.
 func (o *options) measure(ctx context.Context, store record.Store, stdout, stderr io.Writer) error {
 	found, err := scenario.Find(strings.Split(o.scenarios, ","))
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for i := range found {
 		s := &found[i]
 		old, err := store.Load(s.Name)
@@ -104,18 +109,28 @@ func (o *options) measure(ctx context.Context, store record.Store, stdout, stder
 			return err
 		}
 		if old != nil && old.Command == o.command(s) && !o.again {
-			fmt.Fprintf(stderr, "bench: %s has a record; -again replaces it\n", s.Name)
+			fmt.Fprintf(stderr, "bench: %s has a record of commit %s; -again replaces it\n", s.Name, old.Machine.Commit)
 			continue
 		}
+		fmt.Fprintf(stderr, "bench: %s, %d of %d\n", s.Name, i+1, len(found))
 		r, err := o.one(ctx, s, stdout, stderr)
+		if ctx.Err() != nil {
+			return errors.Join(append(failed, fmt.Errorf("%s: %w", s.Name, context.Cause(ctx)))...)
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
+			err = fmt.Errorf("%s: %w", s.Name, err)
+			fmt.Fprintln(stderr, "bench: error:", err)
+			failed = append(failed, err)
+			continue
 		}
 		if err := store.Save(r); err != nil {
 			return err
 		}
+		if err := o.write(store); err != nil {
+			return err
+		}
 	}
-	return nil
+	return errors.Join(append(failed, o.write(store))...)
 }
 
 // one measures a scenario. Each run is a line of JSON on stdout.

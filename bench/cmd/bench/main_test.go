@@ -52,6 +52,20 @@ func TestAScenarioIsMeasuredOnce(t *testing.T) {
 	}
 }
 
+// TestAFailedScenarioDoesNotEndTheOthers needs the program prober, which cannot be built.
+func TestAFailedScenarioDoesNotEndTheOthers(t *testing.T) {
+	t.Setenv("PATH", "")
+	dir := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	err := run(t.Context(), []string{"-scenario", "stream,reader", "-rounds", "1", "-seconds", "1", "-probes", "100", "-records", dir, "-page", ""}, &stdout, &stderr)
+	if err == nil || !strings.Contains(err.Error(), "stream: ") {
+		t.Errorf("got %v", err)
+	}
+	if r, err := (record.Store{Dir: dir}).Load("reader"); err != nil || r == nil {
+		t.Errorf("no record of the next scenario: %v\n%s", err, stderr.String())
+	}
+}
+
 // TestThePageIsThatOfTheRecords fails when the page or the scenarios were edited: run
 //
 //	go run -tags k8s136 ./cmd/bench -scenario none

@@ -1,5 +1,6 @@
 // Package attempt measures single attempts: prober's handlers, the packages of the kubelet, and
-// what the kernel or a protocol takes at least. They alternate in one process.
+// what the kernel or a protocol takes at least; and plugins beside each other. They alternate in one
+// process.
 package attempt
 
 import (

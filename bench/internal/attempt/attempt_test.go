@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Main(map[string]child.Job{target.Job: target.Serve, attempt.JobName: attempt.Serve})
+	child.Main(map[string]child.Job{target.Job: target.Serve, attempt.JobName: attempt.Serve, attempt.PluginJob: attempt.ServePlugins})
 	os.Exit(m.Run())
 }
 

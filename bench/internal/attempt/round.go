@@ -35,28 +35,30 @@ func Serve(ctx context.Context, c *child.Conn) error {
 	if err := c.Next(&r); err != nil {
 		return err
 	}
-	runs, err := measureAll(ctx, &r)
+	all := make([]attempt, len(Subjects))
+	for i, name := range Subjects {
+		var err error
+		if all[i], err = subject(name, r.Kind, r.Ports, r.C); err != nil {
+			return err
+		}
+	}
+	runs, err := alternate(ctx, Subjects, all, r.C, r.Rounds, time.Duration(r.Seconds*float64(time.Second)))
 	if err != nil {
 		return err
 	}
 	return c.Reply(runs)
 }
 
-// measureAll lets the subjects alternate, each time with another one first.
-func measureAll(ctx context.Context, r *Request) (runs []record.Run, err error) {
-	d := time.Duration(r.Seconds * float64(time.Second))
-	all := make([]attempt, len(Subjects))
-	for i, name := range Subjects {
-		if all[i], err = subject(name, r.Kind, r.Ports, r.C); err != nil {
-			return nil, err
-		}
-		_, _ = round(ctx, all[i], r.C, d/5) // pools and stacks grow; an error comes again
+// alternate lets the subjects alternate, each time with another one first.
+func alternate(ctx context.Context, subjects []string, all []attempt, c, rounds int, d time.Duration) (runs []record.Run, err error) {
+	for i := range all {
+		_, _ = round(ctx, all[i], c, d/5) // pools and stacks grow; an error comes again
 	}
-	for n := range r.Rounds {
-		for i := range Subjects {
-			at := (i + n) % len(Subjects)
-			figures, err := round(ctx, all[at], r.C, d)
-			run := record.Run{Subject: Subjects[at], Round: n + 1, Figures: figures}
+	for n := range rounds {
+		for i := range subjects {
+			at := (i + n) % len(subjects)
+			figures, err := round(ctx, all[at], c, d)
+			run := record.Run{Subject: subjects[at], Round: n + 1, Figures: figures}
 			if err != nil {
 				run.Error = err.Error()
 			}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,18 +19,22 @@ import (
 // of the pods, and its tasks their containers; it keeps nothing of the pods.
 type services struct {
 	group    *group.Group[string]
-	metrics  *metrics.Metrics
+	metrics  *metrics.Metrics // nil: the group has no observer
 	registry *prometheus.Registry
 	run      runner
 }
 
-func newGroup(ctx context.Context, run runner) (*services, error) {
-	s := &services{metrics: metrics.New(metrics.Config{}), registry: prometheus.NewRegistry(), run: run}
-	if err := s.metrics.RegisterShared(s.registry); err != nil {
-		return nil, err
+func newGroup(ctx context.Context, observed bool, run runner) (*services, error) {
+	s, config := &services{run: run}, group.Config{}
+	if observed {
+		s.metrics, s.registry = metrics.New(metrics.Config{}), prometheus.NewRegistry()
+		if err := s.metrics.RegisterShared(s.registry); err != nil {
+			return nil, err
+		}
+		config.Observers = []worker.Observer{s.metrics}
 	}
 	var err error
-	if s.group, err = group.New[string](group.Config{Observers: []worker.Observer{s.metrics}}); err != nil {
+	if s.group, err = group.New[string](config); err != nil {
 		return nil, err
 	}
 	go func() {
@@ -65,6 +70,16 @@ func (s *services) add(_ context.Context, pod *v1.Pod, first int) error {
 	return nil
 }
 
+func (s *services) lags() (*ownLags, error) {
+	if s.metrics == nil {
+		return nil, nil
+	}
+	return lagsOf(s.registry)
+}
+
 func (s *services) gather() (string, error) {
+	if s.metrics == nil {
+		return "", errors.New("no metrics")
+	}
 	return serve(s.metrics.Handler(metrics.HandlerConfig{Rest: s.registry}))
 }

@@ -57,6 +57,7 @@ func Serve(ctx context.Context, c *child.Conn) error {
 // job is a manager under load.
 type job struct {
 	request *Request
+	subject manager
 	period  time.Duration
 	pods    []*v1.Pod
 	attempt []bool // whether a probe makes attempts
@@ -82,18 +83,22 @@ func start(ctx context.Context, r *Request) (*job, *Ready, error) {
 	if j.idle, err = resident(); err != nil {
 		return nil, nil, err
 	}
-	m, err := j.manager(ctx)
-	if err != nil {
+	if j.subject, err = j.manager(ctx); err != nil {
 		return nil, nil, err
+	}
+	if r.Late {
+		if err := sleep(ctx, j.period+margin/4); err != nil {
+			return nil, nil, err
+		}
 	}
 	begin := time.Now()
 	for i, pod := range j.pods {
-		if err := m.add(ctx, pod, i*len(j.attempt)/len(j.pods)); err != nil {
+		if err := j.subject.add(ctx, pod, i*len(j.attempt)/len(j.pods)); err != nil {
 			return nil, nil, err
 		}
 	}
 	added := time.Since(begin)
-	if err := sleep(ctx, j.period*3/2); err != nil { // all have had their first ticks
+	if err := sleep(ctx, j.period+margin/4); err != nil { // all have had their first ticks
 		return nil, nil, err
 	}
 	resting, err := resident()
@@ -107,7 +112,7 @@ func start(ctx context.Context, r *Request) (*job, *Ready, error) {
 		"idle-mb": record.Number(float64(j.idle) / (1 << 20)),
 	}}
 	if r.Scraped {
-		ready.Metrics, err = m.gather()
+		ready.Metrics, err = j.subject.gather()
 	}
 	return j, ready, err
 }
@@ -118,8 +123,8 @@ func (j *job) manager(ctx context.Context) (manager, error) {
 		return newKubelet(ctx, j.pods, j.run), nil
 	case Prober:
 		return newProber(ctx, j.request, j.pods, j.run)
-	case Group:
-		return newGroup(ctx, j.run)
+	case Group, Unobserved:
+		return newGroup(ctx, j.request.Subject == Group, j.run)
 	default:
 		return nil, fmt.Errorf("unknown subject %q", j.request.Subject)
 	}
@@ -205,6 +210,9 @@ func (j *job) figures(before, after *snapshot, d time.Duration) map[string]recor
 			figures[name] = record.Number(lags.Milliseconds(q))
 		}
 	}
+	if after.own != nil {
+		figures["own-p99-ms"] = record.Number(after.own.milliseconds(before.own, 0.99))
+	}
 	return figures
 }
 
@@ -215,11 +223,15 @@ type snapshot struct {
 	calls               int64
 	resident            int64
 	allocs, collections uint64
+	own                 *ownLags // nil: not known
 }
 
 func take(j *job) (s *snapshot, err error) {
 	s = new(snapshot)
 	if s.resident, err = measure.Resident(0); err != nil {
+		return nil, err
+	}
+	if s.own, err = j.subject.lags(); err != nil {
 		return nil, err
 	}
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/cycles/total:gc-cycles"}}

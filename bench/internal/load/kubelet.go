@@ -41,7 +41,8 @@ func newKubelet(ctx context.Context, pods []*v1.Pod, run runner) *kubelet {
 			}
 		}()
 	}
-	return &kubelet{prober.NewManager(source, caches[0], caches[1], caches[2], kubeletRunner{run: run}, record.NewFakeRecorder(0))}
+	// A recorder without a channel throws events away. One with a channel would block the workers.
+	return &kubelet{prober.NewManager(source, caches[0], caches[1], caches[2], kubeletRunner{run: run}, new(record.FakeRecorder))}
 }
 
 func (k *kubelet) add(ctx context.Context, pod *v1.Pod, _ int) error {
@@ -52,6 +53,8 @@ func (k *kubelet) add(ctx context.Context, pod *v1.Pod, _ int) error {
 func (k *kubelet) gather() (string, error) {
 	return serve(promhttp.HandlerFor(legacyregistry.DefaultGatherer, promhttp.HandlerOpts{DisableCompression: true}))
 }
+
+func (k *kubelet) lags() (*ownLags, error) { return nil, nil }
 
 // kubeletStatus is the one method of the status manager that the prober calls.
 type kubeletStatus struct {

@@ -13,9 +13,11 @@ import (
 
 // The subjects.
 const (
-	Prober  = "prober"       // its manager of pods
-	Group   = "prober group" // without Kubernetes; only with bare handlers
-	Kubelet = "kubelet"
+	Prober = "prober"       // its manager of pods
+	Group  = "prober group" // without Kubernetes; only with bare handlers
+	// Unobserved is the group without metrics.
+	Unobserved = "prober group without metrics"
+	Kubelet    = "kubelet"
 )
 
 // Request is the first request to the child: it makes the probes.
@@ -33,6 +35,8 @@ type Request struct {
 	// Bare replaces the exec handler of prober by one that does nothing at all. The group always
 	// has that.
 	Bare bool
+	// Late adds the probes when the manager is older than a period.
+	Late bool
 	// Hanging probes, the first ones, hang until their deadline of one second.
 	Hanging int
 	// Scraped serves the metrics.
@@ -56,6 +60,9 @@ type manager interface {
 	add(ctx context.Context, pod *v1.Pod, first int) error
 	// gather serves the metrics.
 	gather() (string, error)
+	// lags returns how late ticks began by the manager's own schedule, which includes what the
+	// times of calls do not show: a delay that all ticks of a probe share. Nil: it does not say.
+	lags() (*ownLags, error)
 }
 
 // runner is called for every attempt of an exec probe, with the number of the probe.

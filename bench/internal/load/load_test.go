@@ -26,6 +26,8 @@ func TestBothManagersProbe(t *testing.T) {
 		{"prober", load.Request{Subject: load.Prober, Probes: 60}, 40},
 		{"bare handler", load.Request{Subject: load.Prober, Probes: 60, Bare: true}, 40},
 		{"group", load.Request{Subject: load.Group, Probes: 60}, 40},
+		{"group without metrics", load.Request{Subject: load.Unobserved, Probes: 60}, 40},
+		{"late", load.Request{Subject: load.Kubelet, Probes: 60, Late: true}, 40},
 		{"hanging", load.Request{Subject: load.Prober, Probes: 40, OneProbe: true, Hanging: 20}, 40},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,6 +54,9 @@ func TestBothManagersProbe(t *testing.T) {
 			// A hanging attempt takes a period: whether the next tick is lost is not of interest.
 			if figures["ticks"] == 0 || figures["rate"] < c.rate/4 || figures["rate"] > c.rate*1.5 {
 				t.Errorf("%v", figures)
+			}
+			if _, has := figures["own-p99-ms"]; has != (c.request.Subject == load.Prober || c.request.Subject == load.Group) {
+				t.Errorf("lags by its own schedule: %v", figures)
 			}
 			if ready.Figures["probes"] != record.Number(c.request.Probes) {
 				t.Errorf("%v", ready.Figures)

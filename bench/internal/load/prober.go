@@ -53,6 +53,8 @@ func (o *ours) gather() (string, error) {
 	return serve(o.metrics.Handler(metrics.HandlerConfig{Rest: o.registry}))
 }
 
+func (o *ours) lags() (*ownLags, error) { return lagsOf(o.registry) }
+
 func ourHandlers(r *Request, run runner) (core.Handlers, error) {
 	if r.Bare {
 		return &bare{run: run}, nil

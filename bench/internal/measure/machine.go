@@ -13,7 +13,8 @@ type Machine struct {
 	Cores  int    `json:"cores"`
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
-	// Commit is that of the working folder, and ends in -dirty if files differ from it.
+	// Commit is that of the working folder, and ends in -dirty if files differ from it that are
+	// not written by a measurement.
 	Commit string `json:"commit"`
 }
 
@@ -41,9 +42,14 @@ func kernel() string {
 }
 
 func commit() string {
-	text, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12").Output()
+	text, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {
 		return "unknown"
 	}
-	return strings.TrimSpace(string(text))
+	name := strings.TrimSpace(string(text))
+	same := exec.Command("git", "diff", "--quiet", "HEAD", "--", ":(top)", ":(top,exclude)bench/records", ":(top,exclude)docs/performance*").Run()
+	if same != nil {
+		name += "-dirty"
+	}
+	return name
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/daeace23/prober/bench/internal/measure"
@@ -88,7 +89,8 @@ CPU is user and system time of the probing process, by getrusage; servers run in
 Memory is resident memory (smaps_rollup) above that of the same process before it had probes; "resting" is after a forced collection.
 Every section names the command that repeats it, in the folder bench. A record of bench/records is replaced with ` + "`-again`" + `, or when the other flags differ.
 
-cloudprober and blackbox_exporter are not measured: their modules could not be fetched where this page was written.
+Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched where this page was written;
+probes that keep their connection, which prober does not have; and the exec of a container runtime.
 `
 
 func writeMachines(b *bytes.Buffer, sections []section) {
@@ -120,7 +122,11 @@ func (s *section) judge(g scenario.Goal) (measured, verdict string) {
 		over = s.summary(g.Figure, g.Over, g.Params)
 	}
 	value := of.Median
-	switch {
+	switch failed := s.failed(g.Subject, g.Params); {
+	case failed > 0 && of.N == 0:
+		return "", "**not met**: no round succeeded"
+	case failed > 0:
+		return number(value), fmt.Sprintf("**not met**: %d of %d rounds failed", failed, failed+of.N)
 	case of.N == 0 || over.N == 0:
 		return "", "not measured"
 	case math.IsInf(value, 1): // whatever the other has
@@ -135,14 +141,41 @@ func (s *section) judge(g scenario.Goal) (measured, verdict string) {
 	if value > g.AtMost {
 		verdict = "**not met**"
 	}
+	if s.OtherCPU >= busy {
+		verdict = "busy machine: " + verdict
+	}
 	if s.quick() {
 		verdict = "quick look: " + verdict
 	}
 	return number(value), verdict
 }
 
-// quick reports whether it was measured with fewer probes than the title says.
-func (s *section) quick() bool { return strings.Contains(s.Command, " -probes ") }
+// busy is the number of processors from which on other programs cast doubt on a verdict.
+const busy = 0.2
+
+// quick reports whether it was measured with fewer probes, rounds or seconds than the scenario has.
+func (s *section) quick() bool {
+	words := strings.Fields(s.Command)
+	less := func(flag string, full int) bool {
+		i := slices.Index(words, flag)
+		if i < 0 || i+1 == len(words) {
+			return false
+		}
+		n, err := strconv.Atoi(words[i+1])
+		return err != nil || n < full
+	}
+	return less("-probes", math.MaxInt) || less("-rounds", s.Rounds) || less("-seconds", s.Scenario.Seconds)
+}
+
+// failed returns the number of runs of a subject that have no figures. Nil params stand for all.
+func (s *section) failed(subject string, params []record.Param) (n int) {
+	for _, r := range s.Runs {
+		if r.Error != "" && r.Subject == subject && (params == nil || slices.Equal(r.Params, params)) {
+			n++
+		}
+	}
+	return n
+}
 
 // summary sums up a figure of a subject. Nil params stand for all.
 func (s *section) summary(figure, subject string, params []record.Param) measure.Summary {
@@ -173,7 +206,7 @@ func (s *section) circumstances() string {
 		text += fmt.Sprintf("\nOther programs kept %.2f processors busy meanwhile.", float64(s.OtherCPU))
 	}
 	if s.quick() {
-		text += "\n**A quick look**: with fewer probes than the title says."
+		text += "\n**A quick look**: with fewer probes, rounds or seconds than the scenario has."
 	}
 	return text + "\n"
 }

@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -35,16 +36,19 @@ func sample(plots ...scenario.Plot) ([]scenario.Scenario, *record.Record) {
 			{Text: "in time", Figure: "p99-ms", Subject: "kubelet", AtMost: 5},
 			{Text: "other", Figure: "cpu-us", Subject: "nobody", AtMost: 5},
 			{Text: "no later", Figure: "p99-ms", Subject: "prober", Over: "kubelet", AtMost: 1},
+			{Text: "whole", Figure: "cpu-us", Subject: "limit", AtMost: 1000},
+			{Text: "in part", Figure: "cpu-us", Subject: "part", AtMost: 1000},
 			{Text: "as late", Figure: "p99-ms", Subject: "kubelet", Over: "prober", AtMost: 1},
 		},
 	}
 	return []scenario.Scenario{s, {Name: "absent", Title: "Absent"}}, &record.Record{
 		Scenario: "http", Command: "go run ./cmd/bench -scenario http -again", Start: time.Unix(1_800_000_000, 0), Seconds: 61,
-		Machine: measure.Machine{CPU: "Model <1>", Cores: 2, Kernel: "Linux 6", Go: "go1.26", Commit: "abc"}, OtherCPU: 0.5,
+		Machine: measure.Machine{CPU: "Model <1>", Cores: 2, Kernel: "Linux 6", Go: "go1.26", Commit: "abc"}, OtherCPU: 0.1,
 		Runs: []record.Run{
 			run("kubelet", "16", 1, 100, math.Inf(1)), run("prober", "16", 1, 42, 1.5),
 			run("kubelet", "256", 1, 120, math.Inf(1)), run("prober", "256", 1, 1234567, 2),
 			run("kubelet", "16", 2, 120, math.Inf(1)), run("prober", "16", 2, 38, 1.5),
+			run("part", "16", 1, 10, 1), {Subject: "part", Round: 2, Params: c16, Error: "refused"},
 			{Subject: "limit", Round: 1, Params: c16, Error: "refused\nand more"},
 		},
 	}
@@ -74,10 +78,12 @@ func TestPage(t *testing.T) {
 		"| other |  | not measured |",
 		"| no later | 1.5; kubelet: lost | met |",
 		"| as late | lost | **not met** |",
+		"| whole |  | **not met**: no round succeeded |",
+		"| in part | 10 | **not met**: 1 of 2 rounds failed |",
 		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n```sh\ngo run ./cmd/bench -scenario http -again\n```\n",
-		"Other programs kept 0.50 processors busy",
+		"Other programs kept 0.10 processors busy",
 		"| c | subject | CPU µs | p99 ms | ratio of CPU µs to kubelet |\n|---|---|--:|--:|--:|\n",
-		"| 16 | kubelet | 110 (100–120) | lost | 1 |\n| 16 | prober | 40 (38–42) | 1.5 | 0.364 |\n| 16 | limit |  |  |  |\n| 256 | kubelet",
+		"| 16 | kubelet | 110 (100–120) | lost | 1 |\n| 16 | prober | 40 (38–42) | 1.5 | 0.364 |\n| 16 | part | 10 | 1 | 0.091 |\n| 16 | limit |  |  |  |\n| 256 | kubelet",
 		"| 256 | prober | 1,234,567 | 2 |",
 		"\nlimit, c 16, round 1, has no figures: refused\n",
 	} {
@@ -90,6 +96,37 @@ func TestPage(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// TestVerdictsNameTheirDoubts measures with other flags and on other machines than the goal is for.
+func TestVerdictsNameTheirDoubts(t *testing.T) {
+	all, r := sample()
+	all[0].Rounds, all[0].Seconds = 3, 5
+	for _, c := range []struct {
+		flags string
+		other record.Number
+		want  string
+	}{
+		{"", 0, "| met |"},
+		{" -rounds 3 -seconds 5", 0, "| met |"},
+		{" -rounds 4", 0.1, "| met |"},
+		{"", 0.5, "| busy machine: met |"},
+		{" -rounds 2", 0, "| quick look: met |"},
+		{" -seconds 4", 0, "| quick look: met |"},
+		{" -probes 1000", 0.5, "| quick look: busy machine: met |"},
+	} {
+		t.Run(fmt.Sprintf("%s other=%v", c.flags, c.other), func(t *testing.T) {
+			r.Command, r.OtherCPU = "go run ./cmd/bench"+c.flags, c.other
+			store := record.Store{Dir: t.TempDir()}
+			if err := store.Save(r); err != nil {
+				t.Fatal(err)
+			}
+			files, err := report.Page(all, store)
+			if text := string(files[""]); err != nil || !strings.Contains(text, "half | 0.364 "+c.want) {
+				t.Errorf("%v, no %q in\n%s", err, c.want, text)
+			}
+		})
 	}
 }
 

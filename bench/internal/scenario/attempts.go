@@ -39,7 +39,7 @@ func attempts() []Scenario {
 			cs = cs[:2]
 			s.Columns = append([]Column{{"child-cpu-us", "child CPU µs"}}, attemptColumns...)
 		}
-		s.Rounds, s.Seconds, s.Ratio, s.Peer = 5, 1, "cpu-us", attempt.Kubelet
+		s.Rounds, s.Seconds, s.Ratio, s.Peer = 4, 1, "cpu-us", attempt.Kubelet
 		s.Run = func(ctx context.Context, e *Env) error { return e.attempts(ctx, name, cs) }
 		s.Plots = []Plot{{Title: s.Title + ": CPU µs an attempt", Figure: "cpu-us"}}
 		for _, c := range cs[1:] {
@@ -47,6 +47,12 @@ func attempts() []Scenario {
 				Text:   fmt.Sprintf("CPU at c = %d ≤ %v × the kubelet's", c, limits[name]),
 				Figure: "cpu-us", Subject: attempt.Prober, Over: attempt.Kubelet, Params: param("c", c), AtMost: limits[name],
 			})
+			if name == "http" {
+				s.Goals = append(s.Goals, Goal{
+					Text:   fmt.Sprintf("no goroutine made at c = %d", c),
+					Figure: "goroutines", Subject: attempt.Prober, Params: param("c", c), AtMost: 0.01,
+				})
+			}
 			if most := allocations[name]; most > 0 {
 				s.Goals = append(s.Goals, Goal{
 					Text:   fmt.Sprintf("≤ %v allocations at c = %d, and %d of the context", most, c, ofContext),

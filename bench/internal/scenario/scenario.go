@@ -79,14 +79,14 @@ type Env struct {
 // Jobs are those of child processes.
 func Jobs() map[string]child.Job {
 	return map[string]child.Job{
-		target.Job: target.Serve, attempt.JobName: attempt.Serve, load.JobName: load.Serve, schedule.JobName: schedule.Serve,
+		target.Job: target.Serve, attempt.JobName: attempt.Serve, attempt.PluginJob: attempt.ServePlugins, load.JobName: load.Serve, schedule.JobName: schedule.Serve,
 		parts.SeriesJob: parts.ServeSeries, parts.ResultsJob: parts.ServeResults,
 	}
 }
 
 // All returns the scenarios in the order of the document.
 func All() []Scenario {
-	return slices.Concat(attempts(), []Scenario{targets()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
+	return slices.Concat(attempts(), []Scenario{plugins(), targets(), bulk()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
 }
 
 // Find returns the scenarios of the names, which may be those of groups: "peers" has all but scale.
@@ -141,23 +141,24 @@ func (e *Env) binary(ctx context.Context) (string, error) {
 		path := filepath.Join(dir, "prober")
 		e.Logf("building prober")
 		e.prober = func() (string, error) { return path, nil }
-		if err := build(ctx, path); err != nil {
+		if err := build(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/prober"); err != nil {
 			e.prober = func() (string, error) { return "", err }
 		}
 	}
 	return e.prober()
 }
 
-func build(ctx context.Context, path string) error {
+// build runs a command in the folder of prober.
+func build(ctx context.Context, command ...string) error {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/daeace23/prober").Output()
 	if err != nil {
 		return fmt.Errorf("find the folder of prober, from a folder of bench: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/prober")
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = strings.TrimSpace(string(root))
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build prober: %w\n%s", err, out)
+		return fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, out)
 	}
 	return nil
 }

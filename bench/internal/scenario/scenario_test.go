@@ -66,11 +66,43 @@ func TestFollowerMeasuresUpdates(t *testing.T) {
 	}, "")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, stream) }))
 	defer server.Close()
-	f := follower{start: now.Add(-2 * time.Second), end: now.Add(2 * time.Second), last: make(map[string]time.Time)}
+	f := follower{start: now.Add(-2 * time.Second), end: now.Add(2 * time.Second), period: time.Minute, last: make(map[string]time.Time)}
 	if err := f.follow(t.Context(), server.URL); err == nil {
 		t.Error("a stream that ends is not an error")
 	}
 	if f.late.Count() != 1 || f.late.Max() < time.Second || f.late.Max() > time.Minute {
 		t.Errorf("%d updates, the latest %v", f.late.Count(), f.late.Max())
+	}
+}
+
+// TestFollowerCountsLostTicks leaves out ticks of a probe with a period of 10 s.
+func TestFollowerCountsLostTicks(t *testing.T) {
+	start := time.Now().Add(-time.Hour)
+	for _, c := range []struct {
+		name  string
+		ticks []int // in seconds after the start of a window of 30 s
+		want  uint64
+	}{
+		{"none is lost", []int{-5, 5, 15, 25, 35}, 0},
+		{"one in the window", []int{-5, 5, 25, 35}, 1},
+		{"one before the window", []int{-25, -5, 5, 15, 25}, 0},
+		{"the first one in the window", []int{-5, 15, 25}, 1},
+		{"the last one", []int{-5, 5, 15}, 1},
+		{"late ones", []int{-5, 9, 15, 28}, 0},
+		{"all", nil, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := follower{start: start, end: start.Add(30 * time.Second), period: 10 * time.Second, last: make(map[string]time.Time)}
+			for _, s := range c.ticks {
+				at := start.Add(time.Duration(s) * time.Second).Format(time.RFC3339Nano)
+				if err := f.update(fmt.Appendf(nil, `{"pod":"web","container":"app","kind":"liveness","last":{"time":%q,"durationSeconds":0}}`, at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.finish(1)
+			if got := f.late.Lost(); got != c.want {
+				t.Errorf("%d lost, want %d", got, c.want)
+			}
+		})
 	}
 }

@@ -21,7 +21,7 @@ const readers = 10
 // stream is how late the readers of /api/v1/stream learn of a tick.
 func stream() Scenario {
 	return Scenario{
-		Name: "stream", Title: "Ten readers of the stream of 10,000 probes", Rounds: 2, Seconds: 15,
+		Name: "stream", Title: "Ten readers of the stream of 10,000 probes", Rounds: 2, Seconds: 10,
 		Text: "`prober run` with 10,000 HTTP probes of external targets at 10 s, without readers, and with ten readers of /api/v1/stream in another process. " +
 			"An update is late from the end of the attempt until a reader has parsed it. A reader gets the newest state of each probe; every tick is due to reach every reader, and one that does not is lost.",
 		Columns: []Column{{"updates", "updates"}, {"lost", "lost"}, {"p50-ms", "late p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}, {"cpu-percent", "CPU %"}, {"rss-mb", "MB in all"}},
@@ -35,19 +35,20 @@ func stream() Scenario {
 				return err
 			}
 			n := e.size(10_000)
+			const period = 10 // seconds
 			for round := range e.Rounds {
 				e.Logf("%s: %d probes, %d readers, round %d", proberRun, n, readers, round+1)
-				a, err := e.startAgent(ctx, server, n/2, 2, 10)
+				a, err := e.startAgent(ctx, server, n/2, 2, period)
 				if err != nil {
 					return err
 				}
-				err = pause(ctx, 15*time.Second) // all have had their first ticks
+				err = pause(ctx, (period+2)*time.Second) // all have had their first ticks
 				for _, count := range []int{0, readers} {
 					if err != nil {
 						break
 					}
 					var figures map[string]record.Number
-					if figures, err = e.read(ctx, a, count, n); err == nil {
+					if figures, err = e.read(ctx, a, count, n, period*time.Second); err == nil {
 						e.emit(proberRun, round+1, param("readers", count), figures, nil)
 					}
 				}
@@ -61,7 +62,7 @@ func stream() Scenario {
 }
 
 // read measures an agent of n probes while readers read its stream.
-func (e *Env) read(ctx context.Context, a *agent, count, n int) (map[string]record.Number, error) {
+func (e *Env) read(ctx context.Context, a *agent, count, n int, period time.Duration) (map[string]record.Number, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	pid, length := a.cmd.Process.Pid, time.Duration(e.Seconds)*time.Second
@@ -74,7 +75,7 @@ func (e *Env) read(ctx context.Context, a *agent, count, n int) (map[string]reco
 	all := make([]follower, count)
 	var wg sync.WaitGroup
 	for i := range all {
-		all[i].start, all[i].end, all[i].last = start, start.Add(length), make(map[string]time.Time, n)
+		all[i] = follower{start: start, end: start.Add(length), period: period, last: make(map[string]time.Time, n)}
 		wg.Go(func() { all[i].err = all[i].follow(reading, a.url+"/api/v1/stream") })
 	}
 	if err := pause(ctx, time.Second+length); err != nil {
@@ -98,19 +99,15 @@ func (e *Env) read(ctx context.Context, a *agent, count, n int) (map[string]reco
 		if err := all[i].err; err != nil {
 			return nil, fmt.Errorf("reader %d: %w", i, err)
 		}
+		all[i].finish(n)
 		late.Merge(&all[i].late)
-	}
-	// A tick more or less of each probe may fall into the window: only what is missing of the
-	// whole periods is lost.
-	if due := uint64(count * n * e.Seconds / 10); late.Count() < due*95/100 {
-		late.Lose(due - late.Count())
 	}
 	figures := map[string]record.Number{
 		"cpu-percent": record.Number(100 * (after - before).Seconds() / (time.Second + length).Seconds()),
 		"rss-mb":      record.Number(float64(resident) / (1 << 20)),
 	}
 	if count > 0 {
-		figures["updates"], figures["lost"] = record.Number(late.Count()), record.Number(late.Lost())
+		figures["updates"], figures["lost"] = record.Number(late.Count()-late.Lost()), record.Number(late.Lost())
 		figures["p50-ms"], figures["p99-ms"], figures["max-ms"] = record.Number(late.Milliseconds(0.5)), record.Number(late.Milliseconds(0.99)), record.Number(late.Milliseconds(1))
 	}
 	return figures, nil
@@ -119,6 +116,7 @@ func (e *Env) read(ctx context.Context, a *agent, count, n int) (map[string]reco
 // follower is a reader of the stream.
 type follower struct {
 	start, end time.Time // of the ticks that count
+	period     time.Duration
 	late       measure.Histogram
 	last       map[string]time.Time // the last tick of each probe: one that is told again does not count
 	err        error
@@ -176,10 +174,32 @@ func (f *follower) update(data []byte) error {
 	if f.last[key].Equal(p.Last.Time) {
 		return nil
 	}
+	f.lose(f.last[key], p.Last.Time.Add(-f.period/2))
 	f.last[key] = p.Last.Time
 	ended := p.Last.Time.Add(time.Duration(p.Last.DurationSeconds * 1e9))
 	if !ended.Before(f.start) && ended.Before(f.end) {
 		f.late.Add(time.Since(ended))
 	}
 	return nil
+}
+
+// lose counts the ticks of a probe as lost that were due in the window after its tick at last, and
+// before the time until. Ticks of a probe that was not heard of before are not known.
+func (f *follower) lose(last, until time.Time) {
+	if last.IsZero() {
+		return
+	}
+	for due := last.Add(f.period); due.Before(until) && due.Before(f.end); due = due.Add(f.period) {
+		if !due.Before(f.start) {
+			f.late.Lose(1)
+		}
+	}
+}
+
+// finish counts the last ticks of n probes that were lost, and all of those of which nothing was heard.
+func (f *follower) finish(n int) {
+	for _, last := range f.last {
+		f.lose(last, f.end)
+	}
+	f.late.Lose(uint64(max(0, n-len(f.last))) * uint64(f.end.Sub(f.start)/f.period))
 }

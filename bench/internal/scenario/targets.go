@@ -25,7 +25,7 @@ func targets() Scenario {
 		)
 	}
 	return Scenario{
-		Name: "targets", Title: "1,000 HTTP targets at 1 s, end to end", Rounds: 3, Seconds: 10,
+		Name: "targets", Title: "1,000 HTTP targets at 1 s, end to end", Rounds: 3, Seconds: 8,
 		Text: "A manager embedded in a small program, and the process of `prober run` with external targets. CPU and memory are those of the whole process. " +
 			"Jitter is how late requests arrive at the server, by the schedule that they show themselves; a request that does not come is later than all others. " +
 			"A program that embeds the kubelet's packages takes much memory before it probes anything: so the idle process is subtracted in the last column.",
@@ -53,16 +53,50 @@ func targets() Scenario {
 	}
 }
 
+// bulk is what a manager does with many probes that are added at once, later.
+func bulk() Scenario {
+	return Scenario{
+		Name: "bulk", Title: "1,000 HTTP targets at 1 s that are added at once", Rounds: 2, Seconds: 6,
+		Text:    "The embedded managers as above, but older than a period when the probes are added. The kubelet spreads first ticks only before that age.",
+		Columns: []Column{{"rate", "probes/s"}, {"lost", "lost"}, {"cpu-us", "CPU µs a probe"}, {"p50-ms", "jitter p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}},
+		Ratio:   "p99-ms", Peer: load.Kubelet,
+		Goals: []Goal{{Text: "p99 jitter ≤ 5 ms", Figure: "p99-ms", Subject: load.Prober, AtMost: 5}},
+		Run: func(ctx context.Context, e *Env) error {
+			server, err := e.target(ctx)
+			if err != nil {
+				return err
+			}
+			n := e.size(1000)
+			for round := range e.Rounds {
+				for _, subject := range []string{load.Kubelet, load.Prober} {
+					e.Logf("%s: %d HTTP targets at once, round %d", subject, n, round+1)
+					figures, err := e.embedded(ctx, load.Request{Subject: subject, Probes: n, Late: true}, server)
+					if ctx.Err() != nil {
+						return context.Cause(ctx)
+					}
+					e.emit(subject, round+1, nil, figures, err)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// embedded measures a manager that probes HTTP targets.
+func (e *Env) embedded(ctx context.Context, r load.Request, server *target.Server) (map[string]record.Number, error) {
+	r.Period, r.OneProbe, r.Port = 1, true, server.HTTP
+	return e.loaded(ctx, r, func(p *child.Process, ready *load.Ready) (map[string]record.Number, error) {
+		figures, err := e.watch(ctx, p.Pid(), server, r.Probes)
+		if err == nil {
+			figures["run-mb"] = figures["rss-mb"] - ready.Figures["idle-mb"]
+		}
+		return figures, err
+	})
+}
+
 func (e *Env) probeTargets(ctx context.Context, subject string, server *target.Server, n int) (map[string]record.Number, error) {
 	if subject != proberRun {
-		r := load.Request{Subject: subject, Probes: n, Period: 1, OneProbe: true, Port: server.HTTP}
-		return e.loaded(ctx, r, func(p *child.Process, ready *load.Ready) (map[string]record.Number, error) {
-			figures, err := e.watch(ctx, p.Pid(), server, n)
-			if err == nil {
-				figures["run-mb"] = figures["rss-mb"] - ready.Figures["idle-mb"]
-			}
-			return figures, err
-		})
+		return e.embedded(ctx, load.Request{Subject: subject, Probes: n}, server)
 	}
 	a, err := e.startAgent(ctx, server, n, 1, 1)
 	if err != nil {

@@ -156,9 +156,9 @@ func tick(ctx context.Context, first time.Time, period time.Duration, l *lags) {
 	if until(ctx, first) != nil {
 		return
 	}
+	start := time.Now() // of the ticker, whose first tick is due a period later
 	t := time.NewTicker(period)
 	defer t.Stop()
-	start := first // of the ticker, whose first tick is a period later
 	for {
 		select {
 		case <-ctx.Done():

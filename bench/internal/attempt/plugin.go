@@ -1,0 +1,183 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/record"
+	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/probe"
+)
+
+// PluginJob is the name of the job of [ServePlugins].
+const PluginJob = "plugins"
+
+// The subjects of [ServePlugins], in the order in which they alternate.
+const (
+	CReset   = "C, reset"
+	CPooled  = "C, pooled"
+	GoReset  = "Go, reset"
+	GoPooled = "Go, pooled"
+	Process  = "process of go-plugin"
+	Cached   = "Go, from the cache" // a start, not an attempt
+)
+
+// PluginRequest asks for attempts of plugins, one at a time.
+type PluginRequest struct {
+	C, Go   string // paths of guests
+	Process string // path of a plugin of go-plugin
+	Rounds  int
+	Seconds float64 // of a round of one subject
+}
+
+// ServePlugins is the job of a child: the answer is a list of runs.
+func ServePlugins(ctx context.Context, c *child.Conn) error {
+	var r PluginRequest
+	if err := c.Next(&r); err != nil {
+		return err
+	}
+	runs, err := measurePlugins(ctx, &r)
+	if err != nil {
+		return err
+	}
+	return c.Reply(runs)
+}
+
+func measurePlugins(ctx context.Context, r *PluginRequest) (runs []record.Run, err error) {
+	cache, err := os.MkdirTemp("", "prober-cache")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(cache)
+	host, err := wasm.New(wasm.Config{CacheDir: cache})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	subjects := []string{CReset, CPooled, GoReset, GoPooled, Process, Limit}
+	all := make([]attempt, len(subjects))
+	for i, guest := range []struct {
+		path      string
+		isolation plugin.Isolation
+	}{{r.C, plugin.Reset}, {r.C, plugin.Pooled}, {r.Go, plugin.Reset}, {r.Go, plugin.Pooled}} {
+		if all[i], err = guestAttempt(ctx, host, guest.path, guest.isolation); err != nil {
+			return nil, fmt.Errorf("%s: %w", subjects[i], err)
+		}
+	}
+	started, closeProcess, err := processAttempt(ctx, r.Process)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeProcess()) }()
+	bare, closeBare, err := bareAttempt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeBare(ctx)) }()
+	all[4], all[5] = started, bare
+	if runs, err = alternate(ctx, subjects, all, 1, r.Rounds, time.Duration(r.Seconds*float64(time.Second))); err != nil {
+		return nil, err
+	}
+	for n := range r.Rounds {
+		took, err := startCached(ctx, cache, r.Go)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, record.Run{Subject: Cached, Round: n + 1, Figures: map[string]record.Number{"start-ms": record.Number(took.Seconds() * 1000)}})
+	}
+	return runs, nil
+}
+
+func guestAttempt(ctx context.Context, host *wasm.Host, path string, isolation plugin.Isolation) (attempt, error) {
+	module, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := plugin.Minimal("hello")
+	m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
+	p, err := host.Load(ctx, plugin.Found{Module: module, Manifest: m})
+	if err != nil {
+		return nil, err
+	}
+	return pluginAttempt(p, `{}`)
+}
+
+// processAttempt starts a process, and returns what ends it.
+func processAttempt(ctx context.Context, path string) (attempt, func() error, error) {
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := plugin.Minimal("tester")
+	m.Version = "1.0.0"
+	p, err := process.Load(ctx, process.Config{StartTimeout: time.Minute}, plugin.Found{Manifest: m, Path: path, Module: program, Digest: plugin.Digest(program)})
+	if err != nil {
+		return nil, nil, err
+	}
+	one, err := pluginAttempt(p, `{"mode":"ok"}`)
+	if err != nil {
+		return nil, nil, errors.Join(err, p.Close())
+	}
+	return one, p.Close, nil
+}
+
+// pluginAttempt returns attempts with a deadline.
+func pluginAttempt(p probe.Preparer, config string) (attempt, error) {
+	h, err := p.Prepare([]byte(config), probe.Target{})
+	if err != nil {
+		return nil, err
+	}
+	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: timeout}}
+	return func(_, _ int) error {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		outcome, err := h.Probe(ctx, request)
+		if err != nil || outcome.Result != probe.Success {
+			return fmt.Errorf("result %v, output %q, error %v", outcome.Result, outcome.Output, err)
+		}
+		return nil
+	}, nil
+}
+
+// nothing is (module (func (export "f"))).
+const nothing = "\x00asm\x01\x00\x00\x00" + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x07\x05\x01\x01f\x00\x00" + "\x0a\x04\x01\x02\x00\x0b"
+
+// bareAttempt calls an empty function through wazero, without a deadline.
+func bareAttempt(ctx context.Context) (attempt, func(context.Context) error, error) {
+	r := wazero.NewRuntime(ctx)
+	m, err := r.Instantiate(ctx, []byte(nothing))
+	if err != nil {
+		return nil, nil, errors.Join(err, r.Close(ctx))
+	}
+	f := m.ExportedFunction("f")
+	return func(_, _ int) error {
+		_, err := f.Call(ctx)
+		return err
+	}, r.Close, nil
+}
+
+// startCached loads a guest that another host has compiled into the cache.
+func startCached(ctx context.Context, cache, path string) (took time.Duration, err error) {
+	module, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	host, err := wasm.New(wasm.Config{CacheDir: cache})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	if _, err := host.Load(ctx, plugin.Found{Module: module, Manifest: plugin.Minimal("hello")}); err != nil {
+		return 0, err
+	}
+	return time.Since(start), nil
+}

@@ -1,0 +1,65 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/daeace23/prober/bench/internal/attempt"
+	"github.com/daeace23/prober/bench/internal/child"
+	"github.com/daeace23/prober/bench/internal/record"
+)
+
+// plugins are guests of WebAssembly beside a process.
+func plugins() Scenario {
+	atMost := func(text, figure, subject string, most float64) Goal {
+		return Goal{Text: subject + ": " + text, Figure: figure, Subject: subject, AtMost: most}
+	}
+	below := func(text, subject string, most float64) Goal {
+		return Goal{Text: subject + ": " + text, Figure: "p50-us", Subject: subject, Over: attempt.Process, AtMost: most}
+	}
+	return Scenario{
+		Name: "plugins", Title: "Plugins", Rounds: 4, Seconds: 1,
+		Text: "A check that reads its config and succeeds, with a hard deadline, one at a time: guests in C and Go by isolation, and the same in a process of go-plugin, whose own CPU is not counted. " +
+			"All alternate in one process. The limit: a call of an empty function through wazero, without a deadline. A start is that of a Go guest which is compiled in the cache. It needs clang.",
+		Columns: append(attemptColumns[:len(attemptColumns)-1:len(attemptColumns)-1], Column{"start-ms", "ms a start"}),
+		Ratio:   "p50-us", Peer: attempt.Process,
+		Goals: []Goal{
+			atMost("p50 ≤ 25 µs", "p50-us", attempt.CReset, 25), atMost("p50 ≤ 1.5 µs", "p50-us", attempt.CPooled, 1.5),
+			atMost("p50 ≤ 300 µs", "p50-us", attempt.GoReset, 300), atMost("p50 ≤ 5 µs", "p50-us", attempt.GoPooled, 5),
+			below("p50 ≤ 1/100 of a process", attempt.CPooled, 1.0/100), below("p50 ≤ 1/40 of a process", attempt.GoPooled, 1.0/40),
+			atMost("start ≤ 50 ms", "start-ms", attempt.Cached, 50),
+		},
+		Run: func(ctx context.Context, e *Env) (err error) {
+			dir, err := os.MkdirTemp("", "prober-plugins")
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+			r := attempt.PluginRequest{
+				C: filepath.Join(dir, "c.wasm"), Go: filepath.Join(dir, "go.wasm"), Process: filepath.Join(dir, "prober-plugin-tester"),
+				Rounds: e.Rounds, Seconds: float64(e.Seconds),
+			}
+			e.Logf("building plugins")
+			for _, command := range [][]string{
+				{"clang", "--target=wasm32", "-nostdlib", "-O2", "-Wl,--no-entry", "-Isdk/c", "-o", r.C, "handlers/wasm/testdata/hello.c"},
+				{"env", "GOOS=wasip1", "GOARCH=wasm", "go", "build", "-buildmode=c-shared", "-o", r.Go, "./handlers/wasm/testdata/hello"},
+				{"go", "build", "-o", r.Process, "./handlers/process/testdata/plugin"},
+			} {
+				if err := build(ctx, command...); err != nil {
+					return err
+				}
+			}
+			e.Logf("%d rounds", e.Rounds)
+			var runs []record.Run
+			if err := child.Run(ctx, attempt.PluginJob, r, &runs); err != nil {
+				return err
+			}
+			for _, r := range runs {
+				e.Emit(r)
+			}
+			return nil
+		},
+	}
+}
