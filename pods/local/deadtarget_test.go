@@ -51,10 +51,13 @@ func (p *patient) Event(_ runtime.Object, _, reason, message string) {
 }
 
 // newPatient runs text until the test ends or end is called.
-func newPatient(t *testing.T, compat manager.Compat, stateDir, text string) (p *patient, end func()) {
+func newPatient(t *testing.T, compat manager.Compat, stateDir, text string, configure ...func(*pods.Host)) (p *patient, end func()) {
 	t.Helper()
 	p = &patient{}
 	host := testHost()
+	for _, f := range configure {
+		f(&host)
+	}
 	host.Recorder = p
 	host.Restarted = func(r pods.Restart) {
 		p.mu.Lock()

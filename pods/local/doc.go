@@ -19,5 +19,6 @@
 //
 // Read pods.go first, then pod.go: the loop of one pod. actions.go decides what to do with a pod,
 // as the kubelet's computePodActions does. start.go and stop.go do it, and status.go publishes the
-// result. The internal package process runs one container. podsource.go is for agents.
+// result. saver.go keeps the state of external targets on disk. The internal package process runs
+// one container. podsource.go is for agents.
 package local

@@ -84,8 +84,67 @@ func restExternal(b *testing.B, n int) {
 	runtime.KeepAlive(loaded)
 }
 
+const startPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: shop-%d, labels: {app: shop}}
+spec:
+  containers:
+  - name: web
+    ports: [{containerPort: 80}]
+    startupProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 1}
+    readinessProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 1}
+    livenessProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 1}
+---`
+
+// BenchmarkStartExternalPods starts pods with one external target and its three probes, waits until
+// all are ready, and stops them, with and without a state folder.
+func BenchmarkStartExternalPods(b *testing.B) {
+	const n = 2000
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, startPod, i)
+	}
+	loaded, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text.String())}).Load(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, state := range []bool{true, false} {
+		b.Run(fmt.Sprintf("pods=%d/state=%t", n, state), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				dir := ""
+				if state {
+					dir = b.TempDir()
+				}
+				pods, err := local.New(local.Config{StateDir: dir}, testHost())
+				if err != nil {
+					b.Fatal(err)
+				}
+				m, err := manager.New(manager.Config{Status: pods, Handlers: succeed{}, RestartGrace: local.RestartGrace})
+				if err != nil {
+					b.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(b.Context(), patience)
+				pods.Start(m)
+				if err := pods.Apply(ctx, loaded.Pods); err != nil {
+					b.Fatal(err)
+				}
+				awaitReady(ctx, b, pods, n)
+				if err := pods.Stop(ctx); err != nil {
+					b.Fatal(err)
+				}
+				if err := m.Close(); err != nil {
+					b.Fatal(err)
+				}
+				cancel()
+			}
+		})
+	}
+}
+
 // awaitReady waits until n pods are ready.
-func awaitReady(ctx context.Context, b *testing.B, pods *local.Pods, n int) {
+func awaitReady(ctx context.Context, b testing.TB, pods *local.Pods, n int) {
 	ready := make(map[string]bool)
 	for c := range pods.Watch(ctx) {
 		for _, condition := range c.Pod.Status.Conditions {

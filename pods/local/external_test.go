@@ -3,7 +3,6 @@ package local_test
 import (
 	"errors"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -151,6 +149,7 @@ func TestExternalTargetKeepsStateAfterAgentRestart(t *testing.T) {
 			}
 		}
 		second.delete(t, "pod")
+		second.stop()
 		if files, _ := filepath.Glob(filepath.Join(state, "*")); len(files) > 0 {
 			t.Errorf("left in the state directory: %q", files)
 		}
@@ -175,60 +174,6 @@ func TestReadyPodStaysReadyAfterAgentRestart(t *testing.T) {
 			t.Errorf("flapped: %s", p.Status.String())
 		}
 	})
-}
-
-// logLines receives the lines of a log.
-type logLines chan string
-
-func (l logLines) Write(p []byte) (int, error) {
-	l <- string(p)
-	return len(p), nil
-}
-
-// await receives the next line, which must contain all words.
-func (l logLines) await(t *testing.T, words ...string) {
-	t.Helper()
-	select {
-	case line := <-l:
-		for _, word := range words {
-			if !strings.Contains(line, word) {
-				t.Fatalf("want a line with %q, got %s", words, line)
-			}
-		}
-	case <-time.After(patience):
-		t.Fatalf("no line with %q", words)
-	}
-}
-
-func TestStateIsSavedWhenFolderIsBack(t *testing.T) {
-	t.Parallel()
-	state := filepath.Join(t.TempDir(), "state")
-	lines := make(logLines, 64)
-	w := newWorld(t, func(c *local.Config, h *pods.Host) {
-		c.StateDir, h.Logger = state, slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	})
-	if err := os.Remove(state); err != nil {
-		t.Fatal(err)
-	}
-	tg := newTarget(t)
-	w.apply(t, external, "PORT", tg.port, "LIVE", tg.port, "CLOSED", freePort(t), "PERIOD", "30ms")
-	lines.await(t, "level=ERROR", "state could not be saved", "no such file")
-	failing := w.pods.Saving()
-	if failing.Failures == 0 || failing.Since.IsZero() || !errors.Is(failing.Err, os.ErrNotExist) {
-		t.Errorf("got %+v", failing)
-	}
-	w.awaitPod(t, "pod", "ready", func(p *v1.Pod) bool { return status(p, "c").Ready })
-	// From here on nothing of the pod changes.
-	if err := os.Mkdir(state, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	lines.await(t, "level=INFO", "no state waits to be saved any more")
-	if files, _ := filepath.Glob(filepath.Join(state, "*.pod.json")); len(files) != 1 {
-		t.Errorf("got %q", files)
-	}
-	if got := w.pods.Saving(); got.Failures < failing.Failures || !got.Since.IsZero() || got.Err != nil {
-		t.Errorf("got %+v", got)
-	}
 }
 
 func TestUnreadableStateIsIgnored(t *testing.T) {

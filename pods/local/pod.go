@@ -28,10 +28,7 @@ type pod struct {
 	// syncs counts the calls of sync that the loop has not seen yet. The loop runs while it is
 	// not 0, and from newPodLocked to the end of run, where there is no loop yet.
 	syncs atomic.Int64
-	timer *time.Timer // calls sync for the next back-off or save; nil before the first; owned by the loop
-
-	savePause time.Duration // between attempts to save; 0 after a success; owned by the loop
-	saveAt    time.Time     // of the next attempt; owned by the loop
+	timer *time.Timer // calls sync for the next back-off; nil before the first; owned by the loop
 
 	// publishing is held from the read of the decided results until the status has them, so
 	// that no older result replaces a newer one. It is locked before mu.
@@ -51,7 +48,8 @@ type pod struct {
 	killing     bool           // all processes are to be killed
 	restarts    []pods.Restart // to be reported
 	next        *v1.Pod        // to run after the end of this one
-	saved       savedPod       // in the state directory
+	restored    savedPod       // by an earlier agent; until firstStatus
+	frozen      *savedPod      // the state to save of a pod whose end begins; never modified
 }
 
 // newPodLocked returns a new pod, which [Pods.run] starts.
@@ -197,8 +195,8 @@ func (p *pod) terminateLocked() {
 }
 
 // loop brings the pod to its desired state. It returns when nothing is left to do until the next
-// call of sync, or when the pod was deleted and has ended. Each pod has its own loop: a slow start,
-// save or plugin delays no other pod.
+// call of sync, or when the pod was deleted and has ended. Each pod has its own loop: a slow start or
+// plugin delays no other pod.
 func (p *pod) loop() {
 	for {
 		seen := p.syncs.Load()
@@ -238,7 +236,8 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 	p.mu.Unlock()
 	switch {
 	case terminating:
-		p.save()
+		p.freeze()
+		p.owner.state.save(p.uid, p)
 		ended = p.end()
 		p.killIfAsked()
 		return time.Time{}, ended
@@ -247,15 +246,8 @@ func (p *pod) pass() (retry time.Time, ended bool) {
 		p.publish()
 		p.reportRestarts()
 	}
-	return earliest(retry, p.save()), false
-}
-
-// earliest returns the earlier of two times. The zero time means never.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
+	p.owner.state.save(p.uid, p)
+	return retry, false
 }
 
 // act starts and kills containers. retry is the time of the next start after a back-off, or zero.
@@ -420,25 +412,26 @@ func (p *pod) remove() error {
 
 	o.mu.Lock()
 	delete(o.pods, p.uid)
+	var left sets.Set[types.UID]
 	p.mu.Lock()
 	spec := p.next
+	if p.unprobed { // the manager may have probes that are not of its spec
+		left = sets.KeySet(o.pods)
+	}
 	p.mu.Unlock()
-	forget := !o.stopped && o.state != nil
+	if !o.stopped { // else the next agent restores the pod
+		o.state.save(p.uid, nil)
+	}
 	var next *pod
 	if spec != nil && !o.stopped {
 		next = o.newPodLocked(spec)
 	}
-	left := sets.KeySet(o.pods)
 	o.mu.Unlock()
-	if forget { // before the next pod saves its own state
-		if err := o.state.remove(p.uid); err != nil {
-			o.host.Logger.Error("saved state not removed", "pod", p.format(), "err", err)
-		}
-		p.settle()
-	}
 	o.store.RemovePod(p.uid)
 	o.watch.removed(last)
-	o.manager.CleanupPods(left)
+	if left != nil {
+		o.manager.CleanupPods(left)
+	}
 	if next == nil {
 		return nil
 	}

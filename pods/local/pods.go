@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/internal/process"
+	"github.com/daeace23/prober/probe"
 )
 
 // RestartGrace is the RestartGrace of a [manager.Config] for the pods of this package. The result
@@ -50,7 +51,8 @@ type Config struct {
 	RestartBackoff time.Duration
 	// StateDir keeps the IDs, start times and decided results of external targets over a
 	// restart of the agent. It is created if it is missing, for the agent's user only. ""
-	// keeps nothing.
+	// keeps nothing. Stop saves everything. An agent that is killed loses the changes of its last
+	// 5 s.
 	StateDir string
 }
 
@@ -62,7 +64,7 @@ type Config struct {
 type Pods struct {
 	cfg   Config
 	host  pods.Host
-	state *stateDir // nil: no state is saved
+	state *saver // nil: no state is saved
 	store manager.StatusStore
 	watch watchers
 
@@ -102,8 +104,7 @@ func New(cfg Config, host pods.Host) (*Pods, error) {
 	p := &Pods{cfg: cfg, host: host, pods: make(map[types.UID]*pod)}
 	if cfg.StateDir != "" {
 		var err error
-		p.state = &stateDir{path: cfg.StateDir, unsaved: make(map[types.UID]struct{})}
-		if p.prior, err = p.state.load(host.Logger); err != nil {
+		if p.state, p.prior, err = newSaver(cfg.StateDir, host.Logger); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
 	}
@@ -122,6 +123,9 @@ func (p *Pods) Start(m *manager.Manager) {
 			p.decided(u)
 		}
 	})
+	if p.state != nil {
+		go p.state.run(ctx) // Stop waits for it
+	}
 }
 
 // decided handles a change of a decided result as the sync loop of the kubelet does.
@@ -134,7 +138,14 @@ func (p *Pods) decided(u results.Update) {
 		return
 	}
 	pod.show(u.Kind, u.ContainerID)
-	pod.sync()
+	p.mu.Lock()
+	if p.pods[uid] == pod { // else its file is removed
+		p.state.save(uid, pod)
+	}
+	p.mu.Unlock()
+	if u.Kind != probe.Readiness && u.Reason != results.Initial { // others have no action
+		pod.sync()
+	}
 }
 
 // Apply sets the desired pods: it starts new pods, ends pods that are no longer desired, and
@@ -185,18 +196,12 @@ func (p *Pods) Apply(ctx context.Context, specs []*v1.Pod) error {
 
 // removePrior removes the state that the agent before this one saved of pods that are not desired.
 func (p *Pods) removePrior(desired sets.Set[types.UID]) {
-	var gone []types.UID
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for uid := range p.prior {
 		if !desired.Has(uid) {
 			delete(p.prior, uid)
-			gone = append(gone, uid)
-		}
-	}
-	p.mu.Unlock()
-	for _, uid := range gone { // without the lock: a disk or a log may be slow
-		if err := p.state.remove(uid); err != nil {
-			p.host.Logger.Error("saved state not removed", "uid", uid, "err", err)
+			p.state.save(uid, nil)
 		}
 	}
 }
@@ -204,7 +209,7 @@ func (p *Pods) removePrior(desired sets.Set[types.UID]) {
 // Stop ends all pods as the kubelet does: liveness and startup probes stop, preStop hooks run,
 // containers get SIGTERM, and SIGKILL after their grace period. Readiness is probed until the end.
 // When ctx ends first, all processes are killed at once. Stop returns when no process of the pods
-// is left.
+// is left. The error is that of a StateDir that does not answer.
 func (p *Pods) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopped = true
@@ -229,7 +234,10 @@ func (p *Pods) Stop(ctx context.Context) error {
 	}
 	p.loops.Wait()
 	p.endGuard()
-	return nil
+	if p.state == nil || p.cancel == nil {
+		return nil
+	}
+	return p.state.end(ctx)
 }
 
 // PodStatus implements [manager.StatusSource].

@@ -1,17 +1,6 @@
 package local
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"io/fs"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"reflect"
-	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/results"
-	"github.com/daeace23/prober/internal/regular"
-	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -47,174 +34,36 @@ type savedContainer struct {
 // savedResults are the results that are saved, by their names in the file.
 var savedResults = map[string]results.Result{"success": results.Success, "failure": results.Failure}
 
-// stateDir is a folder with one file for each pod that has external targets.
-type stateDir struct {
-	path string
-
-	mu      sync.Mutex
-	unsaved map[types.UID]struct{} // pods whose newest state could not be saved
-	saving  pods.Saving
+// freeze keeps the present state of the pod as the one to save, before the loop ends the pod: the
+// next agent restores the state before that.
+func (p *pod) freeze() {
+	if p.owner.state == nil {
+		return
+	}
+	p.mu.Lock()
+	frozen := p.frozen != nil
+	p.mu.Unlock()
+	if frozen {
+		return
+	}
+	state := p.state()
+	p.mu.Lock()
+	p.frozen = &state
+	p.mu.Unlock()
 }
 
-// The pause between attempts to save a pod's state doubles from minSavePause to maxSavePause.
-const (
-	minSavePause = time.Second
-	maxSavePause = 30 * time.Second
-)
-
-// Saving returns the status of saving to StateDir.
-func (p *Pods) Saving() pods.Saving {
-	if p.state == nil {
-		return pods.Saving{}
-	}
-	p.state.mu.Lock()
-	defer p.state.mu.Unlock()
-	return p.state.saving
-}
-
-// failed records that a pod could not be saved. It reports whether all others are saved.
-func (s *stateDir) failed(uid types.UID, err error) (first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.saving.Failures++
-	s.saving.Err = err
-	if first = len(s.unsaved) == 0; first {
-		s.saving.Since = time.Now()
-	}
-	s.unsaved[uid] = struct{}{}
-	return first
-}
-
-// settled records that a pod is saved. It reports whether the pod was the last unsaved one.
-func (s *stateDir) settled(uid types.UID) (last bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.unsaved[uid]; !ok {
-		return false
-	}
-	delete(s.unsaved, uid)
-	if last = len(s.unsaved) == 0; last {
-		s.saving.Since, s.saving.Err = time.Time{}, nil
-	}
-	return last
-}
-
-// load creates the folder if it is missing, and reads its files. It logs and ignores files that
-// cannot be read, and removes unfinished ones.
-func (s *stateDir) load(log *slog.Logger) (map[types.UID]savedPod, error) {
-	if err := os.MkdirAll(s.path, 0o700); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(s.path)
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[types.UID]savedPod)
-	for _, e := range entries {
-		file := filepath.Join(s.path, e.Name())
-		if strings.HasSuffix(e.Name(), stateSuffix+newSuffix) {
-			_ = os.Remove(file) // a later save of the pod would replace it
-		}
-		if !strings.HasSuffix(e.Name(), stateSuffix) {
-			continue
-		}
-		saved, err := readState(file)
-		if err != nil {
-			log.Warn("saved state ignored", "file", file, "err", err)
-			continue
-		}
-		all[saved.UID] = saved
-	}
-	return all, nil
-}
-
-const (
-	stateSuffix = ".pod.json"
-	newSuffix   = ".new"   // added to the name of a file while it is written
-	maxState    = 16 << 20 // bytes of a file: far more than one pod has
-)
-
-// file returns the path of a pod's file. A UID may contain any character.
-func (s *stateDir) file(uid types.UID) string {
-	sum := sha256.Sum256([]byte(uid))
-	return filepath.Join(s.path, hex.EncodeToString(sum[:16])+stateSuffix)
-}
-
-func readState(file string) (saved savedPod, err error) {
-	text, err := regular.Read(file, maxState)
-	if err != nil {
-		return saved, err
-	}
-	err = json.Unmarshal(text, &saved)
-	return saved, err
-}
-
-// save replaces the file of a pod.
-func (s *stateDir) save(saved savedPod) error {
-	text, err := json.MarshalIndent(saved, "", "  ")
-	if err != nil {
-		return err
-	}
-	file := s.file(saved.UID)
-	if err := os.WriteFile(file+newSuffix, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+newSuffix, file)
-}
-
-func (s *stateDir) remove(uid types.UID) error {
-	_ = os.Remove(s.file(uid) + newSuffix) // of a save that failed
-	if err := os.Remove(s.file(uid)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// save saves the state of the pod if it has changed. It saves nothing of a pod whose end has
-// begun: the next agent restores the state before that. If it fails, retry is the time of the next
-// attempt. Otherwise retry is zero.
-func (p *pod) save() (retry time.Time) {
-	dir := p.owner.state
-	if dir == nil {
-		return time.Time{}
-	}
+// state returns the state of the pod to save: it has no containers if there is nothing to save.
+func (p *pod) state() savedPod {
 	status, _ := p.owner.store.PodStatus(p.uid)
 	p.mu.Lock()
-	state, written, stopped, terminating := p.stateLocked(&status), p.saved, p.stopped, p.terminating
-	p.mu.Unlock()
-	switch {
-	case stopped:
-		return time.Time{}
-	case len(state.Containers) == 0 || reflect.DeepEqual(state, written):
-		p.settle()
-		return time.Time{}
-	case p.saveAt.After(time.Now()) && !terminating: // a pod that terminates has no next attempt
-		return p.saveAt
+	defer p.mu.Unlock()
+	if p.frozen != nil {
+		return *p.frozen
 	}
-	if err := dir.save(state); err != nil {
-		p.savePause = min(max(2*p.savePause, minSavePause), maxSavePause)
-		p.saveAt = time.Now().Add(p.savePause)
-		if dir.failed(p.uid, err) {
-			p.owner.host.Logger.Error("state could not be saved, and is tried again", "pod", p.format(), "err", err)
-		}
-		return p.saveAt
-	}
-	p.mu.Lock()
-	p.saved = state
-	p.mu.Unlock()
-	p.settle()
-	return time.Time{}
+	return p.stateLocked(&status)
 }
 
-// settle records that the state of the pod is saved.
-func (p *pod) settle() {
-	p.savePause, p.saveAt = 0, time.Time{}
-	if p.owner.state.settled(p.uid) {
-		p.owner.host.Logger.Info("no state waits to be saved any more")
-	}
-}
-
-// stateLocked returns the state of the pod to save.
+// stateLocked is [pod.state] of a pod that is not being ended.
 func (p *pod) stateLocked(status *v1.PodStatus) savedPod {
 	saved := savedPod{
 		UID: p.uid, Namespace: p.spec.Namespace, Name: p.spec.Name, StartTime: p.begun.Time,
@@ -274,7 +123,7 @@ func (p *pod) restoreLocked(saved savedPod) {
 			}
 		}
 	}
-	p.saved = saved
+	p.restored = saved
 }
 
 // firstStatus returns the pod and the status to publish before it is probed. External targets have
@@ -285,7 +134,7 @@ func (p *pod) firstStatus() (*v1.Pod, v1.PodStatus) {
 	status := p.statusLocked()
 	for _, list := range [...][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for i := range list {
-			if kept, ok := p.saved.Containers[list[i].Name]; ok {
+			if kept, ok := p.restored.Containers[list[i].Name]; ok {
 				list[i].Started, list[i].Ready = new(kept.Started), kept.Ready
 			}
 		}
@@ -293,11 +142,12 @@ func (p *pod) firstStatus() (*v1.Pod, v1.PodStatus) {
 	var old v1.PodStatus
 	setConditions(p.spec, &old, &status)
 	for i := range status.Conditions {
-		if status.Conditions[i].Type == v1.PodReady && p.saved.Ready && len(p.saved.Containers) > 0 {
+		if status.Conditions[i].Type == v1.PodReady && p.restored.Ready && len(p.restored.Containers) > 0 {
 			status.Conditions[i] = v1.PodCondition{
 				Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: status.Conditions[i].LastTransitionTime,
 			}
 		}
 	}
+	p.restored = savedPod{} // not needed any more
 	return p.spec, status
 }
