@@ -15,7 +15,7 @@ var _ prometheus.Collector = sharedCollector{}
 
 // Describe implements [prometheus.Collector].
 func (c sharedCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight} {
+	for _, f := range []*family{outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight} {
 		ch <- f.desc
 	}
 }
@@ -67,6 +67,7 @@ func (o *outcomes) collect(ch chan<- prometheus.Metric, lag *lagHistogram) {
 	for r, n := range results {
 		ch <- outcomesTotal.with(float64(n), o.handler, probe.Result(r).String())
 	}
+	ch <- attemptsRetried.with(float64(o.retried.Load()), o.handler)
 	for i := range o.reasons {
 		if n := o.reasons[i].Load(); n > 0 {
 			ch <- attemptErrors.with(float64(n), o.handler, string(reasons[i]))

@@ -55,7 +55,7 @@ var groups = []struct {
 	families []*family
 }{
 	{"Probes", []*family{
-		probeTotal, probeDuration, outcomesTotal, attemptErrors, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight,
+		probeTotal, probeDuration, outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight,
 		handlerInflight, handlerLimit, attemptsDeferred, restarts,
 	}},
 	{"Plugins", []*family{
@@ -139,6 +139,12 @@ var (
 		Labels: []Label{handlerLabel, {Name: "reason", Values: reasonWords()}},
 		Alert: "`reason=\"host_stall\"` or `reason=\"host_resources\"` grows: the host of the agent is in trouble, not the targets. " +
 			"`trap`, `memory`, `instantiate`, `protocol` or `guest` grows: the plugin is broken.",
+	})
+	attemptsRetried = newFamily(Family{
+		Name: "prober_attempts_retried_total", Type: Counter,
+		Help:   "Attempts that ended in an error, and that a later attempt of the same tick made up for. They are not in prober_attempt_errors_total.",
+		Labels: []Label{handlerLabel},
+		Alert:  "It grows: a handler or its host fails now and then, and no result shows it yet.",
 	})
 	stateTransitions = newFamily(Family{
 		Name: "prober_state_transitions_total", Type: Counter,

@@ -259,6 +259,7 @@ func TestOwnMetrics(t *testing.T) {
 	o.Tick(erred(&probe.Error{Reason: "made up", Err: errors.New("x")}, 1))
 	other := tick(probe.Warning, results.Success)
 	other.Handler = "redis" // a change of the pod gave the probe another handler
+	other.Attempts = 3      // the first two ended in errors
 	o.Tick(other)
 	o.Skipped(worker.SkipBusy, 4)
 	o.Skipped("made up", 1)
@@ -271,6 +272,8 @@ func TestOwnMetrics(t *testing.T) {
 		"prober_attempt_errors_total{handler=http,reason=host_stall} 1",
 		"prober_attempt_errors_total{handler=http,reason=internal} 1",
 		"prober_attempt_errors_total{handler=http,reason=trap} 3",
+		"prober_attempts_retried_total{handler=http} 0",
+		"prober_attempts_retried_total{handler=redis} 2",
 		"prober_config_last_reload_success_timestamp_seconds{} 1.7000000005e+09",
 		"prober_config_last_reload_successful{} 1",
 		"prober_outcomes_total{handler=http,result=failure} 1",
@@ -288,7 +291,7 @@ func TestOwnMetrics(t *testing.T) {
 		"prober_runs_skipped_total{reason=quarantine} 0",
 		"prober_schedule_lag_seconds{} 7",
 	}
-	if diff := cmp.Diff(want, samples(t, registry, "prober_attempt_errors_total", "prober_config_last_reload_successful",
+	if diff := cmp.Diff(want, samples(t, registry, "prober_attempt_errors_total", "prober_attempts_retried_total", "prober_config_last_reload_successful",
 		"prober_config_last_reload_success_timestamp_seconds", "prober_outcomes_total", "prober_restarts_total",
 		"prober_runs_skipped_total", "prober_schedule_lag_seconds")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -44,7 +44,8 @@ type outcomes struct {
 	handler     string
 	stripes     [stripes]stripe
 	reasons     [len(reasons)]atomic.Uint64
-	quarantined atomic.Int64 // probes
+	retried     atomic.Uint64 // attempts
+	quarantined atomic.Int64  // probes
 }
 
 // stripes is how many copies of the counts there are that every tick adds to. Each series uses one
@@ -68,6 +69,9 @@ func (o *outcomes) count(t *worker.Tick, in *stripe) {
 		return
 	}
 	in.results[min(int(t.Outcome.Result), len(in.results)-1)].Add(1)
+	if t.Attempts > 1 {
+		o.retried.Add(uint64(t.Attempts - 1))
+	}
 	if t.Outcome.Reason != "" {
 		o.reason(t.Outcome.Reason, 1)
 	}
