@@ -86,11 +86,8 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	probes, seen := pager[manager.Key]{query: &q}, 0
-	a.manager.Select(func(i *worker.Info) bool {
-		if seen++; seen%1000 == 0 {
-			runtime.Gosched() // ticks that are due go first
-		}
+	probes := pager[manager.Key]{query: &q}
+	a.selectProbes(func(i *worker.Info) bool {
 		if key := probeName(i); selects(&q, i) && !probes.passed(&key) && a.hasResult(keyOf(i), q.filters["result"]) {
 			probes.add(key, keyOf(i))
 		}
@@ -100,6 +97,17 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 	writeList(w, probeHead{meta}, page, func(key manager.Key) (any, bool) {
 		s, ok := a.probe(key)
 		return &s, ok && q.matches("result", s.Result.Word())
+	})
+}
+
+// selectProbes is [manager.Manager.Select], and lets ticks that are due go first.
+func (a *Agent) selectProbes(match func(*worker.Info) bool) []worker.Info {
+	seen := 0
+	return a.manager.Select(func(i *worker.Info) bool {
+		if seen++; seen%1000 == 0 {
+			runtime.Gosched()
+		}
+		return match(i)
 	})
 }
 
@@ -143,7 +151,7 @@ func probeName(i *worker.Info) sortKey {
 
 // probesOf returns the probes that match, sorted by [probeName].
 func (a *Agent) probesOf(match func(*worker.Info) bool) []worker.Info {
-	all := a.manager.Select(match)
+	all := a.selectProbes(match)
 	slices.SortFunc(all, func(a, b worker.Info) int {
 		x, y := probeName(&a), probeName(&b)
 		return x.compare(&y)
@@ -189,7 +197,7 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 
 // streamed returns the state that streams have.
 func (a *Agent) streamed() stream.State {
-	return stream.State{Select: a.manager.Select, Probe: a.latest, Watch: a.source.Watch, Events: a.events.List}
+	return stream.State{Select: a.selectProbes, Probe: a.latest, Watch: a.source.Watch, Events: a.events.List}
 }
 
 // finite returns metrics without NaN and infinite values, which JSON cannot represent.

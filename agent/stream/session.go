@@ -115,16 +115,25 @@ func (s *session) update() {
 	s.table.sweep(time.Now())
 }
 
-// differences returns the probes that are in the table or in the manager, but not in both.
+// differences returns the probes that are in the table or in the manager, but not in both. The usual
+// result is none: a probe that was removed is open until its attempt has ended.
 func (s *session) differences() (keys []manager.Key) {
-	gone := s.table.probes(func(types.UID) bool { return true })
+	common := 0
 	s.state.Select(func(i *worker.Info) bool {
 		key := keyOf(i)
-		if _, ok := gone[key]; ok {
-			delete(gone, key)
+		if s.table.has(probeID(key)) {
+			common++
 		} else {
 			keys = append(keys, key)
 		}
+		return false
+	})
+	if common == s.probes {
+		return keys
+	}
+	gone := s.table.probes(func(types.UID) bool { return true })
+	s.state.Select(func(i *worker.Info) bool {
+		delete(gone, keyOf(i))
 		return false
 	})
 	return slices.AppendSeq(keys, maps.Keys(gone))

@@ -105,6 +105,14 @@ func (t *table) get(id id) (version, bool) {
 	return t.slots[at], true
 }
 
+// has reports whether an object is in the table and was not removed.
+func (t *table) has(id id) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, ok := t.index[id]
+	return ok && !t.slots[at].removed
+}
+
 // put replaces the versions of objects, and wakes the readers. It returns by how many there are more
 // probes now.
 func (t *table) put(versions []version) (probes int) {
