@@ -260,6 +260,9 @@ func (p *Pods) Pods() []v1.Pod {
 		specs = append(specs, pod.published())
 	}
 	p.mu.Unlock()
+	slices.SortFunc(specs, func(a, b *v1.Pod) int { // not the pods: they are large to move
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
 	all := make([]v1.Pod, 0, len(specs))
 	for _, spec := range specs {
 		if status, ok := p.store.PodStatus(spec.UID); ok {
@@ -267,9 +270,6 @@ func (p *Pods) Pods() []v1.Pod {
 			all[len(all)-1].Status = status
 		}
 	}
-	slices.SortFunc(all, func(a, b v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
 	return all
 }
 
