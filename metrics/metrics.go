@@ -199,7 +199,7 @@ func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
 // Restarted counts the restart of a container. kind is the cause: a kind of probe,
 // or "exit".
 func (m *Metrics) Restarted(kind, namespace, pod, container string) {
-	m.restarts.WithLabelValues(kind, namespace, pod, container).Inc()
+	m.restarts.WithLabelValues(valid(kind), valid(namespace), valid(pod), valid(container)).Inc()
 }
 
 // PluginSources sets the plugins of registries, and whether the last good version of each stands
@@ -224,7 +224,7 @@ func (m *Metrics) PluginSources(stale map[string]bool) {
 
 // PodGone removes the counts of a pod that outlive its workers.
 func (m *Metrics) PodGone(namespace, pod string) {
-	m.restarts.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "pod": pod})
+	m.restarts.DeletePartialMatch(prometheus.Labels{"namespace": valid(namespace), "pod": valid(pod)})
 }
 
 // RegisterReload registers the duration of the reload in progress, which underWay returns: 0

@@ -322,6 +322,8 @@ func TestOwnMetrics(t *testing.T) {
 	if got := samples(t, registry, "prober_config_reload_in_progress_seconds"); got[0] != "prober_config_reload_in_progress_seconds{} 1.5" {
 		t.Errorf("during a reload: %v", got)
 	}
+	m.Restarted("exit", "\xff", "shop", "web")
+	m.PodGone("\xff", "shop")
 	m.PodGone("default", "shop")
 	if got := samples(t, registry, "prober_restarts_total"); len(got) > 0 {
 		t.Errorf("after the pod's end there is %v", got)
