@@ -5,6 +5,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -32,8 +33,8 @@ func BenchmarkSchedule(b *testing.B) {
 			})
 			before := heapBytes()
 			workers := make([]*worker.Worker, n)
-			for i := range workers {
-				workers[i] = startIdle(shared, handler, i, n)
+			for at, i := range rand.Perm(n) { // neighbors in memory are not due one after the other
+				workers[at] = startIdle(shared, handler, i, n)
 			}
 			time.Sleep(1500 * time.Millisecond)
 			bytes := heapBytes() - before

@@ -48,6 +48,7 @@ func (w *Worker) Update(c Change) (changed bool) {
 			w.run.length = 0
 		}
 	}
+	w.awakenLocked()
 	next := c.compact()
 	if period := next.period(); period != w.setup.period() {
 		last := w.due - int64(w.step)

@@ -49,6 +49,17 @@ func (g Gate) String() string {
 	return fmt.Sprintf("Gate(%d)", uint8(g))
 }
 
+// lasts reports whether g stays closed until the task has another state, or a method of the worker
+// is called: until then the worker need not tick.
+func (g Gate) lasts() bool {
+	switch g {
+	case NoStatus, NoContainer, OnHold, NotRunning, NotStarted, Started, Paused:
+		return true
+	default:
+		return false
+	}
+}
+
 // gateLocked returns the gate that a tick at now would find closed in state s.
 func (w *Worker) gateLocked(now time.Time, s *State) Gate {
 	switch {

@@ -47,36 +47,59 @@ type GateObserver interface {
 	Gated(gate Gate)
 }
 
-// observers are two observers of one probe, the first of which may be two itself. Most probes
-// have two.
+// observers are the observers of one probe: none, one or two, the second of which may be more
+// than one itself.
 type observers struct{ first, second ProbeObserver }
 
-// join returns one observer in place of two; the first may be nil.
-func join(first, second ProbeObserver) ProbeObserver {
-	if first == nil {
-		return second
+var _ GateObserver = (*observers)(nil)
+
+// add adds an observer, unless it is nil.
+func (o *observers) add(next ProbeObserver) {
+	switch {
+	case next == nil:
+	case o.first == nil:
+		o.first = next
+	case o.second == nil:
+		o.second = next
+	default:
+		o.second = &observers{o.second, next}
 	}
-	return &observers{first, second}
 }
 
+// Tick implements [ProbeObserver].
 func (o *observers) Tick(t *Tick) {
-	o.first.Tick(t)
-	o.second.Tick(t)
+	if o.first != nil {
+		o.first.Tick(t)
+	}
+	if o.second != nil {
+		o.second.Tick(t)
+	}
 }
 
+// Skipped implements [ProbeObserver].
 func (o *observers) Skipped(reason SkipReason, ticks int) {
-	o.first.Skipped(reason, ticks)
-	o.second.Skipped(reason, ticks)
+	if o.first != nil {
+		o.first.Skipped(reason, ticks)
+	}
+	if o.second != nil {
+		o.second.Skipped(reason, ticks)
+	}
 }
 
+// Gated implements [GateObserver].
 func (o *observers) Gated(gate Gate) {
 	tellGate(o.first, gate)
 	tellGate(o.second, gate)
 }
 
+// Close implements [ProbeObserver].
 func (o *observers) Close() {
-	o.first.Close()
-	o.second.Close()
+	if o.first != nil {
+		o.first.Close()
+	}
+	if o.second != nil {
+		o.second.Close()
+	}
 }
 
 func tellGate(o ProbeObserver, gate Gate) {
@@ -85,20 +108,13 @@ func tellGate(o ProbeObserver, gate Gate) {
 	}
 }
 
-// unobserved is the observer of a probe that has none.
-type unobserved struct{}
-
-func (unobserved) Tick(*Tick)              {}
-func (unobserved) Skipped(SkipReason, int) {}
-func (unobserved) Close()                  {}
-
 // passed tells the observers the gate of a tick, if it has changed.
 func (w *Worker) passed(gate Gate) {
 	if gate == w.gate {
 		return
 	}
 	w.gate = gate
-	tellGate(w.observer, gate)
+	w.observer.Gated(gate)
 }
 
 // SkipReason is why a due tick was not run. It is a value of a metric label.

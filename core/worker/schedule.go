@@ -94,6 +94,7 @@ type runner struct {
 	call    chan bool // true: look at the heap; false: end
 	context *attemptContext
 	tick    Tick
+	lasting *State // whose gate lasts, as the present tick has found it; nil for another gate
 }
 
 // endContext ends the context of an attempt, and returns how long its timeout was suspended. If its

@@ -46,7 +46,13 @@ func (w *Worker) Status() Status {
 }
 
 // nextLocked returns when the next periodic tick is due.
-func (w *Worker) nextLocked(now time.Time) time.Time { return w.shared.schedule.shown(w.due, now) }
+func (w *Worker) nextLocked(now time.Time) time.Time {
+	due := w.due
+	if w.asleep {
+		due = w.comingLocked(w.shared.schedule.since(now))
+	}
+	return w.shared.schedule.shown(due, now)
+}
 
 // decidedLocked returns the decided result in the cache. Before the first tick it is that of the
 // container of an earlier agent.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,18 +32,18 @@ type Publisher interface {
 // State is what the probes of a task must know of it. In Kubernetes it is the state of a pod and
 // one of its containers, from the status of the pod.
 type State struct {
-	Found    bool // there is a status at all
-	PodEnded bool // the pod's phase is Failed or Succeeded: its probes end
 	// ContainerID names this run of the task, "" until there is one. No other task of the group
 	// may have the same, since results are kept by it. Another ID is another run: the results of
 	// the old one are dropped.
 	ContainerID string
-	Running     bool      // the task runs
 	StartedAt   time.Time // when it began to run
+	PodIP       string    // the default host of targets
+	Found       bool      // there is a status at all
+	Running     bool      // the task runs
 	Started     bool      // its startup probe has succeeded, or it has none
 	Final       bool      // it does not run, and will not run again: its probes end
 	Deleting    bool      // the pod is being deleted
-	PodIP       string    // the default host of targets
+	PodEnded    bool      // the pod's phase is Failed or Succeeded: its probes end
 }
 
 // Running returns the state of a task that runs since the given time, and has started: it has no
@@ -69,29 +70,81 @@ type Task struct {
 	// with the names of Subject.
 	Pod       *probe.Pod
 	Container *probe.Container
+	// NoRestart means that a failed probe does not restart the task, so that a failure does
+	// not put the worker on hold.
+	NoRestart bool
+
+	published atomic.Pointer[State]
+	pulls     atomic.Bool // ticks ask Source
+
 	// Source returns the state of the task, and may be a [Publisher]. If it is nil, the state is
 	// the last one of [Task.SetState].
 	Source Source
 	// Sidecar marks a restartable init container.
 	Sidecar bool
-	// NoRestart means that a failed probe does not restart the task, so that a failure does
-	// not put the worker on hold.
-	NoRestart bool
 	// PriorID is the container ID in the status of the pod when the pod was added, as an
 	// earlier agent left it.
 	PriorID string
 
-	published atomic.Pointer[State]
-	pulls     atomic.Bool // ticks ask Source
-
 	mu    sync.Mutex
 	users int    // workers
 	stop  func() // of the Publisher; nil if nothing is to be stopped
+
+	asleep sleepers
+}
+
+// sleepers are the workers of a task that do not tick before it has another state.
+type sleepers struct {
+	mu  sync.Mutex
+	all []*Worker
 }
 
 // SetState publishes the state of a task without a Source. The next tick of each probe uses it,
 // up to a period later; [Worker.Trigger] makes one now.
-func (t *Task) SetState(s State) { t.published.Store(&s) }
+func (t *Task) SetState(s State) {
+	if now := t.published.Load(); now != nil && *now == s {
+		return
+	}
+	next := s
+	t.published.Store(&next)
+	t.wake()
+}
+
+// sleep lets w sleep until t has another state than s, which its last tick has found. It reports
+// false if t has another already, or does not tell.
+func (t *Task) sleep(w *Worker, s *State) bool {
+	if t.pulls.Load() {
+		return false
+	}
+	t.asleep.mu.Lock()
+	defer t.asleep.mu.Unlock()
+	if t.known() != s { // checked with the lock, which wake takes after each change
+		return false
+	}
+	t.asleep.all = append(t.asleep.all, w)
+	return true
+}
+
+// wake wakes the workers that are asleep, after a change of the state.
+func (t *Task) wake() {
+	for _, w := range t.takeAsleep() {
+		w.wake()
+	}
+}
+
+func (t *Task) takeAsleep() (all []*Worker) {
+	t.asleep.mu.Lock()
+	defer t.asleep.mu.Unlock()
+	all, t.asleep.all = t.asleep.all, nil
+	return all
+}
+
+// forget removes a worker that does not use t any more.
+func (s *sleepers) forget(w *Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(s.all, func(o *Worker) bool { return o == w })
+}
 
 // SetStarted publishes that a run of t has started. It reports false, and does nothing, if t is in
 // another run now.
@@ -104,6 +157,7 @@ func (t *Task) SetStarted(id string) bool {
 		next := *now
 		next.Started = true
 		if t.published.CompareAndSwap(now, &next) {
+			t.wake()
 			return true
 		}
 	}
@@ -121,12 +175,17 @@ func (t *Task) State() State {
 // noState is the state before the first one.
 var noState State
 
+// known returns the last state of t. It must not be modified.
+func (t *Task) known() *State {
+	if s := t.published.Load(); s != nil {
+		return s
+	}
+	return &noState
+}
+
 // present returns the state of t for a tick. It must not be modified.
 func (t *Task) present() *State {
-	known := t.published.Load()
-	if known == nil {
-		known = &noState
-	}
+	known := t.known()
 	if t.pulls.Load() {
 		if s := t.Source.State(); s != *known {
 			known = &s
@@ -160,8 +219,9 @@ func (t *Task) use() {
 	t.pulls.Store(true)
 }
 
-// leave is called when a worker has ended, or has another task now.
-func (t *Task) leave() {
+// leave is called when w has ended, or has another task now.
+func (t *Task) leave(w *Worker) {
+	t.asleep.forget(w)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.users--; t.users == 0 && t.stop != nil {

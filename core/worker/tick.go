@@ -27,8 +27,11 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	}()
 	state := w.task.Load().present()
 	a, gate, more := w.enter(r, start, state)
-	if a.setup == nil {
+	if !a.open {
 		w.passed(gate)
+		if gate.lasts() {
+			r.lasting = state
+		}
 		return more
 	}
 	t := &r.tick
@@ -52,7 +55,8 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 
 // attempt is what the attempts of one tick need, as it was when the tick began.
 type attempt struct {
-	setup      *setup // nil: the tick makes no attempt
+	open       bool // the tick makes attempts
+	setup      setup
 	generation uint32
 	request    probe.Request
 }
@@ -70,7 +74,7 @@ func (w *Worker) enter(r *runner, now time.Time, s *State) (a attempt, gate Gate
 	}
 	w.probed = true
 	task, spec := w.task.Load(), w.setup.spec.Value()
-	a = attempt{setup: w.setup, generation: w.generation, request: probe.Request{
+	a = attempt{open: true, setup: w.setup, generation: w.generation, request: probe.Request{
 		Kind: w.kind, Spec: spec, LastResult: w.lastResult, Target: w.setup.targetFor(s.PodIP), PodIP: s.PodIP,
 		Pod: task.Pod, Container: task.Container, ContainerID: s.ContainerID,
 	}}

@@ -4,7 +4,7 @@
 // attempts, fold.go is the threshold rule. worker.go is when a worker ticks, and what triggers and
 // stops it; schedule.go makes the workers tick that are due. change.go pauses, resumes and changes
 // a worker; stall.go detects that the agent itself did not run. task.go is what a worker knows of
-// its container.
+// its container: while that keeps a gate closed, the worker sleeps, and does not tick.
 //
 // test/oracle/mutants/list.go quotes lines of this package and of its siblings: after a change of
 // such a line, change the quotation too.
@@ -66,7 +66,7 @@ type Setup struct {
 	Target probe.Target
 }
 
-// setup is a Setup that is never modified. Specs and targets are few: equal ones share memory.
+// setup is a compact Setup. Specs and targets are few: equal ones share memory.
 type setup struct {
 	spec    unique.Handle[probe.Spec]
 	target  unique.Handle[probe.Target]
@@ -77,10 +77,10 @@ type setup struct {
 // longest bounds periods and delays, about 73 years: the sum of a few is a valid due time.
 const longest = time.Duration(1 << 61)
 
-func (s *Setup) compact() *setup {
+func (s *Setup) compact() setup {
 	spec := s.Spec
 	spec.Period = min(spec.Period, longest)
-	return &setup{unique.Make(spec), unique.Make(s.Target), s.Handler, s.Name}
+	return setup{unique.Make(spec), unique.Make(s.Target), s.Handler, s.Name}
 }
 
 func (s *setup) period() time.Duration { return s.spec.Value().Period }
@@ -122,25 +122,25 @@ type Owner interface {
 
 // Worker probes one container for one kind of probe. Its methods are safe for
 // concurrent use and return without waiting for an attempt.
+//
+// Its fields are in the order of a tick, since most of the price of a tick are the cache lines that
+// it reads.
 type Worker struct {
 	shared    *Shared
 	shard     *shard
-	owner     Owner
-	observer  ProbeObserver // of all observers
-	task      atomic.Pointer[Task]
 	scheduled atomic.Int64 // due time of the valid slot in the heap of the shard; never without one
+	task      atomic.Pointer[Task]
+	observer  observers // read-only
 
 	mu         sync.Mutex
-	setup      *setup
+	setup      setup
 	due        int64         // of the next periodic tick, as in schedule; the delay of the first before Start
 	step       time.Duration // from the last due time to due
-	phase      time.Duration // from the first due time to the second; 0 once it is used
 	flight     *attemptContext
-	rested     chan struct{} // closed at the end of the last tick; nil unless Wait waits for it
-	quarantine *quarantine   // nil outside of one
-	id         string        // container ID of run and of the entry in the cache
-	generation uint32        // of setup
+	quarantine *quarantine // nil outside of one
+	id         string      // container ID of run and of the entry in the cache
 	run        run
+	generation uint32         // of setup
 	kind       probe.Kind     // read-only
 	decided    results.Result // of the container
 	lastResult probe.Result   // of the last tick's outcome
@@ -149,10 +149,15 @@ type Worker struct {
 	begun      bool           // the first tick has begun
 	ticking    bool           // a tick is under way
 	triggered  bool           // tick again as soon as possible
+	asleep     bool           // not due before its task has another state
 	paused     bool
 	started    bool
 	stopped    bool
 	probed     bool // the container was probed at least once
+
+	phase  time.Duration // from the first due time to the second; 0 once it is used
+	rested chan struct{} // closed at the end of the last tick; nil unless Wait waits for it
+	owner  Owner
 }
 
 // New returns a worker that is not started.
@@ -171,12 +176,9 @@ func (w *Worker) Init(shared *Shared, cfg Config) {
 	cfg.Task.use()
 	w.task.Store(cfg.Task)
 	w.scheduled.Store(never)
-	w.observer = cfg.Observer
+	w.observer.add(cfg.Observer)
 	for _, o := range shared.Observers {
-		w.observer = join(w.observer, o.Observe(w.infoLocked()))
-	}
-	if w.observer == nil {
-		w.observer = unobserved{}
+		w.observer.add(o.Observe(w.infoLocked()))
 	}
 }
 
@@ -216,7 +218,7 @@ func (w *Worker) Task() *Task { return w.task.Load() }
 // container with another specification. It must not be called with a lock held.
 func (w *Worker) Reshape(t *Task) {
 	t.use()
-	w.swapTask(t).leave()
+	w.swapTask(t).leave(w)
 }
 
 // swapTask makes t the task of w, and returns the one that w does not use any more.
@@ -225,6 +227,9 @@ func (w *Worker) swapTask(t *Task) (unused *Task) {
 	defer w.mu.Unlock()
 	if w.stopped {
 		return t
+	}
+	if w.awakenLocked() {
+		w.armLocked(w.due)
 	}
 	return w.task.Swap(t)
 }
@@ -239,7 +244,8 @@ func (w *Worker) fire(r *runner, now time.Time, slot int64) (next int64) {
 	if lost > 0 {
 		w.skipped(SkipBusy, lost)
 	}
-	return w.finish(w.tick(r, due, now))
+	r.lasting = nil
+	return w.finish(r, w.tick(r, due, now))
 }
 
 // begin takes the tick that was due at slot off the schedule. It returns its due time and how many
@@ -277,10 +283,10 @@ func (w *Worker) advanceLocked(now int64) (lost int) {
 	return lost
 }
 
-// finish ends a tick. It returns when w is due next, never if it has ended.
-func (w *Worker) finish(more bool) (next int64) {
-	next, ended := w.rest(more)
-	if next != never {
+// finish ends a tick. It returns when w is due next, never if it has ended or is asleep.
+func (w *Worker) finish(r *runner, more bool) (next int64) {
+	next, stopped, ended := w.rest(r, more)
+	if !stopped {
 		return next
 	}
 	if ended && w.owner != nil {
@@ -294,9 +300,9 @@ func (w *Worker) finish(more bool) (next int64) {
 	return never
 }
 
-// rest ends the tick of a worker that goes on, and returns when it is due next. For a stopped one
-// it returns never; ended reports whether it was stopped here.
-func (w *Worker) rest(more bool) (next int64, ended bool) {
+// rest ends the tick of a worker that goes on, and returns when it is due next, never if it is
+// asleep now. For a stopped one it does nothing; ended reports whether it was stopped here.
+func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !more && !w.stopped {
@@ -304,15 +310,51 @@ func (w *Worker) rest(more bool) (next int64, ended bool) {
 		ended = true
 	}
 	if w.stopped {
-		return never, ended
+		return never, true, ended
 	}
 	w.ticking = false
 	next = w.due
-	if w.triggered && w.begun {
+	switch {
+	case w.triggered && w.begun:
 		next = w.shared.schedule.since(time.Now())
+	case r.lasting != nil && w.task.Load().sleep(w, r.lasting):
+		w.asleep = true
+		return never, false, false
 	}
 	w.scheduled.Store(next)
-	return next, false
+	return next, false, false
+}
+
+// wake makes w due again after its task has got another state: at the next multiple of its period.
+func (w *Worker) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.awakenLocked() {
+		w.armLocked(w.due)
+	}
+}
+
+// awakenLocked ends the sleep of w, and reports whether it was asleep. It is not scheduled then, and
+// due is right.
+func (w *Worker) awakenLocked() (was bool) {
+	if !w.asleep || w.stopped {
+		return false
+	}
+	w.asleep = false
+	if next := w.comingLocked(w.shared.schedule.since(time.Now())); next != w.due {
+		w.due, w.step = next, w.setup.period()
+	}
+	return true
+}
+
+// comingLocked returns due, or the first multiple of the period after it that is later than now.
+func (w *Worker) comingLocked(now int64) (due int64) {
+	late := now - w.due
+	if late < 0 {
+		return w.due
+	}
+	period := int64(w.setup.period())
+	return w.due + (late/period+1)*period
 }
 
 func (w *Worker) restForEver() {
@@ -360,6 +402,7 @@ func (w *Worker) triggerLocked() {
 	if w.stopped || w.scheduled.Load() < w.due { // or triggered already
 		return
 	}
+	w.awakenLocked()
 	w.triggered = true
 	if w.begun {
 		w.armLocked(w.shared.schedule.since(time.Now()))
@@ -401,7 +444,7 @@ func (w *Worker) haltLocked() {
 
 // CloseObservers closes the observers of a worker that was halted; see [Worker.Halt].
 func (w *Worker) CloseObservers() {
-	defer w.task.Load().leave()
+	defer w.task.Load().leave(w)
 	w.observer.Close()
 }
 

@@ -15,6 +15,7 @@ const (
 	restartFile = "core/manager/restart.go"
 	statusFile  = "core/manager/status.go"
 	managerFile = "core/manager/manager.go"
+	taskFile    = "core/worker/task.go"
 	probesFile  = "core/manager/probes.go"
 	podFile     = "core/manager/pod.go"
 	resultsFile = "core/results/results.go"
@@ -22,6 +23,16 @@ const (
 )
 
 var mutants = []mutant{
+	{
+		"a worker that is asleep is not woken by a new state", taskFile,
+		"t.published.Store(&next)\n\tt.wake()",
+		"t.published.Store(&next)",
+	},
+	{
+		"a worker sleeps during its initial delay", gateFile,
+		"NotStarted, Started, Paused:\n\t\treturn true",
+		"NotStarted, Started, Paused, InitialDelay:\n\t\treturn true",
+	},
 	{
 		"a start in the future is not waited for", gateFile,
 		"return delay - age",
