@@ -32,7 +32,7 @@ const (
 
 // PluginRequest asks for attempts of plugins, one at a time.
 type PluginRequest struct {
-	C, Go   string // paths of guests
+	C, Go   string // paths of guests; without C its attempts fail
 	Process string // path of a plugin of go-plugin
 	Rounds  int
 	Seconds float64 // of a round of one subject
@@ -97,6 +97,9 @@ func measurePlugins(ctx context.Context, r *PluginRequest) (runs []record.Run, e
 }
 
 func guestAttempt(ctx context.Context, host *wasm.Host, path string, isolation plugin.Isolation) (attempt, error) {
+	if path == "" {
+		return func(_, _ int) error { return errors.New("the guest was not built") }, nil
+	}
 	module, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -49,14 +49,20 @@ func Serve(ctx context.Context, c *child.Conn) error {
 	return c.Reply(runs)
 }
 
-// alternate lets the subjects alternate, each time with another one first.
+// alternate lets the subjects alternate, in each second round backwards, so that none always follows
+// the same other one.
 func alternate(ctx context.Context, subjects []string, all []attempt, c, rounds int, d time.Duration) (runs []record.Run, err error) {
+	goroutines := runtime.NumGoroutine()
 	for i := range all {
 		_, _ = round(ctx, all[i], c, d/5) // pools and stacks grow; an error comes again
 	}
 	for n := range rounds {
 		for i := range subjects {
-			at := (i + n) % len(subjects)
+			at := i
+			if n%2 == 1 {
+				at = len(subjects) - 1 - i
+			}
+			settle(goroutines)
 			figures, err := round(ctx, all[at], c, d)
 			run := record.Run{Subject: subjects[at], Round: n + 1, Figures: figures}
 			if err != nil {
@@ -71,6 +77,22 @@ func alternate(ctx context.Context, subjects []string, all []attempt, c, rounds 
 	return runs, nil
 }
 
+// settle waits until what the last subject has begun has ended, half a second at most, and collects
+// its garbage: also that of pools, which takes two collections.
+func settle(goroutines int) {
+	const pause = 20 * time.Millisecond
+	for last, left := -1, 25; left > 0; left-- {
+		n := runtime.NumGoroutine()
+		if n <= goroutines || n == last {
+			break
+		}
+		last = n
+		time.Sleep(pause)
+	}
+	runtime.GC()
+	runtime.GC()
+}
+
 // tolerated is the share of attempts that may fail in a round.
 const tolerated = 0.01
 
@@ -82,7 +104,6 @@ func round(ctx context.Context, one attempt, c int, d time.Duration) (map[string
 		failed atomic.Pointer[error]
 		errs   atomic.Int64
 	)
-	runtime.GC()
 	before, err := counters()
 	if err != nil {
 		return nil, err

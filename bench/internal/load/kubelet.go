@@ -51,7 +51,7 @@ func (k *kubelet) add(ctx context.Context, pod *v1.Pod, _ int) error {
 }
 
 func (k *kubelet) gather() (string, error) {
-	return serve(promhttp.HandlerFor(legacyregistry.DefaultGatherer, promhttp.HandlerOpts{DisableCompression: true}))
+	return serve(promhttp.HandlerFor(legacyregistry.DefaultGatherer, promhttp.HandlerOpts{}))
 }
 
 func (k *kubelet) lags() (*ownLags, error) { return nil, nil }

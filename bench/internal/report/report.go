@@ -84,6 +84,7 @@ const head = `# Performance
 What prober takes beside the kubelet's own code of v1.36.3, measured in one run on one machine.
 Absolute times differ between machines and days; the ratios of one run are what counts.
 Beside the subjects stands the limit: what the kernel, a protocol or a bare schedule takes for the same work.
+A verdict of a quick look or of a busy machine is not final.
 A figure is the median of the rounds, with the least and the highest in parentheses.
 CPU is user and system time of the probing process, by getrusage; servers run in another process.
 Memory is resident memory (smaps_rollup) above that of the same process before it had probes; "resting" is after a forced collection.
@@ -105,37 +106,27 @@ func writeMachines(b *bytes.Buffer, sections []section) {
 }
 
 func writeGoals(b *bytes.Buffer, sections []section) {
-	b.WriteString("\n## Goals\n\n| measurement | goal | measured | |\n|---|---|---|---|\n")
+	b.WriteString("\n## Goals\n\n| measurement | goal | measured | limit | |\n|---|---|---|---|---|\n")
 	for _, s := range sections {
 		for _, g := range s.Goals {
 			measured, verdict := s.judge(g)
-			fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s |\n", s.Title, anchor(s.Title), g.Text, measured, verdict)
+			_, limit := s.value(g, s.Limit)
+			fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s | %s |\n", s.Title, anchor(s.Title), g.Text, measured, limit, verdict)
 		}
 	}
 }
 
 // judge returns the measured value of a goal, and whether it is met.
 func (s *section) judge(g scenario.Goal) (measured, verdict string) {
-	of := s.summary(g.Figure, g.Subject, g.Params)
-	over := of
-	if g.Over != "" {
-		over = s.summary(g.Figure, g.Over, g.Params)
-	}
-	value := of.Median
-	switch failed := s.failed(g.Subject, g.Params); {
+	value, measured := s.value(g, g.Subject)
+	failed, of := s.failed(g.Subject, g.Params), s.summary(g.Figure, g.Subject, g.Params)
+	switch {
 	case failed > 0 && of.N == 0:
 		return "", "**not met**: no round succeeded"
 	case failed > 0:
-		return number(value), fmt.Sprintf("**not met**: %d of %d rounds failed", failed, failed+of.N)
-	case of.N == 0 || over.N == 0:
+		return measured, fmt.Sprintf("**not met**: %d of %d rounds failed", failed, failed+of.N)
+	case measured == "":
 		return "", "not measured"
-	case math.IsInf(value, 1): // whatever the other has
-	case g.Over != "" && math.IsInf(over.Median, 1):
-		return number(value) + "; " + g.Over + ": lost", "met"
-	case g.Over != "":
-		if value = measure.Ratio(of, over); math.IsNaN(value) {
-			return "", "not measured"
-		}
 	}
 	verdict = "met"
 	if value > g.AtMost {
@@ -147,7 +138,29 @@ func (s *section) judge(g scenario.Goal) (measured, verdict string) {
 	if s.quick() {
 		verdict = "quick look: " + verdict
 	}
-	return number(value), verdict
+	return measured, verdict
+}
+
+// value returns what a subject has for a goal, and how it is shown: "" if it was not measured.
+func (s *section) value(g scenario.Goal, subject string) (value float64, shown string) {
+	of := s.summary(g.Figure, subject, g.Params)
+	value = of.Median
+	if g.Over != "" && of.N > 0 {
+		over := s.summary(g.Figure, g.Over, g.Params)
+		switch {
+		case over.N == 0:
+			return 0, ""
+		case math.IsInf(value, 1): // whatever the other has
+		case math.IsInf(over.Median, 1):
+			return 0, number(value) + "; " + g.Over + ": lost"
+		default:
+			value = measure.Ratio(of, over)
+		}
+	}
+	if of.N == 0 || math.IsNaN(value) {
+		return 0, ""
+	}
+	return value, number(value)
 }
 
 // busy is the number of processors from which on other programs cast doubt on a verdict.

@@ -28,7 +28,7 @@ func run(subject, c string, round int, cpu, lag float64) record.Run {
 func sample(plots ...scenario.Plot) ([]scenario.Scenario, *record.Record) {
 	c16 := []record.Param{{Name: "c", Value: "16"}}
 	s := scenario.Scenario{
-		Name: "http", Title: "HTTP & more", Text: "One sentence. Another one.", Ratio: "cpu-us", Peer: "kubelet", Plots: plots,
+		Name: "http", Title: "HTTP & more", Text: "One sentence. Another one.", Ratio: "cpu-us", Peer: "kubelet", Limit: "part", Plots: plots,
 		Columns: []scenario.Column{{Figure: "cpu-us", Head: "CPU µs"}, {Figure: "p99-ms", Head: "p99 ms"}, {Figure: "none", Head: "absent"}},
 		Goals: []scenario.Goal{
 			{Text: "half", Figure: "cpu-us", Subject: "prober", Over: "kubelet", Params: c16, AtMost: 0.5},
@@ -72,14 +72,14 @@ func TestPage(t *testing.T) {
 	text := string(page(t)[""])
 	for _, want := range []string{
 		"\n- Model <1>, 2 processors, Linux 6, go1.26, commit abc, 2027-01-15\n",
-		"| [HTTP & more](#http--more) | half | 0.364 | met |",
-		"| a third | 0.364 | **not met** |",
-		"| in time | lost | **not met** |",
-		"| other |  | not measured |",
-		"| no later | 1.5; kubelet: lost | met |",
-		"| as late | lost | **not met** |",
-		"| whole |  | **not met**: no round succeeded |",
-		"| in part | 10 | **not met**: 1 of 2 rounds failed |",
+		"| [HTTP & more](#http--more) | half | 0.364 | 0.091 | met |",
+		"| a third | 0.364 | 0.091 | **not met** |",
+		"| in time | lost | 1 | **not met** |",
+		"| other |  | 10 | not measured |",
+		"| no later | 1.5; kubelet: lost | 1; kubelet: lost | met |",
+		"| as late | lost | 0.667 | **not met** |",
+		"| whole |  | 10 | **not met**: no round succeeded |",
+		"| in part | 10 | 10 | **not met**: 1 of 2 rounds failed |",
 		"\n## HTTP & more\nOne sentence.\nAnother one.\n\n```sh\ngo run ./cmd/bench -scenario http -again\n```\n",
 		"Other programs kept 0.10 processors busy",
 		"| c | subject | CPU µs | p99 ms | ratio of CPU µs to kubelet |\n|---|---|--:|--:|--:|\n",
@@ -123,7 +123,7 @@ func TestVerdictsNameTheirDoubts(t *testing.T) {
 				t.Fatal(err)
 			}
 			files, err := report.Page(all, store)
-			if text := string(files[""]); err != nil || !strings.Contains(text, "half | 0.364 "+c.want) {
+			if text := string(files[""]); err != nil || !strings.Contains(text, "half | 0.364 | 0.091 "+c.want) {
 				t.Errorf("%v, no %q in\n%s", err, c.want, text)
 			}
 		})

@@ -39,7 +39,7 @@ func attempts() []Scenario {
 			cs = cs[:2]
 			s.Columns = append([]Column{{"child-cpu-us", "child CPU µs"}}, attemptColumns...)
 		}
-		s.Rounds, s.Seconds, s.Ratio, s.Peer = 4, 1, "cpu-us", attempt.Kubelet
+		s.Rounds, s.Seconds, s.Ratio, s.Peer, s.Limit = 4, 1, "cpu-us", attempt.Kubelet, attempt.Limit
 		s.Run = func(ctx context.Context, e *Env) error { return e.attempts(ctx, name, cs) }
 		s.Plots = []Plot{{Title: s.Title + ": CPU µs an attempt", Figure: "cpu-us"}}
 		for _, c := range cs[1:] {

@@ -42,7 +42,7 @@ func series() Scenario {
 		},
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
-				for _, subject := range []string{load.Kubelet, load.Prober} {
+				for _, subject := range inTurn(round, load.Kubelet, load.Prober) {
 					if err := e.series(ctx, subject, e.size(100_000), round+1); err != nil {
 						return err
 					}
@@ -57,13 +57,13 @@ func series() Scenario {
 func scrape() Scenario {
 	return Scenario{
 		Name: "scrape", Title: "100,000 probes at 10 s while they are scraped", Rounds: 1, Seconds: 20,
-		Text:    bothManagers + "Each is measured without scrapes, and then while another process scrapes it, with pauses of 2 s. " + lagText,
+		Text:    bothManagers + "Each is measured without scrapes, and then while another process scrapes it, with gzip as Prometheus does, and with pauses of 2 s. " + lagText,
 		Columns: []Column{{"scrapes", "scrapes"}, {"cpu-percent", "CPU %"}, {"p50-ms", "lag p50 ms"}, {"p99-ms", "p99 ms"}, {"own-p99-ms", "p99 ms by its schedule, ≤"}, {"max-ms", "max ms"}, {"lost", "lost"}, {"run-mb", "MB"}},
 		Ratio:   "cpu-percent", Peer: load.Kubelet,
 		Goals: []Goal{{Text: "p99 lag while scraped ≤ 5 ms", Figure: "p99-ms", Subject: load.Prober, Params: scraped, AtMost: 5}},
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
-				for _, subject := range []string{load.Kubelet, load.Prober} {
+				for _, subject := range inTurn(round, load.Kubelet, load.Prober) {
 					if err := e.scrapeManager(ctx, subject, e.size(100_000), round+1); err != nil {
 						return err
 					}
@@ -147,6 +147,7 @@ func fetch(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+	request.Header.Set("Accept-Encoding", "gzip")
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
@@ -167,7 +168,7 @@ func reader() Scenario {
 		Goals:   []Goal{{Text: "p99 ≤ 100 µs", Figure: "p99-us", Subject: load.Prober, AtMost: 100}},
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
-				for _, subject := range []string{load.Kubelet, load.Prober} {
+				for _, subject := range inTurn(round, load.Kubelet, load.Prober) {
 					e.Logf("%s: results without a reader, round %d", subject, round+1)
 					figures := make(map[string]record.Number)
 					r := parts.ResultsRequest{Subject: subject, Containers: e.size(10_000), Changes: 10 * e.size(10_000), Seconds: e.Seconds}

@@ -35,6 +35,7 @@ type Scenario struct {
 	Columns []Column
 	Ratio   string // the figure whose ratio to that of Peer is shown; "": none
 	Peer    string // subject
+	Limit   string // subject that does the least which the work allows; "": none
 	Goals   []Goal
 	Plots   []Plot
 }
