@@ -157,6 +157,14 @@ func (a *agent) page(query string) (items []probeView, next string, err error) {
 	return items, next, err
 }
 
+// list asks for probes; "" asks for all.
+func (a *agent) list(query string) ([]probeView, error) {
+	if query == "" {
+		return a.allProbes()
+	}
+	return a.probes(query)
+}
+
 // allProbes asks for all probes, in pages. The agent ends a response after 30 s.
 func (a *agent) allProbes() (all []probeView, err error) {
 	for query := "?limit=500"; ; {
@@ -262,19 +270,68 @@ func (a *agent) measure() (s size, err error) {
 	if err != nil {
 		return s, err
 	}
-	stat, err := os.ReadFile(dir + "stat")
+	cpu, threads, err := processOf(a.cmd.Process.Pid)
+	return size{at: time.Now(), rss: kib * 1024, fds: float64(len(open)), threads: threads, cpu: cpu}, err
+}
+
+const hertz = 100 // USER_HZ on all of Go's platforms
+
+// processOf returns the processor time and the number of threads of a process.
+func processOf(pid int) (cpu time.Duration, threads float64, err error) {
+	path := fmt.Sprintf("/proc/%d/stat", pid)
+	stat, err := os.ReadFile(path)
 	if err != nil {
-		return s, err
+		return 0, 0, err
 	}
-	_, rest, _ = bytes.Cut(stat, []byte(") "))
-	fields = bytes.Fields(rest) // from the third field of proc_pid_stat(5) on
-	const utime, stime, threads = 14 - 3, 15 - 3, 20 - 3
-	if len(fields) <= threads {
-		return s, fmt.Errorf("%sstat: %d fields", dir, len(fields))
+	_, rest, _ := bytes.Cut(stat, []byte(") "))
+	fields := numbers(rest)                            // from the third field of proc_pid_stat(5) on
+	const utime, stime, count = 14 - 3, 15 - 3, 20 - 3 // of the fields
+	if len(fields) <= count {
+		return 0, 0, fmt.Errorf("%s: %d fields", path, len(fields))
 	}
-	number := func(i int) float64 { v, _ := strconv.ParseFloat(string(fields[i]), 64); return v }
-	const hertz = 100 // USER_HZ on all of Go's platforms
-	s = size{at: time.Now(), rss: kib * 1024, fds: float64(len(open)), threads: number(threads)}
-	s.cpu = time.Duration((number(utime) + number(stime)) / hertz * float64(time.Second))
-	return s, nil
+	return ticks(fields[utime] + fields[stime]), fields[count], nil
+}
+
+// ticks returns a time in units of 1/hertz s.
+func ticks(n float64) time.Duration { return time.Duration(n / hertz * float64(time.Second)) }
+
+// numbers returns the fields of a line; those that are no numbers are 0.
+func numbers(line []byte) (all []float64) {
+	for field := range bytes.FieldsSeq(line) {
+		n, _ := strconv.ParseFloat(string(field), 64)
+		all = append(all, n)
+	}
+	return all
+}
+
+// usage is the processor time of all that runs on the host.
+type usage struct {
+	at                                time.Time
+	agent, targets, self, host, steal time.Duration
+}
+
+// usage returns the processor time so far.
+func (w *world) usage() (u usage) {
+	u.at = time.Now()
+	u.agent, _, _ = processOf(w.agent.cmd.Process.Pid)
+	u.targets, _, _ = processOf(w.targets.Pid)
+	u.self, _, _ = processOf(os.Getpid())
+	text, _ := os.ReadFile("/proc/stat")
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	const user, nice, system, irq, softirq, steal = 1, 2, 3, 6, 7, 8 // of the fields, see proc_stat(5)
+	if n := numbers(line); len(n) > steal {
+		u.host, u.steal = ticks(n[user]+n[nice]+n[system]+n[irq]+n[softirq]), ticks(n[steal])
+	}
+	return u
+}
+
+// since returns how many processors were used until to, for people, and those that none of these
+// programs used.
+func (u usage) since(to usage) (text string, others float64) {
+	span := float64(to.at.Sub(u.at))
+	per := func(from, to time.Duration) float64 { return float64(to-from) / span }
+	agent, targets, self := per(u.agent, to.agent), per(u.targets, to.targets), per(u.self, to.self)
+	others = per(u.host, to.host) - agent - targets - self
+	return fmt.Sprintf("%d processors: agent %.2f, targets %.2f, soak %.2f, others %.2f, stolen %.2f",
+		processors(), agent, targets, self, others, per(u.steal, to.steal)), others
 }

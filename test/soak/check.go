@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -10,166 +11,153 @@ import (
 	"time"
 )
 
-// told is what check has reported as a fault already.
-type told struct{ lost, doubled, stale, wrong int }
-
 func processors() int { return runtime.NumCPU() }
 
-// check compares what the agent says with the log of the targets.
-func (w *world) check() {
-	w.checkResults() // first: it notes repeated attempts
-	if _, err := w.checkTotals(); err != nil {
-		w.failed("scrape", err)
-	}
+// check compares what the agent tells with the log of the targets. It compares a total with the log
+// in so many scrapes at most, until there is one between two ticks.
+func (w *world) check(scrapes int) {
+	w.checkResults() // first: the lists have ticks that the stream has not
+	w.settle()
+	w.compareTotals(scrapes)
 	w.checkTicks()
+}
+
+// settle settles the ledger, and asks for the lists of pods whose ticks the stream has not told.
+func (w *world) settle() {
+	gaps := w.ledger.settle()
+	if len(gaps) == 0 {
+		return
+	}
+	for pod := range gaps {
+		query := "?pod=" + podName(pod)
+		if len(gaps) > 20 {
+			query = "" // all
+		}
+		begin := time.Now()
+		items, err := w.agent.list(query)
+		if err != nil {
+			w.failed("list", err)
+			return
+		}
+		for i := range items {
+			w.merge(&items[i], begin)
+		}
+		w.asked.Add(1)
+		if query == "" {
+			break
+		}
+	}
+	w.ledger.settle()
+}
+
+// merge adds the ticks of an item of a list to the ledger.
+func (w *world) merge(p *probeView, asked time.Time) {
+	if key, ok := w.keys[p.key()]; ok {
+		w.ledger.do(key, func(a *account) {
+			if a.exact {
+				a.merge(p, asked)
+			}
+		})
+	}
 }
 
 // skippedLocked returns the ticks that the agent has skipped, by reason.
 func (w *world) skippedLocked() string {
 	var all []string
 	for name, value := range w.scraped.values {
-		if strings.HasPrefix(name, "prober_runs_skipped_total{") {
-			all = append(all, fmt.Sprintf("%s %.0f", label(name, "reason"), value-w.first.values[name]))
+		if n := value - w.first.values[name]; n > 0 && strings.HasPrefix(name, "prober_runs_skipped_total{") {
+			all = append(all, fmt.Sprintf("%s %.0f", label(name, "reason"), n))
 		}
 	}
 	slices.Sort(all)
-	return strings.Join(all, ", ")
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// inDoubtLocked returns the number of attempts that the agent has discarded or repeated because its
-// host was in trouble. The stream does not show all that were repeated, so as many differences are no
-// faults. It is 0 on a host that has time for the agent, or nearly so.
-func (w *world) inDoubtLocked() int {
-	return int(w.scraped.sum("prober_attempt_errors_total", `reason="host_`)) + w.repeated
-}
+// maxStalls is the part of all ticks that may end without a result because the agent did not run. A
+// run with more of them shows nothing: the host is too busy for its load.
+const maxStalls = 0.001
 
-// checkTicks checks that no tick of an exact probe was lost or doubled, but for those that the agent
-// counts as skipped, and for attempts that it has repeated.
+// checkTicks checks that no tick was lost or doubled, and that each is what its target has seen.
 func (w *world) checkTicks() {
 	t := w.ledger.tally(w.slack())
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	skipped := 0
-	for _, reason := range []string{"busy", "no_slot", "panic"} { // exact probes are never in quarantine
-		series := `prober_runs_skipped_total{reason="` + reason + `"}`
-		skipped += int(w.scraped.values[series] - w.first.values[series])
-	}
-	if t.lost > max(skipped, w.told.lost) {
-		w.report.fault("%d ticks lost, %d counted as skipped, such as %q", t.lost, skipped, t.examples)
-		w.told.lost = t.lost
-	}
-	if t.doubled > max(w.told.doubled, w.inDoubtLocked()) {
-		w.report.fault("%d ticks doubled, such as %q", t.doubled, t.examples)
-		w.told.doubled = t.doubled
-	}
-	if t.stale > w.told.stale {
-		w.report.fault("%d attempts after a change, a pause or a removal, such as %q", t.stale, t.examples)
-		w.told.stale = t.stale
-	}
-	if t.strays > 0 {
-		w.report.fault("%d connections of no probe", t.strays)
+	skipped := w.skippedLocked()
+	w.mu.Unlock()
+	such := func(what string) string { return "such as " + strings.Join(t.examples[what], "; ") }
+	count := w.report.count
+	count(t.lost, "ticks lost", "skipped by the agent: "+skipped+"; "+such("lost"))
+	count(t.doubled, "ticks doubled", such("doubled"))
+	count(t.tardy, "ticks a period late", such("tardy"))
+	count(t.stale, "attempts after a change, a pause or a removal", such("stale"))
+	count(t.untold, "attempts of ticks that the agent does not tell", "skipped by the agent: "+skipped+"; "+such("untold"))
+	count(t.unseen, "ticks that no target has seen", such("unseen"))
+	count(t.errors, "ticks with an error", such("errors"))
+	count(t.wrong, "ticks whose result is not that of the target", such("wrong"))
+	count(t.misjudge, "decided results that are not those of the model", such("misjudged"))
+	count(t.strays, "connections of no probe", "of an unknown address or port")
+	count(t.trouble, "times that the targets had no descriptors", "their limit is that of this program")
+	if t.stalls > int(maxStalls*float64(t.ticks)) {
+		count(t.stalls, "ticks without a result because the agent did not run", "the host is too busy for this load")
 	}
 }
 
-// checkTotals compares prober_probe_total of every exact probe with the connections that its target
-// has seen. It returns the probes whose totals differ by one, perhaps because an attempt is under way.
-func (w *world) checkTotals() (off map[uint32]bool, err error) {
-	before := w.ledger.counts()
-	s, err := w.agent.scrape(true)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.ledger.await(time.Now()); err != nil {
-		return nil, err
-	}
-	after := w.ledger.counts()
-	off = make(map[uint32]bool)
-	wrong, falseFailures, example := 0, 0, ""
-	for key, a := range w.ledger.accounts {
-		if !a.exact {
-			continue
+// compareTotals compares prober_probe_total of every exact probe with the ticks that the ledger has
+// settled: in a scrape between two ticks, while no attempt is under way, both must be equal. It makes
+// so many scrapes at most until there was such a scrape for each probe.
+func (w *world) compareTotals(scrapes int) {
+	left := w.ledger.balances()
+	all, wrong, example := len(left), 0, ""
+	for i := 0; i < scrapes && len(left) > 0; i++ {
+		w.settle()
+		before := w.ledger.balances()
+		s, err := w.agent.scrape(true)
+		if err == nil {
+			err = w.ledger.await(time.Now())
 		}
-		t, from, to := s.totals[probeSeries{podName(a.pod), a.container, a.kind}], before[key], after[key]
-		from.count -= to.uncounted
-		from.failed -= to.uncounted
-		// An attempt may be under way, which is not in the total yet, or a connection may not have
-		// been accepted yet.
-		if t.all < from.count-1 || t.all > to.count+1 || a.faulty && (t.failed < from.failed-1 || t.failed > to.failed+1) {
-			wrong++
-			example = fmt.Sprintf("%s: %d attempts and %d failures, the target saw %d to %d and %d to %d",
-				a.name(), t.all, t.failed, from.count, to.count, from.failed, to.failed)
-		}
-		if !a.faulty && t.failed > 0 {
-			falseFailures += t.failed
-			example = fmt.Sprintf("%s: %d false failures", a.name(), t.failed)
-		}
-		if t.all < from.count || t.all > to.count || a.faulty && (t.failed < from.failed || t.failed > to.failed) {
-			off[key] = true
-		}
-	}
-	unseen := w.checkUnseen(&s)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.scraped = s
-	w.compared.totals += len(before)
-	if wrong+falseFailures > max(w.told.wrong, w.inDoubtLocked()) {
-		w.told.wrong = wrong + falseFailures
-		w.report.fault("prober_probe_total: %d totals differ from the log of the targets, %d false failures, such as %s", wrong, falseFailures, example)
-	}
-	if unseen != "" {
-		w.report.fault("prober_probe_total: %s", unseen)
-	}
-	return off, nil
-}
-
-// checkUnseen compares the totals of probes without a target with their schedule. It returns a text
-// if one differs.
-func (w *world) checkUnseen(s *scrape) string {
-	elapsed := time.Since(w.firstAt)
-	for pod := range w.pods {
-		p := auxiliary(pod)
-		if !p.unseen || roleOf(pod) != steady {
-			continue
-		}
-		p = probesOf(pod, 0)[podProbes-1]
-		key := probeSeries{podName(pod), p.container, p.kind}
-		got, want := float64(s.totals[key].all-w.first.totals[key].all), float64(elapsed)/float64(p.period)
-		if got < want-2 || got > want+2 {
-			return fmt.Sprintf("%v (%s): %.0f ticks in %v, want %.1f", key, p.handler, got, elapsed.Round(time.Second), want)
-		}
-	}
-	return ""
-}
-
-// checkEqual compares the totals until each was equal to the connections of its probe once.
-func (w *world) checkEqual() {
-	var left map[uint32]bool
-	for i := 0; i < 8 && (i == 0 || len(left) > 0); i++ {
-		off, err := w.checkTotals()
 		if err != nil {
 			w.failed("scrape", err)
 			return
 		}
-		if i == 0 {
-			left = off
-		}
+		w.settle()
+		after := w.ledger.balances()
 		for key := range left {
-			if !off[key] {
-				delete(left, key)
+			from, to := before[key], after[key]
+			if !from.quiet || !to.quiet || from.ticks != to.ticks {
+				continue
 			}
+			delete(left, key)
+			w.ledger.do(key, func(a *account) {
+				if text := a.compare(s.totals[probeSeries{podName(a.pod), a.container, a.kind}]); text != "" {
+					wrong++
+					example = text
+				}
+			})
 		}
-		time.Sleep(700 * time.Millisecond)
+		w.mu.Lock()
+		w.scraped = s
+		w.mu.Unlock()
+		time.Sleep(300 * time.Millisecond)
 	}
 	w.mu.Lock()
-	doubt := w.inDoubtLocked()
+	w.compared += all - len(left)
+	w.uncompared = len(left)
 	w.mu.Unlock()
-	for key := range left {
-		if len(left) <= doubt {
-			return
+	w.report.count(wrong, "totals of prober_probe_total that are not the ticks of the probe", "such as "+example)
+}
+
+// compare compares the total of a metric with the ticks that are settled. It returns a text if they
+// differ. The first ticks of a probe that its target does not see may be unknown.
+func (a *account) compare(got total) string {
+	if a.base == nil {
+		a.base = new(total)
+		if a.unseen {
+			*a.base = total{got.all - a.total.all, got.failed - a.total.failed}
 		}
-		w.report.fault("prober_probe_total: %d totals always differ by one from the log of the targets, such as that of %s", len(left), w.ledger.accounts[key].name())
-		return
 	}
+	if want := (total{a.base.all + a.total.all, a.base.failed + a.total.failed}); got != want {
+		return fmt.Sprintf("%s: %+v, want %+v", a.name(), got, want)
+	}
+	return ""
 }
 
 // checkResults compares the decided result and the past ticks of every probe with what the model says
@@ -198,13 +186,7 @@ func (w *world) checkResults() {
 			examples[what] = text
 		}
 	}
-	w.mu.Lock()
-	doubt := w.inDoubtLocked()
-	w.mu.Unlock()
 	for what, n := range wrong {
-		if n <= doubt {
-			continue
-		}
 		w.report.fault("%d %s, such as %s", n, what, examples[what])
 	}
 	w.checkRestarts()
@@ -223,57 +205,25 @@ func (w *world) checkResult(p *probeView, begin time.Time, closed bool, stable t
 		return "", ""
 	}
 	w.ledger.do(key, func(a *account) {
-		for _, t := range append(p.History, *p.Last) {
-			a.note(&t)
-		}
 		switch {
-		case len(a.repeats) > 0: // the model has counted what the agent has not
+		case a.exact: // settle compares each tick
+			a.merge(p, begin)
 		case a.port == portGate:
-			if stable < time.Duration(max(a.success, a.fail)+2)*a.period+time.Second {
+			if stable < time.Duration(max(a.success, a.fail)+2)*a.period+time.Second || stalled(p) {
 				return
 			}
 			if (p.Result == "success") == closed {
 				what, example = "results that are not those of the gate", fmt.Sprintf("%s is %s, gate closed: %v for %v", p.key(), p.Result, closed, stable)
 			}
-		case !a.faulty:
-			if p.Result != "success" {
-				what, example = "false results of healthy targets", fmt.Sprintf("%s is %s: %+v", p.key(), p.Result, *p.Last)
-			}
-		default:
-			what, example = w.checkModel(a, p, begin)
+		case p.Result != "success":
+			what, example = "false results of healthy targets", fmt.Sprintf("%s is %s: %+v", p.key(), p.Result, *p.Last)
 		}
 	})
 	return what, example
 }
 
-// checkModel compares an item with the model of its account. A result that was decided after begin
-// may be missing in the item.
-func (w *world) checkModel(a *account, p *probeView, begin time.Time) (what, example string) {
-	results, ticks := 0, 0
-	for i, t := range append([]tick{*p.Last}, p.History...) {
-		end := t.end()
-		m, ok, old := a.model.at(t.Time.Add(-10*time.Millisecond), end.Add(300*time.Millisecond))
-		if old {
-			continue
-		}
-		if !ok {
-			return "ticks that no target has seen", fmt.Sprintf("%s: %+v", p.key(), t)
-		}
-		if (t.Result == "success") != (m.attempted == succeeds) {
-			return "ticks whose result is not that of the target", fmt.Sprintf("%s: %+v, want success: %v", p.key(), t, m.attempted == succeeds)
-		}
-		ticks++
-		if i > 0 || end.After(begin) {
-			continue
-		}
-		if (p.Result == "success") != (m.decided == succeeds) {
-			return "decided results that are not those of the model", fmt.Sprintf("%s is %s after %+v, want success: %v", p.key(), p.Result, t, m.decided == succeeds)
-		}
-		results++
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.compared.results += results
-	w.compared.ticks += ticks
-	return "", ""
+// stalled reports whether one of the last ticks of a probe decided nothing, because the agent did not
+// run.
+func stalled(p *probeView) bool {
+	return slices.ContainsFunc(p.History, func(t tick) bool { return strings.HasPrefix(t.Error, hostStall) })
 }

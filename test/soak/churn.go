@@ -27,7 +27,7 @@ func (w *world) writeFile(file int) error {
 	var docs []string
 	for pod := file * filePods; pod < min((file+1)*filePods, w.pods); pod++ {
 		if !w.absent[pod] {
-			docs = append(docs, w.targets.manifest(pod, w.generations[pod]))
+			docs = append(docs, w.layout.manifest(&w.targets, pod, w.generations[pod]))
 		}
 	}
 	return putFile(filepath.Join(w.manifests, fmt.Sprintf("pods-%05d.yaml", file)), []byte(strings.Join(docs, "---\n")))
@@ -73,7 +73,7 @@ func (w *world) churn(ctx context.Context) {
 
 // open expects attempts of a pod in its generation.
 func (w *world) open(pod, generation int) {
-	for _, p := range probesOf(pod, generation) {
+	for _, p := range w.layout.probesOf(pod, generation) {
 		w.ledger.do(keyOf(pod, p.port), func(a *account) { a.closed = 0 })
 	}
 }
@@ -96,7 +96,7 @@ func (w *world) awaitChange(ctx context.Context, begin time.Time, pod, generatio
 		return
 	}
 	shown := time.Now()
-	now, before := probesOf(pod, generation), probesOf(pod, generation-1)
+	now, before := w.layout.probesOf(pod, generation), w.layout.probesOf(pod, generation-1)
 	w.shut(pod, shown, before[1].port, before[2].port)
 	w.expect(ctx, keyOf(pod, now[1].port), begin, now[1].period+2*time.Second, podName(pod)+" was changed")
 }
@@ -111,11 +111,12 @@ func (w *world) awaitMove(ctx context.Context, begin time.Time, pod int, gone bo
 		return
 	}
 	if !gone {
-		w.expect(ctx, keyOf(pod, portDBReady), begin, 12*time.Second, podName(pod)+" was added")
+		within := w.layout.probesOf(pod, 0)[5].period + 2*time.Second
+		w.expect(ctx, keyOf(pod, portDBReady), begin, within, podName(pod)+" was added")
 		return
 	}
 	shown := time.Now()
-	for _, p := range probesOf(pod, 0) {
+	for _, p := range w.layout.probesOf(pod, 0) {
 		if !p.unseen {
 			w.shut(pod, shown, p.port)
 		}

@@ -33,6 +33,8 @@ const (
 	portFaultyRedis
 	portFaultyGRPC
 	ports
+
+	portUnseen = ports // identifies the probe of a pod that the targets do not see
 )
 
 // role is what happens to a pod.
@@ -69,8 +71,19 @@ type probe struct {
 	success, fail   int // thresholds
 }
 
+// layout says which probes there are.
+type layout struct {
+	// pace multiplies periods, so that more than [fullLoad] probes are not more load: that of the
+	// agent, the targets and this program is to stay below half of two processors.
+	pace time.Duration
+}
+
+const fullLoad = 10_000
+
+func layoutOf(probes int) layout { return layout{time.Duration(max(1, probes/fullLoad))} }
+
 // probesOf returns the probes of a pod. generation is the number of changes of a changing pod.
-func probesOf(pod, generation int) []probe {
+func (l layout) probesOf(pod, generation int) []probe {
 	all := []probe{
 		{container: "web", kind: "startup", handler: "http", port: portStartup},
 		{container: "web", kind: "readiness", handler: "http", port: portReady},
@@ -84,8 +97,8 @@ func probesOf(pod, generation int) []probe {
 		auxiliary(pod),
 	}
 	for i := range all {
-		all[i].schedule(hash(pod, i))
-		all[i].exact = !all[i].unseen && all[i].port != portGate
+		all[i].schedule(l.pace, hash(pod, i))
+		all[i].exact = all[i].port != portGate
 	}
 	all[0].period, all[0].timeout, all[0].success, all[0].fail, all[0].exact = time.Second, time.Second, 1, 60, false
 	switch roleOf(pod) {
@@ -110,10 +123,10 @@ func probesOf(pod, generation int) []probe {
 func auxiliary(pod int) probe {
 	switch p := (probe{container: "aux", kind: "readiness"}); pod % podProbes {
 	case 0:
-		p.handler, p.unseen = "exec", true
+		p.handler, p.port, p.unseen = "exec", portUnseen, true
 		return p
 	case 1, 2:
-		p.handler, p.unseen = "tester", true
+		p.handler, p.port, p.unseen = "tester", portUnseen, true
 		return p
 	case 3, 4:
 		p.handler, p.port = "tcp", portGate
@@ -129,7 +142,7 @@ func auxiliary(pod int) probe {
 
 // schedule sets the period, timeout and thresholds of p, by its hash. Attempts end before the next
 // tick is due.
-func (p *probe) schedule(h uint64) {
+func (p *probe) schedule(pace time.Duration, h uint64) {
 	part := h % 100
 	switch {
 	case p.unseen:
@@ -143,6 +156,7 @@ func (p *probe) schedule(h uint64) {
 	default:
 		p.period = 10 * time.Second
 	}
+	p.period *= pace
 	p.timeout = min(p.period, 5*time.Second)
 	if p.faulty {
 		p.timeout = min(p.period-time.Second, 2*time.Second)
@@ -173,9 +187,9 @@ func podNumber(name string) (pod int, ok bool) {
 func address(pod int) [4]byte { return [4]byte{127, 77, byte(pod >> 8), byte(pod)} }
 
 // manifest returns the text of a pod.
-func (all targets) manifest(pod, generation int) string {
+func (l layout) manifest(all *targets, pod, generation int) string {
 	var containers, annotation strings.Builder
-	probes := probesOf(pod, generation)
+	probes := l.probesOf(pod, generation)
 	for i, p := range probes { // those of a container follow each other
 		text, plugin := all.text(p)
 		if i == 0 || probes[i-1].container != p.container {
@@ -204,9 +218,11 @@ metadata:
 }
 
 // text returns a probe as a line of its container, or of the annotation if its handler is a plugin.
-func (all targets) text(p probe) (line string, plugin bool) {
-	number := all.Ports[p.port]
-	field := ""
+func (all *targets) text(p probe) (line string, plugin bool) {
+	number, field := 0, ""
+	if !p.unseen {
+		number = all.Ports[p.port]
+	}
 	switch p.handler {
 	case "http":
 		field = fmt.Sprintf("httpGet: {path: /, port: %d}", number)

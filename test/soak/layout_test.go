@@ -15,20 +15,21 @@ import (
 // TestManifestsHaveTheProbes compares the manifests with the probes that the ledger expects.
 func TestManifestsHaveTheProbes(t *testing.T) {
 	var all targets
+	l := layout{2}
 	for p := range ports {
 		all.Ports[p] = 10000 + int(p)
 	}
 	for pod := range 2 * filePods {
 		for generation := range 2 {
 			var got v1.Pod
-			if err := yaml.UnmarshalStrict([]byte(all.manifest(pod, generation)), &got); err != nil {
-				t.Fatalf("%v\n%s", err, all.manifest(pod, generation))
+			if err := yaml.UnmarshalStrict([]byte(l.manifest(&all, pod, generation)), &got); err != nil {
+				t.Fatalf("%v\n%s", err, l.manifest(&all, pod, generation))
 			}
 			found, errs := manager.ProbesOf(&got)
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			want := probesOf(pod, generation)
+			want := l.probesOf(pod, generation)
 			if len(found) != len(want) {
 				t.Errorf("%s has %d probes, want %d", got.Name, len(found), len(want))
 			}
@@ -56,8 +57,9 @@ func checkProbe(t *testing.T, pod string, want probe, found []manager.ProbeConfi
 
 // TestAttemptsEndBeforeTheNextTick keeps a fault of a target from making the agent skip ticks.
 func TestAttemptsEndBeforeTheNextTick(t *testing.T) {
+	l := layoutOf(20_000)
 	for pod := range 10 * filePods {
-		for _, p := range probesOf(pod, 0) {
+		for _, p := range l.probesOf(pod, 0) {
 			if p.timeout > p.period || p.faulty && p.timeout >= p.period || p.timeout < time.Second {
 				t.Errorf("%s of %s: timeout %v, period %v", p.kind, p.container, p.timeout, p.period)
 			}

@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"sync"
 	"time"
 )
@@ -18,64 +18,41 @@ type ledger struct {
 	accounts map[uint32]*account
 	strays   int // connections of no probe
 	gate     []entry
-	late     [maxLate + 1]int // ticks of exact probes whose targets never fail, by milliseconds after they were due
-	complete int64            // all connections until then are in the accounts; UnixNano
+	trouble  int // of the targets
+	examples examples
+	late     lateness // when the targets saw the ticks of exact probes
+	complete int64    // all connections until then are in the accounts; UnixNano
 	caught   *sync.Cond
 	ended    error // of the log
 }
 
-// account has the connections of one probe.
+// account has the connections of one probe, and the ticks that the agent tells of it.
 type account struct {
 	probe
 	pod int
 
-	count  int // connections, since the agent started
-	failed int // of them, those that the proxy made fail
-	last   int64
-	// repeats has the ticks with more than one attempt, or with an error, by their times. The agent
-	// repeats attempts and discards results when its host is in trouble.
-	repeats map[int64]repeat
-
-	// The schedule of an exact probe, from begin on.
-	begun                bool
-	anchor               int64 // when tick 0 was due, or a little later
-	tick                 int64 // number of the last tick that was seen
-	gap                  bool  // ticks were missing before it
-	lost, doubled, tardy int
+	count, failed int // connections since the agent started, and those of them that the proxy made fail
+	last          int64
 
 	// Connections after closed are strays of a probe that was changed or removed; 0: it is neither.
 	closed int64
 	stale  int
 
-	model model // of a faulty probe
-}
+	// Of an exact probe: what [account.settle] has not matched yet, in the order of time.
+	conns []conn
+	ticks []told
+	gap   bool  // there is a connection whose tick has not been told; the list of the probe may have it
+	asked int64 // when the list that was merged last was asked for
 
-// repeat is the attempts of a tick: those after the first one, and those that prober_probe_total does
-// not count.
-type repeat struct{ more, uncounted int }
-
-// note notes a tick that the agent has shown, if it has more than one attempt or an error.
-func (a *account) note(t *tick) {
-	if t.Attempts < 2 && t.Error == "" {
-		return
-	}
-	counted := 1
-	if t.Error != "" {
-		counted = 0
-	}
-	if a.repeats == nil {
-		a.repeats = make(map[int64]repeat)
-	}
-	a.repeats[t.Time.UnixNano()] = repeat{t.Attempts - 1, t.Attempts - counted}
-}
-
-// repeated returns the sum of all repeats.
-func (a *account) repeated() (sum repeat) {
-	for _, r := range a.repeats {
-		sum.more += r.more
-		sum.uncounted += r.uncounted
-	}
-	return sum
+	// What it has matched.
+	settled  int64  // the time of the last tick
+	total    total  // of the ticks without an error: what prober_probe_total counts
+	base     *total // of the agent before; nil: not known yet
+	sum      matches
+	model    model
+	slots    slots
+	late     *lateness // of the ledger, as examples is
+	examples examples
 }
 
 // model is the threshold rule of the kubelet, in the few lines that readiness probes need.
@@ -83,19 +60,11 @@ type model struct {
 	last    verdict
 	length  int
 	decided verdict
-	recent  [32]moment
-	n       int
-}
-
-// moment is one attempt and what was decided after it.
-type moment struct {
-	at                 int64
-	attempted, decided verdict
 }
 
 func newModel() model { return model{last: succeeds, decided: fails} }
 
-func (m *model) add(at int64, v verdict, p *probe) {
+func (m *model) add(v verdict, p *probe) {
 	if v != m.last {
 		m.last, m.length = v, 0
 	}
@@ -103,38 +72,26 @@ func (m *model) add(at int64, v verdict, p *probe) {
 	if v == succeeds && m.length >= p.success || v == fails && m.length >= p.fail {
 		m.decided = v
 	}
-	m.recent[m.n%len(m.recent)] = moment{at, v, m.decided}
-	m.n++
 }
 
-// at returns the last attempt that was seen in a time; false if there is none. old reports whether it
-// could be too long ago to be known.
-func (m *model) at(from, to time.Time) (found moment, ok, old bool) {
-	first := max(0, m.n-len(m.recent))
-	for i := m.n - 1; i >= first; i-- {
-		if e := m.recent[i%len(m.recent)]; e.at < from.UnixNano() {
-			return moment{}, false, false
-		} else if e.at <= to.UnixNano() {
-			return e, true, false
-		}
-	}
-	return moment{}, false, first > 0
-}
-
-func newLedger(pods int) *ledger {
-	l := &ledger{accounts: make(map[uint32]*account)}
+func newLedger(all layout, pods int) *ledger {
+	l := &ledger{accounts: make(map[uint32]*account), examples: make(examples)}
 	l.caught = sync.NewCond(&l.mu)
 	for pod := range pods {
 		for generation := range 2 {
-			for _, p := range probesOf(pod, generation) {
+			for _, p := range all.probesOf(pod, generation) {
 				key := keyOf(pod, p.port)
-				if !p.unseen && l.accounts[key] == nil {
-					l.accounts[key] = &account{probe: p, pod: pod, model: newModel()}
+				if l.accounts[key] == nil {
+					l.accounts[key] = l.newAccount(pod, p)
 				}
 			}
 		}
 	}
 	return l
+}
+
+func (l *ledger) newAccount(pod int, p probe) *account {
+	return &account{probe: p, pod: pod, model: newModel(), slots: slots{period: int64(p.period)}, late: &l.late, examples: l.examples}
 }
 
 // read reads the log of the targets until it ends.
@@ -163,6 +120,9 @@ func (l *ledger) addLocked(e entry) {
 	case gateOpened, gateClosed:
 		l.gate = append(l.gate, e)
 		return
+	case inTrouble:
+		l.trouble++
+		return
 	}
 	a := l.accounts[e.Key]
 	if a == nil {
@@ -170,34 +130,7 @@ func (l *ledger) addLocked(e entry) {
 		return
 	}
 	a.add(e)
-	if a.begun && !a.faulty {
-		due := a.anchor + a.tick*int64(a.period)
-		l.late[min(maxLate, max(0, time.Duration(e.At-due).Milliseconds()))]++
-	}
 }
-
-// maxLate is the largest number of milliseconds that is told apart.
-const maxLate = 10_000
-
-// lateness returns the time after which a part of the ticks was seen at the latest.
-func (l *ledger) lateness(part float64) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	total, sum := 0, 0
-	for _, n := range l.late {
-		total += n
-	}
-	for ms, n := range l.late {
-		if sum += n; sum > 0 && float64(sum) >= part*float64(total) {
-			return time.Duration(ms+1) * time.Millisecond
-		}
-	}
-	return 0
-}
-
-// early is the part of a period by which a tick may be seen before the time that the schedule so far
-// makes it due: the tick that the schedule was taken from was late itself.
-const early = 0.25
 
 func (a *account) add(e entry) {
 	a.count++
@@ -207,41 +140,60 @@ func (a *account) add(e entry) {
 	if a.closed != 0 && e.At > a.closed {
 		a.stale++
 	}
-	if a.faulty {
-		a.model.add(e.At, e.Verdict, &a.probe)
-	}
 	a.last = e.At
-	if !a.begun {
-		return
-	}
-	since := float64(e.At-a.anchor) / float64(a.period)
-	n := int64(math.Floor(since + early))
-	if ahead := float64(n) - since; ahead > 0 {
-		a.anchor -= int64(ahead * float64(a.period))
-	}
-	switch {
-	case n <= a.tick && a.gap: // the tick before this one was so late that it counted as this one
-		a.lost--
-		a.tardy++
-		a.gap = false
-	case n <= a.tick:
-		a.doubled++
-	default:
-		a.lost += int(n - a.tick - 1)
-		a.gap = n > a.tick+1
-		a.tick = n
+	if a.exact {
+		a.conns = append(a.conns, conn{e.At, e.Verdict})
 	}
 }
 
-// begin begins the schedules: from now on each tick of an exact probe is expected.
-func (l *ledger) begin() {
+// begin begins the schedules: from now on each tick of an exact probe is expected. It returns an
+// error if some have had no tick yet.
+func (l *ledger) begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.accounts {
-		if a.exact && a.count > 0 {
-			a.begun, a.anchor, a.tick = true, a.last, 0
+		if !a.exact {
+			continue
+		}
+		if a.slots.last == 0 {
+			return fmt.Errorf("%s: the ledger knows of no tick", a.name())
+		}
+		a.slots.begin()
+	}
+	return nil
+}
+
+// tell adds the tick of an item of a stream.
+func (l *ledger) tell(key uint32, p *probeView) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.accounts[key]; a != nil && a.exact {
+		a.tell(p.Last, new(p.Result == "success"))
+	}
+}
+
+// settle settles all accounts, and returns the pods with gaps.
+func (l *ledger) settle() (gaps map[int]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gaps = make(map[int]bool)
+	for _, a := range l.accounts {
+		if !a.exact {
+			continue
+		}
+		a.settle(l.complete)
+		if a.gap {
+			gaps[a.pod] = true
 		}
 	}
+	return gaps
+}
+
+// lateness returns the time after which a part of the ticks was seen at the latest.
+func (l *ledger) lateness(part float64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late.quantile(part)
 }
 
 // await waits until all connections before t are in the accounts.
@@ -257,13 +209,14 @@ func (l *ledger) await(t time.Time) error {
 	return nil
 }
 
-// tally is the sum of all accounts of exact probes.
+// tally is the sum of all accounts.
 type tally struct {
-	probes, ticks               int
-	lost, doubled, tardy, stale int
-	repeated                    int      // attempts; see account
-	strays                      int      // connections of no probe
-	examples                    []string // of probes with what is wrong
+	probes, ticks        int // exact ones, and the ticks of their schedules
+	lost, doubled, tardy int
+	stale, strays        int // connections after a change, and of no probe
+	trouble              int // of the targets
+	matches                  // of exact probes since the agent started
+	examples             examples
 }
 
 // tally adds up the accounts. A tick that was due slack before the end of the log, or earlier, and
@@ -271,56 +224,34 @@ type tally struct {
 func (l *ledger) tally(slack time.Duration) (t tally) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.strays = l.strays
+	t.strays, t.trouble, t.examples = l.strays, l.trouble, maps.Clone(l.examples)
 	for _, a := range l.accounts {
 		t.stale += a.stale
 		if a.stale > 0 {
-			t.example("%s: %d stale", a.name(), a.stale)
+			t.examples.add("stale", fmt.Sprintf("%s: %d", a.name(), a.stale))
 		}
-		if !a.begun {
+		t.matches.add(&a.sum)
+		s := &a.slots
+		if !s.begun {
 			continue
 		}
-		lost := a.lost
-		if due := int64(math.Floor(float64(l.complete-int64(slack)-a.anchor) / float64(a.period))); due > a.tick {
-			lost += int(due - a.tick)
-		}
+		lost := s.lost + s.missing(a.known(l.complete, slack))
 		t.probes++
-		t.ticks += int(a.tick)
+		t.ticks += int(s.tick)
 		t.lost += lost
-		repeated := a.repeated().more
-		t.repeated += repeated
-		doubled := max(0, a.doubled-repeated)
-		t.doubled += doubled
-		t.tardy += a.tardy
-		if lost != 0 || doubled != 0 {
-			t.example("%s, period %v: %d lost, %d doubled", a.name(), a.period, lost, doubled)
+		t.doubled += s.doubled
+		t.tardy += s.tardy
+		for what, n := range map[string]int{"lost": lost, "doubled": s.doubled, "tardy": s.tardy} {
+			if n != 0 {
+				t.examples.add(what, fmt.Sprintf("%s, period %v: %d lost, %d doubled, %d late by a period", a.name(), a.period, lost, s.doubled, s.tardy))
+			}
 		}
 	}
 	return t
 }
 
-func (t *tally) example(format string, args ...any) {
-	if len(t.examples) < 5 {
-		t.examples = append(t.examples, fmt.Sprintf(format, args...))
-	}
-}
-
 func (a *account) name() string {
 	return fmt.Sprintf("%s/%s/%s (%s)", podName(a.pod), a.container, a.kind, a.handler)
-}
-
-// counts are the connections of a probe, and those that prober_probe_total does not count.
-type counts struct{ count, failed, uncounted int }
-
-// counts returns the connections of all probes until now.
-func (l *ledger) counts() map[uint32]counts {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := make(map[uint32]counts, len(l.accounts))
-	for key, a := range l.accounts {
-		all[key] = counts{a.count, a.failed, a.repeated().uncounted}
-	}
-	return all
 }
 
 // do calls f with an account, if there is one.
@@ -341,4 +272,23 @@ func (l *ledger) gateState() (closed bool, since time.Time) {
 	}
 	e := l.gate[len(l.gate)-1]
 	return e.Verdict == gateClosed, time.Unix(0, e.At)
+}
+
+// balance is the state of an account between two ticks.
+type balance struct {
+	quiet bool // all connections and ticks are settled
+	ticks int
+}
+
+// balances returns the balances of exact probes.
+func (l *ledger) balances() map[uint32]balance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[uint32]balance, len(l.accounts))
+	for key, a := range l.accounts {
+		if a.exact {
+			all[key] = balance{a.quiet(l.complete), a.sum.ticks}
+		}
+	}
+	return all
 }

@@ -15,11 +15,7 @@ func at(tick int, late float64) int64 {
 	return int64((float64(tick) + late) * float64(2*time.Second))
 }
 
-func exactAccount() *account {
-	return &account{probe: probe{period: 2 * time.Second, exact: true}, begun: true, anchor: at(0, 0.1)}
-}
-
-func TestAccountCountsTicks(t *testing.T) {
+func TestSlotsCountTicks(t *testing.T) {
 	for _, test := range []struct {
 		name                 string
 		seen                 []int64
@@ -37,46 +33,41 @@ func TestAccountCountsTicks(t *testing.T) {
 		{"a schedule that drifts", []int64{at(1, 0.2), at(2, 0.4), at(3, 0.6), at(4, 0.8), at(5, 1), at(6, 1.2)}, 1, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := exactAccount()
-			for _, e := range test.seen {
-				a.add(entry{At: e})
+			s := slots{period: int64(2 * time.Second), begun: true, anchor: at(0, 0.1)}
+			for _, seen := range test.seen {
+				s.add(seen)
 			}
-			if a.lost != test.lost || a.doubled != test.doubled || a.tardy != test.tardy || a.count != len(test.seen) {
-				t.Errorf("%d lost, %d doubled, %d late by a period of %d, want %d, %d, %d",
-					a.lost, a.doubled, a.tardy, a.count, test.lost, test.doubled, test.tardy)
+			if s.lost != test.lost || s.doubled != test.doubled || s.tardy != test.tardy {
+				t.Errorf("%d lost, %d doubled, %d late by a period, want %d, %d, %d",
+					s.lost, s.doubled, s.tardy, test.lost, test.doubled, test.tardy)
 			}
 		})
 	}
 }
 
 func TestTallyCountsTicksThatNeverCame(t *testing.T) {
-	l := newLedger(1)
+	l := newLedger(layout{1}, 1)
 	key := keyOf(0, portDBLive)
-	period := l.accounts[key].period
-	l.addLocked(entry{At: 0, Key: key})
-	l.begin()
-	l.addLocked(entry{At: int64(period), Key: key})
-	l.addLocked(entry{At: int64(period * 4), Verdict: complete})
+	a := l.accounts[key]
+	for i := range int64(2) {
+		due := (i + 1) * int64(a.period)
+		l.addLocked(entry{At: due, Key: key})
+		a.tell(&tick{Time: time.Unix(0, due), Result: "success", Attempts: 1}, nil)
+		a.settle(due)
+		if i == 0 {
+			a.slots.begin()
+		}
+	}
+	l.addLocked(entry{At: int64(a.period * 5), Verdict: complete})
 	if got := l.lateness(1); got != time.Millisecond {
 		t.Errorf("lateness %v of ticks that were not late", got)
 	}
-	if got := l.tally(time.Second); got.lost != 2 || got.probes != 1 || got.ticks != 1 {
+	if got := l.tally(time.Second); got.lost != 2 || got.probes != 1 || got.ticks != 1 || got.untold != 0 {
 		t.Errorf("%+v, want 2 lost of 1 probe with 1 tick", got)
 	}
-}
-
-func TestAccountExcusesRepeatedAttempts(t *testing.T) {
-	a := exactAccount()
-	for _, e := range []int64{at(1, 0), at(1, 0.2), at(1, 0.4), at(2, 0), at(2, 0.3), at(3, 0)} {
-		a.add(entry{At: e})
-	}
-	for range 2 { // shown twice
-		a.note(&tick{Time: time.Unix(0, at(1, 0)), Attempts: 3, Error: "stalled"})
-		a.note(&tick{Time: time.Unix(0, at(2, 0)), Attempts: 2})
-		a.note(&tick{Time: time.Unix(0, at(3, 0)), Attempts: 1})
-	}
-	if got := a.repeated(); a.doubled != 3 || got != (repeat{more: 3, uncounted: 4}) {
-		t.Errorf("%d doubled, %+v, want 3, of which 3 were repeated, and 4 not counted", a.doubled, got)
+	l.addLocked(entry{At: int64(a.period * 5), Key: key}) // the agent has not told of it yet
+	if got := l.tally(0); got.lost != 2 {
+		t.Errorf("%d lost, want 2", got.lost)
 	}
 }
 
@@ -102,10 +93,10 @@ func TestLedgerReadsTheLog(t *testing.T) {
 		b.Write(binary.LittleEndian.AppendUint32(nil, e.Key))
 		b.WriteByte(byte(e.Verdict))
 	}
-	l := newLedger(1)
+	l := newLedger(layout{1}, 1)
 	l.read(bufio.NewReader(&b))
-	if got := l.counts()[keyOf(0, portFaultyHTTP)]; got != (counts{2, 1, 0}) {
-		t.Errorf("got %+v, want 2 connections, of which 1 fails", got)
+	if a := l.accounts[keyOf(0, portFaultyHTTP)]; a.count != 2 || a.failed != 1 || len(a.conns) != 2 {
+		t.Errorf("got %+v, want 2 connections, of which 1 fails", a)
 	}
 	if closed, since := l.gateState(); !closed || since.UnixNano() != 4 {
 		t.Errorf("the gate is closed: %v, since %v", closed, since)
@@ -129,20 +120,10 @@ func TestModelAppliesThresholds(t *testing.T) {
 		{fails, succeeds}, {fails, succeeds}, {fails, fails},
 		{succeeds, fails}, {fails, fails}, {succeeds, fails}, {succeeds, succeeds},
 	} {
-		m.add(int64(i), step.attempted, p)
+		m.add(step.attempted, p)
 		if m.decided != step.decided {
 			t.Errorf("attempt %d: decided %v, want %v", i, m.decided, step.decided)
 		}
-	}
-	got, ok, old := m.at(time.Unix(0, 5), time.Unix(0, 7))
-	if !ok || old || got != (moment{7, fails, fails}) {
-		t.Errorf("the last attempt from 5 to 7: %+v, %v, %v", got, ok, old)
-	}
-	for i := range int64(50) {
-		m.add(100+i, succeeds, p)
-	}
-	if _, ok, old := m.at(time.Unix(0, 5), time.Unix(0, 7)); ok || !old {
-		t.Errorf("a forgotten attempt: found %v, old %v", ok, old)
 	}
 }
 

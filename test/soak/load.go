@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -17,6 +18,7 @@ import (
 // world is an agent under load, with its files and targets.
 type world struct {
 	*options
+	layout  layout
 	report  *report
 	agent   *agent
 	targets targets
@@ -37,18 +39,18 @@ type world struct {
 		asked int
 	}
 
-	mu       sync.Mutex
-	sizes    []size
-	scraped  scrape // the last one
-	scrapes  durations
-	lists    durations
-	first    scrape // when the schedules began, with totals
-	firstAt  time.Time
-	requests map[string]int // that failed, by what they were
-	told     told           // by check
-	repeated int            // attempts that the stream has shown
-	stream   streamed
-	compared struct{ ticks, results, totals int }
+	mu                   sync.Mutex
+	sizes                []size
+	scraped              scrape // the last one
+	scrapes              durations
+	lists                durations
+	first                scrape // when the schedules began, with totals
+	firstAt              time.Time
+	used                 usage          // then
+	requests             map[string]int // that failed, by what they were
+	asked                atomic.Int64   // lists, for what the stream has not told
+	compared, uncompared int            // totals of probes
+	stream               streamed
 }
 
 // runLoad runs an agent with many probes, while manifests, plugins, targets and readers change and
@@ -83,6 +85,8 @@ func runLoad(ctx context.Context, o *options, r *report) error {
 		return err
 	}
 	defer w.agent.kill()
+	unfollow := w.follow(context.WithoutCancel(ctx))
+	defer unfollow()
 	if err := w.awaitWell(ctx); err != nil {
 		return err
 	}
@@ -91,25 +95,36 @@ func runLoad(ctx context.Context, o *options, r *report) error {
 		return err
 	}
 	w.run(ctx)
+	unfollow()
 	w.cut = ctx.Err() != nil
 	w.finish()
 	return nil
 }
 
+// follow reads the stream and settles the ledger until the function that it returns is called.
+func (w *world) follow(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { w.followStream(ctx) })
+	running.Go(func() { every(ctx, time.Second, func(int) { w.settle() }) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
 func newWorld(o *options, r *report, all targets) *world {
 	w := &world{
-		options: o, report: r, targets: all, pods: max(filePods, o.probes/podProbes),
+		options: o, layout: layoutOf(o.probes), report: r, targets: all, pods: max(filePods, o.probes/podProbes),
 		manifests: filepath.Join(o.temp, "pods"), plugins: filepath.Join(o.temp, "plugins"),
 		mark: fmt.Sprintf("soak-%d-%d", os.Getpid(), time.Now().UnixNano()), requests: make(map[string]int),
+		keys: make(map[string]uint32),
 	}
-	w.ledger = newLedger(w.pods)
+	w.ledger = newLedger(w.layout, w.pods)
 	w.generations, w.absent = make([]int, w.pods), make([]bool, w.pods)
-	w.keys = make(map[string]uint32)
 	for pod := range w.pods {
-		for _, p := range probesOf(pod, 0) {
-			if !p.unseen {
-				w.keys[podName(pod)+"/"+p.container+"/"+p.kind] = keyOf(pod, p.port)
-			}
+		for _, p := range w.layout.probesOf(pod, 0) {
+			w.keys[podName(pod)+"/"+p.container+"/"+p.kind] = keyOf(pod, p.port)
 		}
 	}
 	w.stream.last = make(map[string]time.Time)
@@ -161,7 +176,7 @@ func (w *world) run(ctx context.Context) {
 		func(ctx context.Context) {
 			every(ctx, time.Minute, func(i int) {
 				if i > 0 {
-					w.check()
+					w.check(3)
 				}
 			})
 		},
@@ -176,8 +191,7 @@ func (w *world) run(ctx context.Context) {
 	}
 	changes.Wait()
 	if w.agent.runs() {
-		w.check()
-		w.checkEqual()
+		w.check(20)
 	}
 	stop()
 	readers.Wait()
@@ -185,8 +199,8 @@ func (w *world) run(ctx context.Context) {
 
 // finish writes the report and stops the agent.
 func (w *world) finish() {
-	w.checkFlat()
 	w.summary()
+	w.checkFlat()
 	if w.agent.runs() {
 		w.agent.end(w.report)
 	}
@@ -239,7 +253,7 @@ func (w *world) awaitWell(ctx context.Context) error {
 			return ctx.Err()
 		case <-w.agent.ended:
 			return fmt.Errorf("the agent has ended: %v", w.agent.cmd.ProcessState)
-		case <-time.After(2 * time.Second):
+		case <-time.After(4 * time.Second):
 		}
 	}
 }
@@ -252,9 +266,21 @@ func (w *world) faulty(key uint32) (faulty bool) {
 
 // beginSchedules begins the schedules, with the metrics at that time.
 func (w *world) beginSchedules() error {
-	w.ledger.begin()
-	s, err := w.agent.scrape(true)
-	w.first, w.firstAt, w.scraped = s, time.Now(), s
+	begin := time.Now()
+	items, err := w.agent.allProbes()
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		w.merge(&items[i], begin)
+	}
+	w.ledger.settle()
+	if err := w.ledger.begin(); err != nil {
+		return err
+	}
+	w.first, err = w.agent.scrape(true)
+	w.firstAt, w.scraped, w.used = time.Now(), w.first, w.usage()
+	w.compareTotals(5)
 	return err
 }
 
@@ -297,24 +323,34 @@ func (o *options) logTo(r *report) io.Writer {
 	return f // closed by the end of the process
 }
 
+// muchElse is how many processors the programs besides the agent, the targets and this program use on a
+// host that is not quiet. The agent's own exec probes and plugins are among them.
+const muchElse = 0.2
+
 // summary adds the figures to the report.
 func (w *world) summary() {
 	t := w.ledger.tally(w.slack())
 	w.mu.Lock()
 	lag, s, r := w.scraped.lag.since(w.first.lag), &w.scraped, w.report
 	elapsed := time.Since(w.firstAt)
-	r.add("load", "%d pods in %d manifests, %.0f probes, %.0f ticks (%.0f a second), targets at nice %d",
-		w.pods, w.files(), s.values["prober_workers"], lag.total(), lag.total()/elapsed.Seconds(), w.targets.Nice)
-	r.add("processor", "%.2f of %d", w.cpuLocked(), processors())
+	r.add("load", "%d pods in %d manifests, %.0f probes, %.0f ticks (%.0f a second)",
+		w.pods, w.files(), s.values["prober_workers"], lag.total(), lag.total()/elapsed.Seconds())
+	host, others := w.used.since(w.usage())
+	r.add("host", "%s; targets at nice %d", host, w.targets.Nice)
+	if others > muchElse {
+		r.note = fmt.Sprintf("; other programs used %.2f processors: repeat it on a quiet host", others)
+	}
+	r.add("ticks", "%d of %d probes: %d lost, %d doubled, %d a period late, %d without a result since the agent did not run",
+		t.ticks, t.probes, t.lost, t.doubled, t.tardy, t.stalls)
+	r.add("attempts", "%d repeated, %d of no tick, %d after a change, %d of no probe; %d ticks of no attempt",
+		t.retries, t.untold, t.stale, t.strays, t.unseen)
+	r.add("skipped by the agent", "%s", w.skippedLocked())
+	r.add("results", "%d of ticks and %d decided compared: %d and %d wrong; %d errors", t.results, t.decided, t.wrong, t.misjudge, t.errors)
+	r.add("prober_probe_total", "%d comparisons; %d totals not in the last one", w.compared, w.uncompared)
 	r.add("schedule lag", "median %s, 99%% %s, 99.9%% %s", seconds(lag.quantile(0.5)), seconds(lag.quantile(0.99)), seconds(lag.quantile(0.999)))
-	r.add("seen by healthy targets", "after the due time: median %v, 99%% %v, 99.9%% %v, max %v", w.ledger.lateness(0.5), w.ledger.lateness(0.99), w.ledger.lateness(0.999), w.ledger.lateness(1))
-	r.add("exact probes", "%d with %d ticks: %d lost, %d doubled, %d a period late, %d after a change", t.probes, t.ticks, t.lost, t.doubled, t.tardy, t.stale)
-	r.add("counted as skipped", "%s", w.skippedLocked())
-	r.add("metrics = targets", "%d comparisons of a probe's prober_probe_total with what its target saw", w.compared.totals)
-	r.add("results = model", "%d decided results, %d past ticks", w.compared.results, w.compared.ticks)
-	r.add("host trouble", "%d attempts, so that as many differences are no faults; %d attempts of exact probes repeated", w.inDoubtLocked(), t.repeated)
+	r.add("due until seen", "median %v, 99%% %v, 99.9%% %v, max %v", w.ledger.lateness(0.5), w.ledger.lateness(0.99), w.ledger.lateness(0.999), w.ledger.lateness(1))
 	r.add("scrapes", "%v; %s each", w.scrapes, mib(float64(s.bytes)))
-	r.add("lists of all probes", "%v", w.lists)
+	r.add("lists of all probes", "%v; %d more lists for ticks that the stream has left out", w.lists, w.asked.Load())
 	r.add("log lines dropped", "%.0f", s.sum("prober_log_lines_dropped_total", ""))
 	w.mu.Unlock()
 	w.stream.report(r)

@@ -1,5 +1,19 @@
 //go:build linux
 
+// Command soak runs bin/prober for a long time with many probes, while everything around it
+// changes and fails, and then kills it again and again. `make soak` builds and runs it; it needs
+// Linux.
+//
+// The first phase is [runLoad], in load.go: an agent with some ten probes in each of its pods. Its
+// targets are in a child process that logs every connection: targets.go, and the fault proxy in
+// proxy.go. layout.go says which pods and probes there are, churn.go changes them, and readers.go
+// reads the API. ledger.go has the log of the targets and the ticks that the agent tells, and match.go
+// compares them for each probe: each attempt is one connection, each tick has the result of its
+// target, and there is one tick in each period. check.go asks the agent for what its stream has left
+// out, and compares its metrics. watch.go measures the agent. odd.go has pods for what the others
+// have not: local processes, and targets that always fail.
+//
+// The second phase is [runKills], in kill.go. The third, [runPipe], closes the log of an agent.
 package main
 
 import (
@@ -12,6 +26,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -106,10 +121,15 @@ type report struct {
 	mu     sync.Mutex
 	lines  []string
 	faults []string
-	more   int // faults that are not kept
+	more   int            // faults that are not kept
+	counts map[string]int // by kind
+	note   string         // about the verdict
 }
 
-const maxFaults = 25
+const (
+	maxFaults = 25
+	maxFault  = 300 // bytes
+)
 
 func (r *report) add(name, format string, args ...any) {
 	r.mu.Lock()
@@ -121,16 +141,36 @@ func (r *report) add(name, format string, args ...any) {
 func (r *report) fault(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.faultLocked(fmt.Sprintf(format, args...))
+}
+
+func (r *report) faultLocked(text string) {
+	if len(text) > maxFault {
+		text = strings.ToValidUTF8(text[:maxFault], "") + "…"
+	}
+	fmt.Printf("%8v  FAULT: %s\n", time.Since(r.begin).Round(time.Second), text)
 	if len(r.faults) >= maxFaults {
 		r.more++
 		return
 	}
-	text := fmt.Sprintf(format, args...)
-	if len(text) > 400 {
-		text = text[:400] + "…"
-	}
 	r.faults = append(r.faults, text)
-	fmt.Printf("%8v  FAULT: %s\n", time.Since(r.begin).Round(time.Second), text)
+}
+
+// count records n faults of one kind, unless as many have been recorded before. The end of the report
+// has the largest number.
+func (r *report) count(n int, what, details string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n <= r.counts[what] {
+		return
+	}
+	if r.counts == nil {
+		r.counts = make(map[string]int)
+	}
+	before := fmt.Sprintf("%d %s; ", r.counts[what], what)
+	r.faults = slices.DeleteFunc(r.faults, func(f string) bool { return strings.HasPrefix(f, before) })
+	r.counts[what] = n
+	r.faultLocked(fmt.Sprintf("%d %s; %s", n, what, details))
 }
 
 func (r *report) passed() bool {
@@ -148,7 +188,7 @@ func (r *report) print(w io.Writer, title string) {
 	}
 	verdict := "passed"
 	if n := len(r.faults) + r.more; n > 0 {
-		verdict = fmt.Sprintf("FAILED, %d faults", n)
+		verdict = fmt.Sprintf("FAILED, %d faults%s", n, r.note)
 	}
 	fmt.Fprintf(w, "  verdict: %s\n\n", verdict)
 }

@@ -73,36 +73,35 @@ func (p *proxy) serve(l *loggedListener) {
 		p.seen[key]++
 		f, v := p.plan(key, n)
 		l.server.note(key, v)
-		l.server.room <- struct{}{}
 		go func() {
-			defer func() {
-				_ = conn.Close()
-				<-l.server.room
-			}()
+			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(time.Minute))
-			p.handle(conn.(*net.TCPConn), f)
+			if err := p.handle(conn.(*net.TCPConn), f); err != nil {
+				l.server.note(0, inTrouble)
+			}
 		}()
 	}
 }
 
-func (p *proxy) handle(conn *net.TCPConn, f fault) {
+// handle returns an error if it cannot connect to the target.
+func (p *proxy) handle(conn *net.TCPConn, f fault) error {
 	switch f {
 	case resets:
 		reset(conn)
-		return
+		return nil
 	case hangs:
 		discard(conn)
-		return
+		return nil
 	case halfClose:
 		_ = conn.CloseWrite()
 		discard(conn)
-		return
+		return nil
 	case delayed:
 		time.Sleep(time.Second / 3)
 	}
 	to, err := net.DialTimeout("tcp", p.target.String(), 5*time.Second)
 	if err != nil {
-		return
+		return err
 	}
 	defer to.Close()
 	_ = to.SetDeadline(time.Now().Add(time.Minute))
@@ -117,10 +116,11 @@ func (p *proxy) handle(conn *net.TCPConn, f fault) {
 		for {
 			time.Sleep(20 * time.Millisecond)
 			if _, err := io.CopyN(conn, to, 8); err != nil {
-				return
+				return nil
 			}
 		}
 	default:
 		_, _ = io.Copy(conn, to)
 	}
+	return nil
 }

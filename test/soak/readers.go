@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -99,6 +100,10 @@ func (a *agent) stream(ctx context.Context, client *http.Client) (io.ReadCloser,
 	if err != nil {
 		return nil, err
 	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		return nil, fmt.Errorf("stream: %s", res.Status)
+	}
 	return res.Body, nil
 }
 
@@ -118,6 +123,7 @@ type streamed struct {
 	mu     sync.Mutex
 	events int
 	opened int
+	ended  []string             // why and when, the last one by this program
 	ready  time.Time            // when the last stream had sent the state that it begins with
 	last   map[string]time.Time // of the last tick of a probe, by probeView.key; of some probes
 	delays durations            // from the end of a tick until its event was read
@@ -142,6 +148,7 @@ func (w *world) followStream(ctx context.Context) {
 		for in := bufio.NewReaderSize(body, 1<<16); ; {
 			line, err := in.ReadBytes('\n')
 			if err != nil {
+				w.stream.end(err)
 				return
 			}
 			data, ok := bytes.CutPrefix(line, []byte("data: "))
@@ -149,9 +156,16 @@ func (w *world) followStream(ctx context.Context) {
 				continue
 			}
 			w.stream.event(data, opened)
-			w.noteRepeated(data)
+			w.noteTick(data)
 		}
 	})
+}
+
+// end records why a stream has ended.
+func (s *streamed) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = append(s.ended, fmt.Sprintf("%v at %s", err, clock(time.Now().UnixNano())))
 }
 
 var podField = []byte(`"pod":"p-`)
@@ -181,24 +195,22 @@ func (s *streamed) event(data []byte, opened time.Time) {
 	}
 }
 
-// noteRepeated notes a tick with more than one attempt.
-func (w *world) noteRepeated(data []byte) {
-	if !bytes.Contains(data, attempts) || bytes.Contains(data, oneAttempt) {
-		return
+// noteTick notes the tick of an event of an exact probe.
+func (w *world) noteTick(data []byte) {
+	if !bytes.Contains(data, podField) || !bytes.Contains(data, attempts) {
+		return // of another object, or of a probe without a tick
 	}
 	var p probeView
-	if json.Unmarshal(data, &p) != nil || p.Last == nil || p.Last.Attempts < 2 {
+	if err := json.Unmarshal(data, &p); err != nil {
+		w.failed("stream", err)
 		return
 	}
-	if key, ok := w.keys[p.key()]; ok {
-		w.ledger.do(key, func(a *account) { a.note(p.Last) })
+	if key, ok := w.keys[p.key()]; ok && p.Last != nil && !p.Removed {
+		w.ledger.tell(key, &p)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.repeated += p.Last.Attempts - 1
 }
 
-var attempts, oneAttempt = []byte(`"attempts":`), []byte(`"attempts":1,`)
+var attempts = []byte(`"attempts":`)
 
 // checkStream checks that the stream has sent, or sends within some seconds, what a list has shown.
 func (w *world) checkStream(items []probeView) {
@@ -229,6 +241,6 @@ func (s *streamed) report(r *report) {
 	defer s.mu.Unlock()
 	r.add("stream", "%d events, opened %d times; delays %v", s.events, s.opened, s.delays)
 	if s.opened > 1 {
-		r.fault("the stream of a fast reader ended %d times", s.opened-1)
+		r.fault("the stream of a fast reader ended %d times: %q", s.opened-1, s.ended)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -30,6 +31,7 @@ type targets struct {
 	Ports [ports]int
 	Odd   oddTargets
 	Nice  int // of the process
+	Pid   int
 }
 
 // oddTargets are the targets of the odd pods and of the agents that are killed. They are not logged.
@@ -50,7 +52,8 @@ const (
 	fails
 	gateOpened // the listener of portGate; no connection
 	gateClosed
-	complete // all entries until At are written; no connection
+	complete  // all entries until At are written; no connection
+	inTrouble // the targets have too many connections or descriptors; no connection
 )
 
 // entrySize is the size of an entry in the pipe.
@@ -78,19 +81,14 @@ func runTargets(ctx context.Context, c *children) (all targets, log *bufio.Reade
 
 // server is the process of the targets.
 type server struct {
-	room chan struct{} // bounds the connections
-
 	mu  sync.Mutex
 	log []entry
 }
 
-// maxConns is the number of connections that the targets serve at a time. Others wait.
-const maxConns = 8192
-
 // serveTargets serves until the standard input ends, which ends the process, or until an error.
 func serveTargets() error {
-	s := &server{room: make(chan struct{}, maxConns)}
-	var all targets
+	s := new(server)
+	all := targets{Pid: os.Getpid()}
 	nice, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	if err != nil {
 		return err
@@ -99,7 +97,7 @@ func serveTargets() error {
 	if err := s.listen(&all); err != nil {
 		return err
 	}
-	if err := all.Odd.listen(); err != nil {
+	if err := all.Odd.listen(s); err != nil {
 		return err
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(all); err != nil {
@@ -118,12 +116,12 @@ func (s *server) listen(all *targets) error {
 	if err != nil {
 		return err
 	}
-	go each(direct, s.room, speakHTTP)
+	go s.each(direct, speakHTTP)
 	directRedis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	go each(directRedis, s.room, speakRedis)
+	go s.each(directRedis, speakRedis)
 	directGRPC, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -148,11 +146,11 @@ func (s *server) listen(all *targets) error {
 		case portGRPC:
 			go serveGRPC(logged)
 		case portRedis:
-			go each(logged, s.room, speakRedis)
+			go s.each(logged, speakRedis)
 		case portAPI, portDBReady, portDBLive:
-			go each(logged, s.room, func(net.Conn) {})
+			go s.each(logged, func(net.Conn) {})
 		default:
-			go each(logged, s.room, speakHTTP)
+			go s.each(logged, speakHTTP)
 		}
 	}
 	return nil
@@ -187,7 +185,8 @@ func (l *loggedListener) Accept() (net.Conn, error) {
 
 // accept returns a connection that is not logged, and the key of its probe.
 func (l *loggedListener) accept() (net.Conn, uint32, error) {
-	conn, err := l.Listener.Accept()
+	var conn net.Conn
+	err := l.server.accept(func() (err error) { conn, err = l.Listener.Accept(); return err })
 	if err != nil {
 		return nil, 0, err
 	}
@@ -235,7 +234,7 @@ func (s *server) gate(l *loggedListener) {
 	address := l.Addr().String()
 	for {
 		s.note(0, gateOpened)
-		go each(l, s.room, func(net.Conn) {})
+		go s.each(l, func(net.Conn) {})
 		time.Sleep(gateOpen)
 		s.note(0, gateClosed)
 		_ = l.Close()
@@ -249,19 +248,29 @@ func (s *server) gate(l *loggedListener) {
 	}
 }
 
-// each calls do for each connection, at most cap(room) at a time, and closes the connection then.
-func each(l net.Listener, room chan struct{}, do func(net.Conn)) {
+// accept calls next until it succeeds or the listener is closed. It logs other errors as trouble of
+// the targets: they have no more descriptors.
+func (s *server) accept(next func() error) error {
 	for {
-		conn, err := l.Accept()
+		err := next()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		s.note(0, inTrouble)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// each calls do for each connection, and closes it then.
+func (s *server) each(l net.Listener, do func(net.Conn)) {
+	for {
+		var conn net.Conn
+		err := s.accept(func() (err error) { conn, err = l.Accept(); return err })
 		if err != nil {
 			return
 		}
-		room <- struct{}{}
 		go func() {
-			defer func() {
-				_ = conn.Close()
-				<-room
-			}()
+			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(time.Minute))
 			do(conn)
 		}()
@@ -299,8 +308,7 @@ func serveGRPC(l net.Listener) {
 }
 
 // listen starts the targets that are not logged.
-func (o *oddTargets) listen() (err error) {
-	room := make(chan struct{}, maxConns)
+func (o *oddTargets) listen(s *server) (err error) {
 	serve := func(number *int, serve func(net.Listener)) {
 		l, failed := listenLow()
 		if failed != nil {
@@ -311,11 +319,11 @@ func (o *oddTargets) listen() (err error) {
 		go serve(l)
 	}
 	serve(&o.HTTP, func(l net.Listener) { _ = http.Serve(l, pages()) })
-	serve(&o.TCP, func(l net.Listener) { each(l, room, func(net.Conn) {}) })
+	serve(&o.TCP, func(l net.Listener) { s.each(l, func(net.Conn) {}) })
 	serve(&o.GRPC, serveGRPC)
-	serve(&o.Redis, func(l net.Listener) { each(l, room, speakRedis) })
-	serve(&o.Hang, func(l net.Listener) { each(l, room, discard) })
-	serve(&o.Reset, func(l net.Listener) { each(l, room, reset) })
+	serve(&o.Redis, func(l net.Listener) { s.each(l, speakRedis) })
+	serve(&o.Hang, func(l net.Listener) { s.each(l, discard) })
+	serve(&o.Reset, func(l net.Listener) { s.each(l, reset) })
 	serve(&o.Refuse, func(l net.Listener) { _ = l.Close() })
 	return err
 }

@@ -1,0 +1,159 @@
+//go:build linux
+
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// second returns the time of the connections and ticks below.
+func second(s float64) int64 { return int64(s * float64(time.Second)) }
+
+func newAccount(p probe) *account { return newLedger(layout{1}, 0).newAccount(0, p) }
+
+// script is what one probe with a period of 10 s has logged and told. Times are seconds.
+type script struct {
+	conns  []float64
+	failed []float64 // connections that the proxy makes fail
+	ticks  []tick
+	listed []tick // in a list that is asked for after everything else; nil: in none
+}
+
+func tickAt(s float64, attempts int, result, err string) tick {
+	return tick{Time: time.Unix(0, second(s)), DurationSeconds: 0.1, Attempts: attempts, Result: result, Error: err}
+}
+
+func (s *script) play() *account {
+	a := newAccount(probe{period: 10 * time.Second, timeout: time.Second, exact: true, success: 1, fail: 1})
+	a.slots.last = second(10)
+	a.slots.begin()
+	for _, at := range s.conns {
+		a.add(entry{At: second(at), Verdict: succeeds})
+	}
+	for _, at := range s.failed {
+		a.add(entry{At: second(at), Verdict: fails})
+	}
+	for i := range s.ticks {
+		a.tell(&s.ticks[i], new(s.ticks[i].Result == "success"))
+	}
+	a.settle(second(1000))
+	if a.gap {
+		a.merge(&probeView{History: s.listed, Last: &tick{Time: time.Unix(0, second(900))}}, time.Unix(0, second(950)))
+		a.ticks = a.ticks[:len(a.ticks)-1] // the last one is there to show that the list is newer
+		a.settle(second(1000))
+	}
+	return a
+}
+
+func TestSettleMatchesTicksWithConnections(t *testing.T) {
+	const stalled = hostStall + "2s of an attempt"
+	good := func(s float64) tick { return tickAt(s, 1, "success", "") }
+	for _, test := range []struct {
+		name    string
+		script  script
+		want    matches
+		doubled int
+		lost    int
+	}{
+		{"each tick once", script{conns: []float64{20, 30}, ticks: []tick{good(20), good(30)}},
+			matches{ticks: 2, results: 2, decided: 2}, 0, 0},
+		{"accepted late", script{conns: []float64{21.5, 30}, ticks: []tick{good(20), good(30)}},
+			matches{ticks: 2, results: 2, decided: 2}, 0, 0},
+		{"a failure", script{failed: []float64{20}, ticks: []tick{tickAt(20, 1, "failure", "")}},
+			matches{ticks: 1, results: 1, decided: 1}, 0, 0},
+		{"a tick that only the list has", script{conns: []float64{20, 30, 40}, ticks: []tick{good(20), good(40)}, listed: []tick{good(30)}},
+			matches{ticks: 3, results: 3, decided: 2}, 0, 0},
+		{"repeated attempts", script{conns: []float64{20, 20.05, 20.1}, ticks: []tick{tickAt(20, 3, "success", "")}},
+			matches{ticks: 1, retries: 2, results: 1, decided: 1}, 0, 0},
+		{"the agent did not run", script{conns: []float64{20, 20.05, 20.1}, ticks: []tick{tickAt(20, 3, "unknown", stalled)}},
+			matches{ticks: 1, retries: 2, stalls: 1}, 0, 0},
+		{"the agent did not run, and did not connect", script{ticks: []tick{tickAt(20, 1, "unknown", stalled)}},
+			matches{ticks: 1, stalls: 1}, 0, 0},
+
+		{"a lost tick", script{conns: []float64{20, 40}, ticks: []tick{good(20), good(40)}},
+			matches{ticks: 2, results: 2, decided: 2}, 0, 1},
+		{"a doubled tick", script{conns: []float64{20, 20.3}, ticks: []tick{good(20), good(20.3)}},
+			matches{ticks: 2, results: 2, decided: 2}, 1, 0},
+		{"a doubled attempt", script{conns: []float64{20, 20.05, 30}, ticks: []tick{good(20), good(30)}},
+			matches{ticks: 2, results: 2, decided: 2, untold: 1}, 1, 0},
+		{"an attempt more than were repeated", script{conns: []float64{20, 20.03, 20.06, 30}, ticks: []tick{tickAt(20, 2, "success", ""), good(30)}},
+			matches{ticks: 2, retries: 1, results: 2, decided: 2, untold: 1}, 1, 0},
+		{"a repeated attempt excuses no other tick", script{conns: []float64{20, 20.05, 30, 30.05, 40}, ticks: []tick{tickAt(20, 2, "success", ""), good(30), good(40)}},
+			matches{ticks: 3, retries: 1, results: 3, decided: 3, untold: 1}, 1, 0},
+		{"a stalled tick excuses no lost one", script{conns: []float64{40}, ticks: []tick{tickAt(20, 1, "unknown", stalled), good(40)}},
+			matches{ticks: 2, stalls: 1, results: 1, decided: 1}, 0, 1},
+		{"a tick that is not told", script{conns: []float64{20, 30, 40}, ticks: []tick{good(20), good(40)}},
+			matches{ticks: 2, results: 2, decided: 2, untold: 1}, 0, 0},
+		{"a tick that no target has seen", script{conns: []float64{20}, ticks: []tick{good(20), good(30)}},
+			matches{ticks: 2, results: 1, decided: 1, unseen: 1}, 0, 0},
+		{"an error", script{conns: []float64{20}, ticks: []tick{tickAt(20, 1, "unknown", "trap")}},
+			matches{ticks: 1, errors: 1}, 0, 0},
+		{"a false failure", script{conns: []float64{20}, ticks: []tick{tickAt(20, 1, "failure", "")}},
+			matches{ticks: 1, results: 1, decided: 1, wrong: 1, misjudge: 1}, 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := test.script.play()
+			if diff := cmp.Diff(test.want, a.sum, cmp.AllowUnexported(matches{})); diff != "" {
+				t.Errorf("%s\n%s", diff, a.examples)
+			}
+			if a.slots.doubled != test.doubled || a.slots.lost != test.lost {
+				t.Errorf("%d doubled, %d lost, want %d, %d", a.slots.doubled, a.slots.lost, test.doubled, test.lost)
+			}
+			if len(a.ticks)+len(a.conns) > 0 {
+				t.Errorf("not settled: %+v, %+v", a.ticks, a.conns)
+			}
+		})
+	}
+}
+
+func TestSettleWaitsForWhatIsUnderWay(t *testing.T) {
+	a := newAccount(probe{period: 10 * time.Second, timeout: time.Second, exact: true})
+	a.add(entry{At: second(20)})
+	if a.settle(second(21)); a.gap || a.sum.ticks != 0 {
+		t.Errorf("gap %v, %+v: the tick may not have ended", a.gap, a.sum)
+	}
+	if a.settle(second(25)); !a.gap {
+		t.Error("no gap, and the tick has ended long ago")
+	}
+	a.tell(new(tickAt(20, 1, "success", "")), nil)
+	a.tell(new(tickAt(30, 1, "success", "")), nil)
+	if a.settle(second(31)); a.sum != (matches{ticks: 1, results: 1}) || len(a.ticks) != 1 {
+		t.Errorf("%+v with %d ticks left, want 1: its connection may not have been logged", a.sum, len(a.ticks))
+	}
+}
+
+func TestSettleAsksForTicksBetween(t *testing.T) {
+	a := newAccount(probe{period: 10 * time.Second, exact: true, unseen: true})
+	a.slots.last = second(10)
+	a.slots.begin()
+	a.tell(new(tickAt(30, 1, "success", "")), nil)
+	if a.settle(second(40)); !a.gap {
+		t.Error("no gap: a tick is missing that no target can see")
+	}
+	last := tickAt(30, 1, "success", "")
+	a.merge(&probeView{History: []tick{tickAt(20, 1, "success", "")}, Last: &last}, time.Unix(0, second(31)))
+	if a.settle(second(40)); a.gap || a.slots.lost != 0 || a.sum.ticks != 2 {
+		t.Errorf("gap %v, %d lost, %+v, want 2 ticks", a.gap, a.slots.lost, a.sum)
+	}
+}
+
+func TestUnseenProbeIsQuietAfterTick(t *testing.T) {
+	a := newAccount(probe{period: 10 * time.Second, exact: true, unseen: true})
+	a.slots.last = second(10)
+	if !a.quiet(second(15)) || a.quiet(second(19)) {
+		t.Errorf("quiet %v after 5 s, %v after 9 s", a.quiet(second(15)), a.quiet(second(19)))
+	}
+}
+
+func TestCompareTotals(t *testing.T) {
+	a := &account{total: total{10, 2}}
+	if got := a.compare(total{10, 2}); got != "" {
+		t.Error(got)
+	}
+	if a.compare(total{11, 2}) == "" || a.compare(total{10, 3}) == "" {
+		t.Error("totals that differ by one are equal")
+	}
+}
