@@ -17,7 +17,7 @@ func (p *Pods) startGuard(all ...*pod) {
 	if p.guard != nil && !p.guard.HasExited() || !slices.ContainsFunc(all, (*pod).needsGuard) {
 		return
 	}
-	guard, err := process.Start(process.Launch{Mark: p.host.Mark}, &process.Output{W: p.host.Output, Prefix: "guard: "})
+	guard, err := process.Start(process.Launch{Mark: p.host.Mark}, &process.Output{W: p.host.Output, Prefix: "guard: "}, p.ending)
 	switch {
 	case err == nil:
 		p.guard = guard

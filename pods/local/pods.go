@@ -68,6 +68,7 @@ type Pods struct {
 	store manager.StatusStore
 	watch watchers
 
+	ending  chan struct{}    // closed when Stop begins
 	manager *manager.Manager // set once by Start
 	cancel  context.CancelFunc
 	loops   sync.WaitGroup // goroutines of pods and of Start
@@ -101,7 +102,7 @@ func New(cfg Config, host pods.Host) (*Pods, error) {
 	if process.IsShim(os.Args) {
 		return nil, errors.New("this program was started as the shim of a container but does not call ShimMain")
 	}
-	p := &Pods{cfg: cfg, host: host, pods: make(map[types.UID]*pod)}
+	p := &Pods{cfg: cfg, host: host, ending: make(chan struct{}), pods: make(map[types.UID]*pod)}
 	if cfg.StateDir != "" {
 		var err error
 		if p.state, p.prior, err = newSaver(cfg.StateDir, host.Logger); err != nil {
@@ -212,7 +213,10 @@ func (p *Pods) removePrior(desired sets.Set[types.UID]) {
 // is left. The error is that of a StateDir that does not answer.
 func (p *Pods) Stop(ctx context.Context) error {
 	p.mu.Lock()
-	p.stopped = true
+	if !p.stopped {
+		p.stopped = true
+		close(p.ending)
+	}
 	all := slices.Collect(maps.Values(p.pods))
 	p.mu.Unlock()
 	for _, pod := range all {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -104,7 +105,7 @@ func (p *pod) launch(c *container, l process.Launch) {
 	output := &process.Output{W: p.owner.host.Output, Prefix: p.name.String() + "/" + c.name + ": "}
 	p.event(c, v1.EventTypeNormal, eventCreated, "Container created")
 	began := time.Now()
-	started, err := process.Start(l, output)
+	started, err := process.Start(l, output, p.owner.ending)
 	if err == nil {
 		p.event(c, v1.EventTypeNormal, eventStarted, cmp.Or(c.startedText, "Container started"))
 		p.mu.Lock()
@@ -112,7 +113,9 @@ func (p *pod) launch(c *container, l process.Launch) {
 		p.runningLocked(c, started)
 		return
 	}
-	p.event(c, v1.EventTypeWarning, eventFailed, "Error: "+err.Error())
+	if !errors.Is(err, process.ErrCanceled) {
+		p.event(c, v1.EventTypeWarning, eventFailed, "Error: "+err.Error())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.started = began

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -16,6 +17,10 @@ import (
 
 	"github.com/daeace23/prober/internal/procgroup"
 )
+
+// starting has a token for each shim that is being started. A start takes about 20 ms of processor
+// time: many at once would delay the probes of the agent, and take longer than startTimeout.
+var starting = make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
 
 // startTimeout limits the start of a container. A program that takes longer is not a shim.
 const startTimeout = 30 * time.Second
@@ -38,8 +43,9 @@ type Process struct {
 }
 
 // Start starts l under a shim: this program, which must call [ShimMain]. The container writes to
-// output. The error tells why the container did not start.
-func Start(l Launch, output *Output) (*Process, error) {
+// output. The error tells why the container did not start: it is [ErrCanceled] if cancel was closed
+// while Start waited for other starts.
+func Start(l Launch, output *Output, cancel <-chan struct{}) (*Process, error) {
 	self, err := os.Executable()
 	if err == nil && len(l.Args) > 0 {
 		l.Path, err = lookPath(l)
@@ -58,25 +64,45 @@ func Start(l Launch, output *Output) (*Process, error) {
 		// A terminal sends its signals to the session of the agent.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	if err := cmd.Start(); err != nil {
-		pipes.closeAll()
-		return nil, fmt.Errorf("start the shim: %w", err)
-	}
-	closeFiles(pipes.controlR, pipes.reportW, pipes.outputW)
 	p := &Process{control: pipes.controlW, exited: make(chan struct{})}
 	reports := json.NewDecoder(pipes.reportR)
-	_ = pipes.reportR.SetReadDeadline(time.Now().Add(startTimeout))
-	err = p.launch(l, reports)
-	_ = pipes.reportR.SetReadDeadline(time.Time{})
-	if err != nil {
+	if err := p.startShim(cmd, l, pipes, reports, cancel); err != nil {
 		pipes.closeAll() // the shim then ends, with everything that it has started
-		timer := time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait()
-		timer.Stop()
+		if cmd.Process != nil {
+			timer := time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() })
+			_ = cmd.Wait()
+			timer.Stop()
+		}
 		return nil, err
 	}
 	go p.wait(cmd, reports, pipes, output)
 	return p, nil
+}
+
+// startShim starts the shim, and l under it.
+func (p *Process) startShim(cmd *exec.Cmd, l Launch, pipes *shimPipes, reports *json.Decoder, cancel <-chan struct{}) error {
+	select {
+	case starting <- struct{}{}:
+		defer func() { <-starting }()
+	case <-cancel:
+		return ErrCanceled
+	}
+	select {
+	case <-cancel: // the first select may choose either
+		return ErrCanceled
+	default:
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the shim: %w", err)
+	}
+	closeFiles(pipes.controlR, pipes.reportW, pipes.outputW)
+	end := time.Now().Add(startTimeout)
+	_ = pipes.controlW.SetWriteDeadline(end)
+	_ = pipes.reportR.SetReadDeadline(end)
+	err := p.launch(l, reports)
+	_ = pipes.controlW.SetWriteDeadline(time.Time{})
+	_ = pipes.reportR.SetReadDeadline(time.Time{})
+	return err
 }
 
 // launch sends l to the shim and waits for its answer.

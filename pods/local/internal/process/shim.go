@@ -1,6 +1,12 @@
 package process
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// ErrCanceled is the error of a start that was canceled before it began.
+var ErrCanceled = errors.New("the start was canceled")
 
 // shimArgument is the hidden first argument that makes a program a shim.
 const shimArgument = "__prober-container-shim"

@@ -14,7 +14,7 @@ func ShimMain() int { return 64 }
 type Process struct{}
 
 // Start returns an error that matches [errors.ErrUnsupported].
-func Start(Launch, *Output) (*Process, error) {
+func Start(Launch, *Output, <-chan struct{}) (*Process, error) {
 	return nil, fmt.Errorf("local processes need Linux: %w", errors.ErrUnsupported)
 }
 
