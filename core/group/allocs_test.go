@@ -16,7 +16,7 @@ import (
 // TestTickAllocatesNothing counts the allocations of many ticks in real time, with a full history
 // too. Package metrics has a test of its own.
 func TestTickAllocatesNothing(t *testing.T) {
-	const ticks, probes = 5000, 10
+	const ticks, probes = 5000, 20
 	for name, cfg := range map[string]group.Config{
 		"last tick only": {},
 		"history":        {History: 1 << 16},
@@ -44,7 +44,7 @@ func TestTickAllocatesNothing(t *testing.T) {
 			for i := range probes {
 				p := newProbe()
 				p.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
-				p.Handler, p.Spec.Period = handler, 50*time.Microsecond
+				p.Handler, p.Spec.Period = handler, time.Millisecond
 				if err := g.Add(i, p); err != nil {
 					t.Fatal(err)
 				}

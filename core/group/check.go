@@ -17,6 +17,9 @@ const (
 	defaultFailureThreshold = 3
 )
 
+// minDuration is the shortest period and timeout. A shorter one is a number without a unit.
+const minDuration = time.Millisecond
+
 // String returns the ID for people: `key checkout, task "web", readiness`.
 func (id ID[K]) String() string {
 	return fmt.Sprintf("key %v, task %q, %s", id.Key, id.Task, id.Kind)
@@ -43,8 +46,10 @@ func check(p *Probe) error {
 		return fmt.Errorf("Probe.Kind is %d: must be one of %v", p.Kind, probe.Kinds)
 	case p.Handler == nil:
 		return errors.New("Probe.Handler is nil")
-	case p.Spec.Period < 0:
-		return fmt.Errorf("Probe.Spec.Period is %v: must not be negative", p.Spec.Period)
+	case p.Spec.Period < minDuration:
+		return fmt.Errorf("Probe.Spec.Period is %v: must be at least %v", p.Spec.Period, minDuration)
+	case p.Spec.Timeout > 0 && p.Spec.Timeout < minDuration:
+		return fmt.Errorf("Probe.Spec.Timeout is %v: must be at least %v, or negative for none", p.Spec.Timeout, minDuration)
 	case p.Spec.SuccessThreshold < 0:
 		return fmt.Errorf("Probe.Spec.SuccessThreshold is %d: must not be negative", p.Spec.SuccessThreshold)
 	case p.Spec.FailureThreshold < 0:

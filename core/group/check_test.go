@@ -43,12 +43,14 @@ func newProbe() group.Probe {
 func TestInvalidProbeErrorNamesField(t *testing.T) {
 	g := newGroup(t)
 	for want, change := range map[string]func(*group.Probe){
-		"key checkout: Probe.Task is nil":                                                                 func(p *group.Probe) { p.Task = nil },
-		`key checkout, task "web", readiness: Probe.Handler is nil`:                                       func(p *group.Probe) { p.Handler = nil },
-		`key checkout, task "web", unknown: Probe.Kind is 3: must be one of [liveness readiness startup]`: func(p *group.Probe) { p.Kind = 3 },
-		`key checkout, task "web", readiness: Probe.Spec.Period is -1s: must not be negative`:             func(p *group.Probe) { p.Spec.Period = -time.Second },
-		`key checkout, task "web", readiness: Probe.Spec.SuccessThreshold is -1: must not be negative`:    func(p *group.Probe) { p.Spec.SuccessThreshold = -1 },
-		`key checkout, task "web", readiness: Probe.Spec.FailureThreshold is -2: must not be negative`:    func(p *group.Probe) { p.Spec.FailureThreshold = -2 },
+		"key checkout: Probe.Task is nil":                                                                            func(p *group.Probe) { p.Task = nil },
+		`key checkout, task "web", readiness: Probe.Handler is nil`:                                                  func(p *group.Probe) { p.Handler = nil },
+		`key checkout, task "web", unknown: Probe.Kind is 3: must be one of [liveness readiness startup]`:            func(p *group.Probe) { p.Kind = 3 },
+		`key checkout, task "web", readiness: Probe.Spec.Period is -1s: must be at least 1ms`:                        func(p *group.Probe) { p.Spec.Period = -time.Second },
+		`key checkout, task "web", readiness: Probe.Spec.Period is 10ns: must be at least 1ms`:                       func(p *group.Probe) { p.Spec.Period = 10 },
+		`key checkout, task "web", readiness: Probe.Spec.Timeout is 1ns: must be at least 1ms, or negative for none`: func(p *group.Probe) { p.Spec.Timeout = 1 },
+		`key checkout, task "web", readiness: Probe.Spec.SuccessThreshold is -1: must not be negative`:               func(p *group.Probe) { p.Spec.SuccessThreshold = -1 },
+		`key checkout, task "web", readiness: Probe.Spec.FailureThreshold is -2: must not be negative`:               func(p *group.Probe) { p.Spec.FailureThreshold = -2 },
 	} {
 		p := newProbe()
 		change(&p)

@@ -80,14 +80,14 @@ type Probe struct {
 	// each kind. Its name, the Container of its Subject, is unique among the tasks of a key, and
 	// the ContainerID in its state among all tasks of the group.
 	Task *worker.Task
-	Kind probe.Kind
+	Kind probe.Kind // the zero value is Liveness
 	// Handler carries the probe out. Once the probe is added, the group releases it when it
 	// is no longer used, if it is a [probe.Releaser].
 	Handler probe.Handler
 	Name    string // of the handler, for observers, logs and metrics
 	// Spec has the schedule and the thresholds. Fields that are 0 have the kubelet's defaults:
-	// a period of 10 s, a timeout of 1 s, one success and three failures. A negative timeout
-	// means none.
+	// a period of 10 s, a timeout of 1 s, one success and three failures. A period is at least
+	// 1 ms, and so is a timeout; a negative timeout means none.
 	Spec probe.Spec
 	// Target is for handlers that take their target from the request. Without a Host and
 	// Unix its host is the PodIP of the state of the task.

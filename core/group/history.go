@@ -21,11 +21,11 @@ const (
 type TickStatus struct {
 	Result          probe.Result   `json:"result"`
 	Output          string         `json:"output"`
-	Error           string         `json:"error"`
+	Error           string         `json:"error"` // as Output, at most [probe.MaxOutput] bytes
 	Attempts        int            `json:"attempts"`
 	Time            time.Time      `json:"time"`
 	DurationSeconds float64        `json:"durationSeconds"`
-	Metrics         []probe.Metric `json:"metrics"` // of the last tick only
+	Metrics         []probe.Metric `json:"metrics"` // of the last tick only; read-only
 	// Details is the JSON object of the outcome; only of the last tick, and only with a
 	// history.
 	Details json.RawMessage `json:"details,omitzero"`
@@ -64,7 +64,7 @@ var _ worker.ProbeObserver = (*record)(nil)
 func (r *record) Tick(t *worker.Tick) {
 	result, output, text := t.Outcome.Result, t.Outcome.Output, ""
 	if t.Err != nil {
-		result, text = probe.Unknown, t.Err.Error()
+		result, text = probe.Unknown, probe.Cut(t.Err.Error())
 	}
 	details := t.Outcome.Details
 	if r.history.budget == 0 {

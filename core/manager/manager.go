@@ -174,7 +174,7 @@ func New(cfg Config) (*Manager, error) {
 // is not ready, or has not started, until a later call starts it.
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
 	if pod.UID == "" {
-		return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name)
+		return errNoUID(pod)
 	}
 	d, set := declaredBy(pod, typed), newPodSet(m, pod)
 	for i, c := range d.configs {
@@ -202,6 +202,9 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 // at once. The result of an attempt under way is dropped. From now on ports, labels and
 // restart policies are those of pod. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
+	if pod.UID == "" {
+		return errNoUID(pod)
+	}
 	d, set := declaredBy(pod, typed), newPodSet(m, pod)
 	invalid, desired := len(d.errs) > 0, make(map[probeName]bool)
 	for i, c := range d.configs {
@@ -218,12 +221,14 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConf
 		}
 	}
 	m.refuse(pod.UID, d.refused)
-	if len(d.errs) > 0 { // a probe with an error was not removed
-		return errors.Join(d.errs...)
-	}
-	m.group.RemoveFunc(pod.UID, func(id probeID) bool { return !desired[probeName{id.Task, id.Kind}] })
-	return nil
+	m.group.RemoveFunc(pod.UID, func(id probeID) bool {
+		name := probeName{id.Task, id.Kind}
+		return !desired[name] && !slices.Contains(d.refused, name)
+	})
+	return errors.Join(d.errs...)
 }
+
+func errNoUID(pod *v1.Pod) error { return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name) }
 
 // StopLivenessAndStartup stops the liveness and startup workers of a pod that is terminating.
 // Readiness is probed until the end.

@@ -250,6 +250,25 @@ func TestUpdatePodErrors(t *testing.T) {
 		r.wantRun(2)
 		r.wantKeys("u/web/liveness", "u/web/readiness")
 	})
+	bubble(t, "probe that is gone ends though another has an error", func(t *testing.T) {
+		r, pod := updateRig(t)
+		pod.Spec.Containers[0].LivenessProbe = execProbe()
+		r.update(pod)
+		r.wantKeys("u/web/liveness", "u/web/readiness")
+		pod.Spec.Containers[0].LivenessProbe = nil
+		pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = -1
+		if err := r.m.UpdatePod(t.Context(), pod); err == nil {
+			t.Error("no error")
+		}
+		r.wantKeys("u/web/readiness")
+	})
+	bubble(t, "pod without a UID", func(t *testing.T) {
+		r, pod := updateRig(t)
+		pod.UID = ""
+		if err := r.m.UpdatePod(t.Context(), pod); err == nil || !strings.HasSuffix(err.Error(), "has no UID") {
+			t.Errorf("got %v", err)
+		}
+	})
 	for name, text := range map[string]string{
 		"with a wrong field": "web: {readiness: {plugin: {name: redis}, perod: 1s}}",
 		"that is no YAML":    "web: {readiness: {",
