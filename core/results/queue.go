@@ -8,14 +8,20 @@ import (
 )
 
 // queue has the unread updates of one reader. For each key that is the newest result, then the
-// removal. It grows with the number of keys, not with the number of updates.
+// removal. It grows with the number of keys, not with the number of updates, and is small again
+// when all of them are read.
 type queue struct {
 	wake chan struct{} // holds a token while there may be something to read
 
 	mu      sync.Mutex
 	pending map[queueKey]pending
 	order   []queueKey // keys of pending, by the oldest unread update
+	most    int        // longest order since pending was made
 }
+
+// manyUnread is from how many keys on an empty queue does not keep the memory for them: a map never
+// shrinks.
+const manyUnread = 1000
 
 type queueKey struct {
 	kind        probe.Kind
@@ -45,6 +51,7 @@ func (q *queue) put(u Update) {
 	p, ok := q.pending[key]
 	if !ok {
 		q.order = append(q.order, key)
+		q.most = max(q.most, len(q.order))
 	}
 	if u.Removed {
 		p.removal = true
@@ -127,7 +134,6 @@ func (q *queue) sent(u Update) {
 // frontLocked returns the update to read next.
 func (q *queue) frontLocked() (Update, bool) {
 	if len(q.order) == 0 {
-		q.order = nil
 		return Update{}, false
 	}
 	p := q.pending[q.order[0]]
@@ -145,4 +151,10 @@ func (q *queue) popLocked() {
 	}
 	delete(q.pending, key)
 	q.order = q.order[1:]
+	if len(q.order) == 0 {
+		q.order = nil
+		if q.most >= manyUnread {
+			q.pending, q.most = make(map[queueKey]pending), 0
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -246,4 +247,35 @@ func BenchmarkSet(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkReadAll measures a reader of all results, and how many bytes its subscription keeps for
+// each of them afterwards.
+func BenchmarkReadAll(b *testing.B) {
+	const containers = 100_000
+	c := results.New(probe.Readiness)
+	for i := range containers {
+		c.Set(fmt.Sprint(i), results.Success, &pod, results.Cause{})
+	}
+	b.Run(fmt.Sprintf("containers=%d", containers), func(b *testing.B) {
+		var kept uint64
+		for b.Loop() {
+			before := heap()
+			next, stop := iter.Pull(results.Subscribe(b.Context(), c))
+			for range containers {
+				next()
+			}
+			kept = max(heap(), before) - before
+			stop()
+		}
+		b.ReportMetric(float64(kept)/containers, "kept-B/container")
+	})
+}
+
+// heap returns the bytes of the live objects.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
