@@ -187,11 +187,76 @@ func (closing) Tick(*worker.Tick)              {}
 func (closing) Skipped(worker.SkipReason, int) {}
 func (c closing) Close()                       { c() }
 
+// TestCallbacksCallGroup removes, adds, changes and lists probes in all that a group calls.
+func TestCallbacksCallGroup(t *testing.T) {
+	var g *group.Group[string]
+	calls := make(map[string]int)
+	key := group.ID[string]{Key: "k", Task: "web", Kind: probe.Readiness}
+	changed := newReleaser(succeed)
+	act := func(what string) {
+		calls[what]++
+		for range g.All() {
+		}
+		_, _ = g.Status(key)
+		switch {
+		case what == "event" && calls[what] == 1:
+			p := newProbe()
+			now, _ := g.Current(key)
+			p.Task, p.Handler = now.Task, changed
+			if err := g.Update("k", p); err != nil {
+				t.Error(err)
+			}
+			_ = g.Trigger(key)
+		case what == "tick" && calls[what] == 2:
+			g.RemoveFunc("k", func(group.ID[string]) bool { return len(g.Keys()) == 1 })
+			p := newProbe()
+			p.Handler, p.Spec.Period = changed, time.Hour
+			if err := g.Add("k", p); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	observer := observerFunc(func(worker.Info) worker.ProbeObserver {
+		act("observe")
+		return acting{act}
+	})
+	bubble(t, "during ticks", group.Config{
+		Observers: []worker.Observer{observer}, Event: func(group.Event) { act("event") },
+	}, func(t *testing.T, bubbled *group.Group[string]) {
+		g = bubbled
+		first := newReleaser(func(context.Context, probe.Request) (probe.Outcome, error) {
+			act("attempt")
+			return probe.Outcome{Result: probe.Failure}, nil
+		})
+		p := newProbe()
+		p.Handler, p.Spec.Period = first, time.Second
+		add(t, g, "k", p)
+		wait(5 * time.Second)
+		first.wantReleased(t, "the first handler", 1)
+		g.Remove("k")
+		changed.wantReleased(t, "the second handler, of two probes", 2)
+		if calls["observe"] != 2 || calls["close"] != 2 || calls["event"] != 1 || calls["attempt"] != 1 || calls["tick"] < 3 {
+			t.Errorf("calls %v", calls)
+		}
+	})
+}
+
+// acting calls act in all its methods.
+type acting struct{ act func(what string) }
+
+func (a acting) Tick(*worker.Tick)              { a.act("tick") }
+func (a acting) Skipped(worker.SkipReason, int) { a.act("skipped") }
+func (a acting) Close()                         { a.act("close") }
+
 // TestConcurrent calls every method at the same time, in real time; it is for the race detector.
-// All handlers must be released, and all workers end.
+// All handlers must be released, all observers closed, and all workers end.
 func TestConcurrent(t *testing.T) {
-	gates := new(gateLog)
-	g, err := group.New[string](group.Config{History: 1 << 16, Observers: []worker.Observer{gates}, Event: func(group.Event) {}})
+	gates, observed := new(gateLog), atomic.Int64{}
+	observer := observerFunc(func(i worker.Info) worker.ProbeObserver {
+		observed.Add(1)
+		return gates.Observe(i)
+	})
+	g, err := group.New[string](group.Config{History: 1 << 16, Observers: []worker.Observer{observer}, Event: func(group.Event) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,8 +324,8 @@ func TestConcurrent(t *testing.T) {
 	for _, h := range owned {
 		h.wantReleased(t, "a handler", 1)
 	}
-	if gates.closed < len(owned)/10 {
-		t.Errorf("%d observers closed", gates.closed)
+	if int64(gates.closed) != observed.Load() {
+		t.Errorf("%d observers made, %d closed", observed.Load(), gates.closed)
 	}
 }
 
