@@ -142,9 +142,9 @@ var (
 	})
 	attemptsRetried = newFamily(Family{
 		Name: "prober_attempts_retried_total", Type: Counter,
-		Help:   "Attempts that ended in an error, and that a later attempt of the same tick made up for. They are not in prober_attempt_errors_total.",
+		Help:   "Attempts that ended in an error, of ticks whose last attempt ended without one. They are not in prober_attempt_errors_total.",
 		Labels: []Label{handlerLabel},
-		Alert:  "It grows: a handler or its host fails now and then, and no result shows it yet.",
+		Alert:  "It grows: a handler or the host fails now and then, and no result shows it.",
 	})
 	stateTransitions = newFamily(Family{
 		Name: "prober_state_transitions_total", Type: Counter,

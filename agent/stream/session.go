@@ -22,6 +22,7 @@ const (
 	pauseMax = 500 * time.Millisecond
 	recount  = 250 * time.Millisecond // until missing probes are searched for again
 	chunk    = 128                    // objects that are encoded between two updates of the table
+	burst    = 16                     // objects that are encoded before ticks that are due go first
 )
 
 // session is the time from the first reader to the last. Its goroutine, the one of [Hub.Run],
@@ -171,11 +172,13 @@ func put[T any](s *session, objects []T, encode func(*T) (version, error)) {
 	for part := range slices.Chunk(objects, chunk) {
 		versions := make([]version, 0, len(part))
 		for i := range part {
+			if i%burst == 0 {
+				runtime.Gosched()
+			}
 			if v, err := encode(&part[i]); err == nil { // a number that JSON cannot represent
 				versions = append(versions, v)
 			}
 		}
 		s.probes += s.table.put(versions)
-		runtime.Gosched() // ticks that are due go first
 	}
 }
