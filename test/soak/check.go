@@ -73,8 +73,8 @@ func (w *world) skippedLocked() string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// maxStalls is the part of all ticks that may end without a result because the agent did not run. A
-// run with more of them shows nothing: the host is too busy for its load.
+// maxStalls is the part of all ticks that may be repeated, or end without a result, because the agent
+// did not run. A run with more of them shows nothing: the host is too busy for its load.
 const maxStalls = 0.001
 
 // checkTicks checks that no tick was lost or doubled, and that each is what its target has seen.
@@ -96,8 +96,8 @@ func (w *world) checkTicks() {
 	count(t.misjudge, "decided results that are not those of the model", such("misjudged"))
 	count(t.strays, "connections of no probe", "of an unknown address or port")
 	count(t.trouble, "times that the targets had no descriptors", "their limit is that of this program")
-	if t.stalls > int(maxStalls*float64(t.ticks)) {
-		count(t.stalls, "ticks without a result because the agent did not run", "the host is too busy for this load")
+	if n := t.stalls + t.retries; n > int(maxStalls*float64(t.matches.ticks)) {
+		count(n, "attempts in vain because the agent did not run", "the host is too busy for this load")
 	}
 }
 

@@ -73,14 +73,15 @@ type probe struct {
 
 // layout says which probes there are.
 type layout struct {
-	// pace multiplies periods, so that more than [fullLoad] probes are not more load: that of the
-	// agent, the targets and this program is to stay below half of two processors.
+	// pace multiplies periods, so that more than [fullLoad] probes are no more load.
 	pace time.Duration
 }
 
-const fullLoad = 10_000
+// fullLoad is the number of probes with the shortest periods: about 1,100 ticks a second. With those the
+// agent, the targets and this program use about half of two processors.
+const fullLoad = 7000
 
-func layoutOf(probes int) layout { return layout{time.Duration(max(1, probes/fullLoad))} }
+func layoutOf(probes int) layout { return layout{time.Duration((probes + fullLoad - 1) / fullLoad)} }
 
 // probesOf returns the probes of a pod. generation is the number of changes of a changing pod.
 func (l layout) probesOf(pod, generation int) []probe {
@@ -104,7 +105,7 @@ func (l layout) probesOf(pod, generation int) []probe {
 	switch roleOf(pod) {
 	case changing:
 		all[1].exact, all[2].exact = false, false
-		all[1].period, all[1].timeout = []time.Duration{5 * time.Second, 2 * time.Second, 3 * time.Second}[generation%3], 2*time.Second
+		all[1].period, all[1].timeout = []time.Duration{5 * time.Second, 2 * time.Second, 3 * time.Second}[generation%3]*l.pace, 2*time.Second
 		all[1].fail = 1 + generation // shown by the API
 		if generation%2 == 1 {
 			all[1].port, all[2].port = portReadyNext, portLiveNext

@@ -66,3 +66,17 @@ func TestAttemptsEndBeforeTheNextTick(t *testing.T) {
 		}
 	}
 }
+
+func TestLoadIsBounded(t *testing.T) {
+	for _, probes := range []int{fullLoad, 10_000, 20_000, 500_000} {
+		l, rate := layoutOf(probes), 0.0
+		for pod := range probes / podProbes {
+			for _, p := range l.probesOf(pod, 0)[1:] { // startup probes end
+				rate += 1 / p.period.Seconds()
+			}
+		}
+		if rate < 500 || rate > 1250 {
+			t.Errorf("%d probes: %.0f ticks a second, want 500 to 1250", probes, rate)
+		}
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ledger has an account for each probe that the targets see. Its methods are safe for concurrent use.
+// ledger has an account for each probe. Its methods are safe for concurrent use.
 type ledger struct {
 	mu       sync.Mutex
 	accounts map[uint32]*account
@@ -31,8 +31,7 @@ type account struct {
 	probe
 	pod int
 
-	count, failed int // connections since the agent started, and those of them that the proxy made fail
-	last          int64
+	last int64 // connection
 
 	// Connections after closed are strays of a probe that was changed or removed; 0: it is neither.
 	closed int64
@@ -133,10 +132,6 @@ func (l *ledger) addLocked(e entry) {
 }
 
 func (a *account) add(e entry) {
-	a.count++
-	if e.Verdict == fails {
-		a.failed++
-	}
 	if a.closed != 0 && e.At > a.closed {
 		a.stale++
 	}
@@ -231,6 +226,10 @@ func (l *ledger) tally(slack time.Duration) (t tally) {
 			t.examples.add("stale", fmt.Sprintf("%s: %d", a.name(), a.stale))
 		}
 		t.matches.add(&a.sum)
+		if waits := a.overdue(l.complete); waits > 0 {
+			t.untold += waits
+			t.examples.add("untold", fmt.Sprintf("%s: attempt at %s, and no tick since", a.name(), clock(a.conns[0].at)))
+		}
 		s := &a.slots
 		if !s.begun {
 			continue

@@ -95,7 +95,7 @@ func TestLedgerReadsTheLog(t *testing.T) {
 	}
 	l := newLedger(layout{1}, 1)
 	l.read(bufio.NewReader(&b))
-	if a := l.accounts[keyOf(0, portFaultyHTTP)]; a.count != 2 || a.failed != 1 || len(a.conns) != 2 {
+	if a := l.accounts[keyOf(0, portFaultyHTTP)]; len(a.conns) != 2 || a.conns[0].verdict != succeeds || a.conns[1].verdict != fails {
 		t.Errorf("got %+v, want 2 connections, of which 1 fails", a)
 	}
 	if closed, since := l.gateState(); !closed || since.UnixNano() != 4 {

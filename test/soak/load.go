@@ -191,7 +191,8 @@ func (w *world) run(ctx context.Context) {
 	}
 	changes.Wait()
 	if w.agent.runs() {
-		w.check(20)
+		w.check(30)
+		w.report.count(w.uncompared, "totals of prober_probe_total without a comparison", "no scrape was between two ticks")
 	}
 	stop()
 	readers.Wait()

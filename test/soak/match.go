@@ -239,6 +239,16 @@ func (a *account) settleTick(t *told, conns []conn) {
 	}
 }
 
+// overdue returns how many connections have waited for their tick for longer than all attempts of a tick
+// may take.
+func (a *account) overdue(complete int64) (n int) {
+	before := complete - int64(3*a.timeout+15*time.Second)
+	for n < len(a.conns) && a.conns[n].at < before {
+		n++
+	}
+	return n
+}
+
 // slots counts the ticks that were lost and doubled, by the schedule of a probe: one tick is due in
 // each period.
 type slots struct {

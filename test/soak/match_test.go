@@ -118,6 +118,9 @@ func TestSettleWaitsForWhatIsUnderWay(t *testing.T) {
 	if a.settle(second(25)); !a.gap {
 		t.Error("no gap, and the tick has ended long ago")
 	}
+	if n, later := a.overdue(second(25)), a.overdue(second(60)); n != 0 || later != 1 {
+		t.Errorf("%d overdue, then %d, want 0 and 1", n, later)
+	}
 	a.tell(new(tickAt(20, 1, "success", "")), nil)
 	a.tell(new(tickAt(30, 1, "success", "")), nil)
 	if a.settle(second(31)); a.sum != (matches{ticks: 1, results: 1}) || len(a.ticks) != 1 {

@@ -38,12 +38,11 @@ func (w *world) readLists(ctx context.Context) {
 	})
 }
 
-// readStreams has ten readers of the stream: one that is checked, one that is fast, three that are
-// slow, two that never read, and three that come and go.
+// readStreams has nine readers of the stream besides the one that is checked: one that is fast, three
+// that are slow, two that never read, and three that come and go.
 func (w *world) readStreams(ctx context.Context) {
 	var readers sync.WaitGroup
 	defer readers.Wait()
-	readers.Go(func() { w.followStream(ctx) })
 	for i := range 9 {
 		readers.Go(func() {
 			client := http.DefaultClient
