@@ -159,6 +159,11 @@ func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.N
 	if err := sleep(ctx, margin/4); err != nil {
 		return nil, err
 	}
+	// What it takes to read them is not in the window.
+	ownBefore, err := j.subject.lags()
+	if err != nil {
+		return nil, err
+	}
 	before, err := take(j)
 	if err != nil {
 		return nil, err
@@ -170,6 +175,13 @@ func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.N
 	if err != nil {
 		return nil, err
 	}
+	own, err := j.subject.lags()
+	if err != nil {
+		return nil, err
+	}
+	if after.resident, err = measure.Resident(0); err != nil {
+		return nil, err
+	}
 	if err := sleep(ctx, margin); err != nil {
 		return nil, err
 	}
@@ -178,7 +190,11 @@ func (j *job) measure(ctx context.Context, d time.Duration) (map[string]record.N
 		return nil, err
 	}
 	j.total.Load() // what was recorded before it was added to is now visible here
-	return j.figures(before, after, d), nil
+	figures := j.figures(before, after, d)
+	if own != nil && j.request.Hanging == 0 { // else it has those that hang, too
+		figures["own-p99-ms"] = record.Number(own.milliseconds(ownBefore, 0.99))
+	}
+	return figures, nil
 }
 
 // figures leaves out the lags of probes that hang. A sleep that took longer than d, because all
@@ -210,9 +226,6 @@ func (j *job) figures(before, after *snapshot, d time.Duration) map[string]recor
 			figures[name] = record.Number(lags.Milliseconds(q))
 		}
 	}
-	if after.own != nil {
-		figures["own-p99-ms"] = record.Number(after.own.milliseconds(before.own, 0.99))
-	}
 	return figures
 }
 
@@ -221,19 +234,12 @@ type snapshot struct {
 	at                  time.Time
 	cpu                 time.Duration
 	calls               int64
-	resident            int64
+	resident            int64 // set only at the end
 	allocs, collections uint64
-	own                 *ownLags // nil: not known
 }
 
 func take(j *job) (s *snapshot, err error) {
 	s = new(snapshot)
-	if s.resident, err = measure.Resident(0); err != nil {
-		return nil, err
-	}
-	if s.own, err = j.subject.lags(); err != nil {
-		return nil, err
-	}
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(samples)
 	s.allocs, s.collections = samples[0].Value.Uint64(), samples[1].Value.Uint64()

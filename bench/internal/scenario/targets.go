@@ -103,7 +103,7 @@ func (e *Env) probeTargets(ctx context.Context, subject string, server *target.S
 	if err != nil {
 		return nil, err
 	}
-	err = pause(ctx, 3*time.Second) // all have had their first ticks
+	err = e.started(ctx, server, n)
 	figures := make(map[string]record.Number)
 	if err == nil {
 		got, watchErr := e.watch(ctx, a.cmd.Process.Pid, server, n)
@@ -111,6 +111,27 @@ func (e *Env) probeTargets(ctx context.Context, subject string, server *target.S
 		err = watchErr
 	}
 	return figures, errors.Join(err, a.close())
+}
+
+// started waits until nearly all of n targets have a request a second, for half a minute at most: a
+// process that is slower than that is measured as it is.
+func (e *Env) started(ctx context.Context, server *target.Server, n int) error {
+	for range 10 {
+		if err := server.Watch(n, time.Second, 5); err != nil {
+			return err
+		}
+		if err := pause(ctx, 3*time.Second); err != nil {
+			return err
+		}
+		lags, err := server.Lags()
+		if err != nil {
+			return err
+		}
+		if lags.Lost <= lags.Ticks/100 {
+			return nil
+		}
+	}
+	return nil
 }
 
 // watch measures a process from outside.
