@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -138,6 +139,44 @@ func BenchmarkStartExternalPods(b *testing.B) {
 					b.Fatal(err)
 				}
 				cancel()
+			}
+		})
+	}
+}
+
+// BenchmarkEnvironment is the part of an exec probe that finds its container.
+func BenchmarkEnvironment(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
+			var text strings.Builder
+			for i := range n {
+				fmt.Fprintf(&text, benchmarkPod, i)
+			}
+			loaded, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text.String())}).Load(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			pods, err := local.New(local.Config{}, testHost())
+			if err != nil {
+				b.Fatal(err)
+			}
+			m, err := manager.New(manager.Config{Status: pods, Handlers: succeed{}, RestartGrace: local.RestartGrace})
+			if err != nil {
+				b.Fatal(err)
+			}
+			pods.Start(m)
+			if err := pods.Apply(b.Context(), loaded.Pods); err != nil {
+				b.Fatal(err)
+			}
+			awaitReady(b.Context(), b, pods, n)
+			id := pods.Pods()[n/2].Status.ContainerStatuses[0].ContainerID
+			for b.Loop() {
+				if _, _, err := pods.Environment(id); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := errors.Join(pods.Stop(context.Background()), m.Close()); err != nil {
+				b.Fatal(err)
 			}
 		})
 	}

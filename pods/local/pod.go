@@ -358,7 +358,13 @@ func (p *pod) decided(kind probe.Kind, id string) decision {
 // dropRemovedLocked stops the containers that the spec no longer has.
 func (p *pod) dropRemovedLocked() {
 	desired := containerNames(p.spec)
-	p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return !desired.Has(c.name) && !c.running() })
+	p.containers = slices.DeleteFunc(p.containers, func(c *container) bool {
+		if desired.Has(c.name) || c.running() {
+			return false
+		}
+		p.setIDLocked(c, "")
+		return true
+	})
 	for _, c := range p.containers {
 		if !desired.Has(c.name) && c.stopping == nil {
 			p.stopLocked(c, killRequest{}, nil)
@@ -415,6 +421,9 @@ func (p *pod) remove() error {
 	var left sets.Set[types.UID]
 	p.mu.Lock()
 	spec := p.next
+	for _, c := range p.containers {
+		p.setIDLocked(c, "")
+	}
 	if p.unprobed { // the manager may have probes that are not of its spec
 		left = sets.KeySet(o.pods)
 	}

@@ -67,6 +67,8 @@ type Pods struct {
 	state *saver // nil: no state is saved
 	store manager.StatusStore
 	watch watchers
+	// ids has the pod of each container ID: of the start that runs, or ran last.
+	ids sync.Map
 
 	ending  chan struct{}    // closed when Stop begins
 	manager *manager.Manager // set once by Start
@@ -289,10 +291,8 @@ func (p *Pods) RunInContainer(ctx context.Context, containerID string, cmd []str
 // exec probes and hooks of a container: those of its process, with the Mark of the host. It
 // returns an error if the container does not run.
 func (p *Pods) Environment(containerID string) (dir string, env []string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, pod := range p.pods {
-		if dir, env, ok := pod.environment(containerID); ok {
+	if v, ok := p.ids.Load(containerID); ok {
+		if dir, env, ok := v.(*pod).environment(containerID); ok {
 			return dir, env, nil
 		}
 	}

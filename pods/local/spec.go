@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -81,8 +80,10 @@ func (p *pod) hashOf(c *v1.Container) string {
 // containerNames returns the names of all containers of the pod.
 func containerNames(spec *v1.Pod) sets.Set[string] {
 	names := sets.New[string]()
-	for _, c := range slices.Concat(spec.Spec.InitContainers, spec.Spec.Containers) {
-		names.Insert(c.Name)
+	for _, specs := range [...][]v1.Container{spec.Spec.InitContainers, spec.Spec.Containers} {
+		for i := range specs {
+			names.Insert(specs[i].Name)
+		}
 	}
 	return names
 }

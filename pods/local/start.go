@@ -89,7 +89,15 @@ func (p *pod) beginLocked(c *container) {
 	c.retry, c.waiting = time.Time{}, ""
 	c.external = external
 	c.hash = p.hashOf(c.spec)
-	c.id = newID(c.external)
+	p.setIDLocked(c, newID(c.external))
+}
+
+// setIDLocked gives c another ID; "" if c has none any more.
+func (p *pod) setIDLocked(c *container, id string) {
+	p.owner.ids.Delete(c.id)
+	if c.id = id; id != "" {
+		p.owner.ids.Store(id, p)
+	}
 }
 
 func newID(external bool) string {

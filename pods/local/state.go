@@ -110,7 +110,8 @@ func (p *pod) restoreLocked(saved savedPod) {
 			delete(saved.Containers, name)
 			continue
 		}
-		c.id, c.hash, c.restarts = kept.ID, kept.Hash, kept.Restarts
+		p.setIDLocked(c, kept.ID)
+		c.hash, c.restarts = kept.Hash, kept.Restarts
 		p.runningLocked(c, nil)
 		c.started = kept.StartedAt
 		if !c.started.Before(now) { // the clock was turned back
