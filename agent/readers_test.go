@@ -103,6 +103,37 @@ func TestReadersOfListsThatStopAreDropped(t *testing.T) {
 	})
 }
 
+// The same over HTTP/2, whose readers stop by giving no window.
+func TestReadersOfListsThatStopAreDroppedOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := &http.Transport{
+			DialContext: serveLarge(t).dial, Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10},
+		}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		defer transport.CloseIdleConnections()
+		get := func(path string) *http.Response {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost"+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		for range 4 {
+			defer get("/api/v1/pods").Body.Close()
+		}
+		start := time.Now()
+		res := get("/api/v1/probes?limit=1")
+		defer res.Body.Close()
+		if took := time.Since(start); res.ProtoMajor != 2 || res.StatusCode != http.StatusOK || took != 10*time.Second {
+			t.Errorf("%s: status %d after %s, want 200 after 10s", res.Proto, res.StatusCode, took)
+		}
+	})
+}
+
 // Many slow readers do not make the agent keep a list for each.
 func TestSlowReadersOfListsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
