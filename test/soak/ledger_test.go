@@ -30,6 +30,8 @@ func TestSlotsCountTicks(t *testing.T) {
 		{"a tick between two", []int64{at(1, 0), at(1, 0.5), at(2, 0)}, 0, 1, 0},
 		{"a tick that is late by nearly a period", []int64{at(1, 0), at(2, 0.9), at(3, 0), at(4, 0)}, 0, 0, 1},
 		{"a tick in place of two", []int64{at(1, 0), at(2, 1.1), at(4, 0), at(5, 0)}, 1, 0, 0},
+		{"ticks that are late again and again", []int64{at(1, 0), at(2, 0), at(3, 0), at(4, 0), at(5, 0), at(6, 0.9), at(7, 0.8), at(8, 0.9), at(9, 0), at(10, 0)}, 0, 0, 0},
+		{"a tick in place of two, later", []int64{at(1, 0), at(2, 0), at(3, 0), at(4, 0), at(5, 0), at(7, 0), at(7, 0.5), at(8, 0), at(8, 0.1)}, 0, 1, 1},
 		{"a schedule that drifts", []int64{at(1, 0.2), at(2, 0.4), at(3, 0.6), at(4, 0.8), at(5, 1), at(6, 1.2)}, 1, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -346,10 +346,11 @@ func (w *world) summary() {
 	r.add("attempts", "%d repeated, %d of no tick, %d after a change, %d of no probe; %d ticks of no attempt",
 		t.retries, t.untold, t.stale, t.strays, t.unseen)
 	r.add("skipped by the agent", "%s", w.skippedLocked())
-	r.add("results", "%d of ticks and %d decided compared: %d and %d wrong; %d errors", t.results, t.decided, t.wrong, t.misjudge, t.errors)
-	r.add("prober_probe_total", "%d comparisons; %d totals not in the last one", w.compared, w.uncompared)
+	r.add("results", "%d compared with the target, %d wrong; %d decided compared with the thresholds, %d wrong; %d errors",
+		t.results, t.wrong, t.decided, t.misjudge, t.errors)
+	r.add("prober_probe_total", "%d comparisons with the ticks; %d totals without one in the last check", w.compared, w.uncompared)
 	r.add("schedule lag", "median %s, 99%% %s, 99.9%% %s", seconds(lag.quantile(0.5)), seconds(lag.quantile(0.99)), seconds(lag.quantile(0.999)))
-	r.add("due until seen", "median %v, 99%% %v, 99.9%% %v, max %v", w.ledger.lateness(0.5), w.ledger.lateness(0.99), w.ledger.lateness(0.999), w.ledger.lateness(1))
+	r.add("seen by targets", "after the due time: median %v, 99%% %v, 99.9%% %v, max %v", w.ledger.lateness(0.5), w.ledger.lateness(0.99), w.ledger.lateness(0.999), w.ledger.lateness(1))
 	r.add("scrapes", "%v; %s each", w.scrapes, mib(float64(s.bytes)))
 	r.add("lists of all probes", "%v; %d more lists for ticks that the stream has left out", w.lists, w.asked.Load())
 	r.add("log lines dropped", "%.0f", s.sum("prober_log_lines_dropped_total", ""))

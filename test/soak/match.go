@@ -262,9 +262,13 @@ type slots struct {
 	lost, doubled, tardy int
 }
 
-// early is the part of a period by which a tick may be seen before the time that the schedule so far
-// makes it due: the tick that the schedule was taken from was late itself.
-const early = 0.25
+// The first ticks correct a schedule that was taken from a late tick: each may be seen by a part of a
+// period, early, before the schedule makes it due. Then the schedule stays as it is.
+const (
+	learning  = 5 // ticks
+	early     = 0.25
+	unchanged = 0.05 // the part by which a later tick may be seen before it is due
+)
 
 // begin begins the schedule at the last tick that was seen.
 func (s *slots) begin() {
@@ -276,7 +280,11 @@ func (s *slots) after(at int64) int64 {
 	if !s.begun {
 		return 0
 	}
-	return int64(math.Floor(float64(at-s.anchor)/float64(s.period)+early)) - s.tick
+	slack := unchanged
+	if s.tick < learning {
+		slack = early
+	}
+	return int64(math.Floor(float64(at-s.anchor)/float64(s.period)+slack)) - s.tick
 }
 
 // add adds a tick that was seen at a time.
@@ -286,7 +294,7 @@ func (s *slots) add(at int64) {
 		return
 	}
 	n := s.tick + s.after(at)
-	if ahead := s.anchor + n*s.period - at; ahead > 0 {
+	if ahead := s.anchor + n*s.period - at; ahead > 0 && s.tick < learning {
 		s.anchor -= ahead
 	}
 	switch {
