@@ -22,17 +22,24 @@ func (w *world) check(scrapes int) {
 	w.checkTicks()
 }
 
+const (
+	fewGaps   = 20               // pods with gaps that are asked for one by one
+	listEvery = 10 * time.Second // between two lists of all probes, if there are more
+)
+
 // settle settles the ledger, and asks for the lists of pods whose ticks the stream has not told.
 func (w *world) settle() {
 	gaps := w.ledger.settle()
-	if len(gaps) == 0 {
-		return
-	}
-	for pod := range gaps {
-		query := "?pod=" + podName(pod)
-		if len(gaps) > 20 {
-			query = "" // all
+	var queries []string
+	switch {
+	case len(gaps) <= fewGaps:
+		for pod := range gaps {
+			queries = append(queries, "?pod="+podName(pod))
 		}
+	case w.mayList():
+		queries = append(queries, "")
+	}
+	for _, query := range queries {
 		begin := time.Now()
 		items, err := w.agent.list(query)
 		if err != nil {
@@ -43,11 +50,21 @@ func (w *world) settle() {
 			w.merge(&items[i], begin)
 		}
 		w.asked.Add(1)
-		if query == "" {
-			break
-		}
 	}
-	w.ledger.settle()
+	if len(queries) > 0 {
+		w.ledger.settle()
+	}
+}
+
+// mayList reports whether the last list of all probes that filled gaps is old enough.
+func (w *world) mayList() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.listed) < listEvery {
+		return false
+	}
+	w.listed = time.Now()
+	return true
 }
 
 // merge adds the ticks of an item of a list to the ledger.

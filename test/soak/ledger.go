@@ -47,6 +47,7 @@ type account struct {
 	settled  int64  // the time of the last tick
 	total    total  // of the ticks without an error: what prober_probe_total counts
 	base     *total // of the agent before; nil: not known yet
+	began    int64  // when the schedules began; what is before does not count
 	sum      matches
 	model    model
 	slots    slots
@@ -141,8 +142,9 @@ func (a *account) add(e entry) {
 	}
 }
 
-// begin begins the schedules: from now on each tick of an exact probe is expected. It returns an
-// error if some have had no tick yet.
+// begin begins the schedules: from now on each tick of an exact probe is expected, and each attempt
+// must be one of a tick. Before, while all probes begin at once, plugins may have no instance for some
+// attempts. It returns an error if a probe has had no tick yet.
 func (l *ledger) begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,6 +156,7 @@ func (l *ledger) begin() error {
 			return fmt.Errorf("%s: the ledger knows of no tick", a.name())
 		}
 		a.slots.begin()
+		a.began, a.sum = l.complete, matches{}
 	}
 	return nil
 }
@@ -210,7 +213,7 @@ type tally struct {
 	lost, doubled, tardy int
 	stale, strays        int // connections after a change, and of no probe
 	trouble              int // of the targets
-	matches                  // of exact probes since the agent started
+	matches                  // of exact probes
 	examples             examples
 }
 

@@ -44,7 +44,8 @@ type world struct {
 	scraped              scrape // the last one
 	scrapes              durations
 	lists                durations
-	first                scrape // when the schedules began, with totals
+	first                scrape    // when the schedules began, with totals
+	listed               time.Time // all probes, to fill gaps
 	firstAt              time.Time
 	used                 usage          // then
 	requests             map[string]int // that failed, by what they were

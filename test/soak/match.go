@@ -142,6 +142,10 @@ func (a *account) dropUntold(before int64) bool {
 			a.gap = true
 			return false
 		}
+		if a.conns[0].at < a.began {
+			a.conns = slices.Delete(a.conns, 0, 1)
+			continue
+		}
 		a.sum.untold++
 		a.example("untold", "attempt at %s, before the tick of %s; list of %s", clock(a.conns[0].at), clock(before), clock(a.asked))
 		a.slots.add(a.conns[0].at)

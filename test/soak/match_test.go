@@ -128,6 +128,29 @@ func TestSettleWaitsForWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+func TestSettleForgetsAttemptsBeforeTheSchedule(t *testing.T) {
+	l := newLedger(layout{1}, 1)
+	for key := range l.accounts {
+		if key != keyOf(0, portDBLive) {
+			delete(l.accounts, key)
+		}
+	}
+	a := l.accounts[keyOf(0, portDBLive)]
+	a.slots.last = second(10)
+	l.addLocked(entry{At: second(20), Key: keyOf(0, portDBLive)})
+	l.addLocked(entry{At: second(21), Verdict: complete})
+	if err := l.begin(); err != nil {
+		t.Fatal(err)
+	}
+	l.addLocked(entry{At: second(30), Key: keyOf(0, portDBLive)})
+	last := tickAt(40, 1, "success", "")
+	a.merge(&probeView{Last: &last}, time.Unix(0, second(50)))
+	a.settle(second(50))
+	if a.sum.untold != 1 || a.slots.doubled != 0 {
+		t.Errorf("%d untold, %d doubled, want the attempt after the beginning alone", a.sum.untold, a.slots.doubled)
+	}
+}
+
 func TestSettleAsksForTicksBetween(t *testing.T) {
 	a := newAccount(probe{period: 10 * time.Second, exact: true, unseen: true})
 	a.slots.last = second(10)
