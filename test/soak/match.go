@@ -117,8 +117,8 @@ func (a *account) settle(complete int64) {
 			return
 		}
 		n := a.connsOf(t)
-		if n < t.attempts && !a.unseen && complete < t.end+int64(acceptSlack) {
-			return // not all connections may be logged yet
+		if !a.unseen && a.mustWait(t, n, complete) {
+			return
 		}
 		a.settleTick(t, a.conns[:n])
 		a.conns = slices.Delete(a.conns, 0, n)
@@ -164,6 +164,17 @@ func (a *account) connsOf(t *told) (n int) {
 		n++
 	}
 	return n
+}
+
+// mustWait reports whether t may have other connections than the first n: some may not be logged yet.
+// If an attempt was in vain it may have none, and those after the end of t may be of the next tick.
+func (a *account) mustWait(t *told, n int, complete int64) bool {
+	if n < t.attempts && complete < t.end+int64(acceptSlack) {
+		return true
+	}
+	inVain := t.attempts > 1 || t.err != ""
+	certain := n == t.attempts && a.conns[n-1].at <= t.end || len(a.ticks) > 1
+	return inVain && !certain && complete < t.end+2*int64(a.period)+int64(acceptSlack)
 }
 
 func clock(at int64) string { return time.Unix(0, at).Format("15:04:05.000") }

@@ -128,6 +128,19 @@ func TestSettleWaitsForWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+func TestSettleLeavesConnectionsToTheNextTick(t *testing.T) {
+	a := newAccount(probe{period: 2 * time.Second, timeout: time.Second, exact: true})
+	a.tell(new(tickAt(20, 1, "unknown", hostStall+"1s")), nil) // it has not connected
+	a.add(entry{At: second(21)})
+	if a.settle(second(23)); a.sum.ticks != 0 {
+		t.Errorf("%+v: the connection may be of a tick that is not told yet", a.sum)
+	}
+	a.tell(new(tickAt(21, 1, "success", "")), nil)
+	if a.settle(second(24)); a.sum != (matches{ticks: 2, stalls: 1, results: 1}) {
+		t.Errorf("%+v, want a tick without and one with a connection", a.sum)
+	}
+}
+
 func TestSettleForgetsAttemptsBeforeTheSchedule(t *testing.T) {
 	l := newLedger(layout{1}, 1)
 	for key := range l.accounts {
