@@ -70,7 +70,7 @@ func TestSleepIsNotNoticed(t *testing.T) {
 			}
 		}
 	}
-	if attempts < 20**modelSeeds || gates < 20**modelSeeds {
+	if attempts < 15**modelSeeds || gates < 15**modelSeeds {
 		t.Errorf("only %d attempts and %d gates", attempts, gates)
 	}
 }
