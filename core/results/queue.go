@@ -3,6 +3,7 @@ package results
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/daeace23/prober/probe"
 )
@@ -10,8 +11,14 @@ import (
 // queue has the unread updates of one reader. For each key that is the newest result, then the
 // removal. It grows with the number of keys, not with the number of updates, and is small again
 // when all of them are read.
+//
+// Thousands of probes may put updates at once, when an agent starts. So put takes no lock: it adds
+// to a list, which is merged into the pending updates by the reader, or when it is long.
 type queue struct {
 	wake chan struct{} // holds a token while there may be something to read
+
+	added    atomic.Pointer[added] // newest first
+	unmerged atomic.Int64          // about how many are in added
 
 	mu      sync.Mutex
 	pending map[queueKey]pending
@@ -22,6 +29,15 @@ type queue struct {
 // manyUnread is from how many keys on an empty queue does not keep the memory for them: a map never
 // shrinks.
 const manyUnread = 1000
+
+// manyAdded is how many updates are added before they are merged without the reader.
+const manyAdded = 100
+
+// added is an update that is not merged yet.
+type added struct {
+	update Update
+	before *added
+}
 
 type queueKey struct {
 	kind        probe.Kind
@@ -45,9 +61,38 @@ func newQueue() *queue {
 	return &queue{wake: make(chan struct{}, 1), pending: make(map[queueKey]pending)}
 }
 
+// put adds an update. Updates of one key are put one after the other.
 func (q *queue) put(u Update) {
+	a, before := &added{update: u}, q.added.Load()
+	for a.before = before; !q.added.CompareAndSwap(before, a); a.before = before {
+		before = q.added.Load()
+	}
+	if q.unmerged.Add(1) > manyAdded && q.mu.TryLock() { // else someone else merges
+		q.mergeLocked()
+		q.mu.Unlock()
+	}
+	if before == nil { // the reader may have seen that there is none
+		q.signal()
+	}
+}
+
+// mergeLocked merges the added updates into the pending ones.
+func (q *queue) mergeLocked() {
+	var oldest *added
+	n := int64(0)
+	for a := q.added.Swap(nil); a != nil; n++ {
+		before := a.before
+		a.before, oldest = oldest, a
+		a = before
+	}
+	q.unmerged.Add(-n)
+	for a := oldest; a != nil; a = a.before {
+		q.mergeOneLocked(a.update)
+	}
+}
+
+func (q *queue) mergeOneLocked(u Update) {
 	key := queueKey{u.Kind, u.ContainerID}
-	q.mu.Lock()
 	p, ok := q.pending[key]
 	if !ok {
 		q.order = append(q.order, key)
@@ -60,8 +105,6 @@ func (q *queue) put(u Update) {
 	}
 	p.update = u
 	q.pending[key] = p
-	q.mu.Unlock()
-	q.signal()
 }
 
 func (q *queue) signal() {
@@ -133,6 +176,7 @@ func (q *queue) sent(u Update) {
 
 // frontLocked returns the update to read next.
 func (q *queue) frontLocked() (Update, bool) {
+	q.mergeLocked()
 	if len(q.order) == 0 {
 		return Update{}, false
 	}

@@ -107,7 +107,7 @@ func (m *model) finish(now time.Duration) {
 	switch {
 	case m.triggered:
 		m.triggered = false
-		m.last, m.due = now, now+m.period
+		m.last, m.due, m.phase = now, now+m.period, 0
 		m.tick(now, false)
 	case m.due <= now:
 		m.tick(now, true)

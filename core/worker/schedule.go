@@ -16,7 +16,9 @@ import (
 // workers off the heap, one at a time. Before a runner runs a tick, it makes sure that another
 // runner is on its way to the next due worker, or that the timer is set for it. So no worker
 // waits for another, however long the tick of that one takes, and a tick costs no goroutine:
-// runners are reused. A schedule without workers has no goroutine and no timer.
+// runners are reused. A runner that comes replaces the one that came before it, as soon as that
+// has ended its tick: else short ticks would make more and more of them compete for the heap. A
+// schedule without workers has no goroutine and no timer.
 type schedule struct {
 	origin time.Time // due times are nanoseconds since then
 	shards []shard
@@ -83,6 +85,7 @@ type shard struct {
 	wakes   int   // how often it has fired since window
 	window  int64
 	called  bool      // a runner is on its way to the heap
+	latest  *runner   // came to the heap last
 	idle    []*runner // the last one was used last
 	unused  int       // fewest idle runners since the last review
 	review  int64     // when to end unused runners
@@ -237,10 +240,10 @@ func (s *shard) endLocked(n int) {
 func (s *shard) run(r *runner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.called = false
+	s.called, s.latest = false, r
 	for s.workers > 0 {
 		now := time.Now()
-		if w, due := s.takeLocked(s.schedule.since(now)); w != nil {
+		if w, due := s.takeLocked(r, s.schedule.since(now)); w != nil {
 			s.mu.Unlock()
 			next := w.fire(r, now, due)
 			s.mu.Lock()
@@ -259,13 +262,17 @@ func (s *shard) run(r *runner) {
 		if !look {
 			return
 		}
-		s.called = false
+		s.called, s.latest = false, r
 	}
 }
 
 // takeLocked takes the first worker off the heap if it is due, and makes sure that the next one
-// is run.
-func (s *shard) takeLocked(now int64) (w *Worker, due int64) {
+// is run. It takes none for a runner that was replaced, while another one is on its way.
+func (s *shard) takeLocked(r *runner, now int64) (w *Worker, due int64) {
+	if s.called && s.latest != r {
+		return nil, 0
+	}
+	s.latest = r
 	for len(s.heap) > 0 && s.heap[0].due <= now {
 		e := s.heap.pop()
 		if e.worker.scheduled.Load() == e.due {

@@ -18,7 +18,7 @@ import (
 // that as a failure of the target.
 func TestStoppedAgent(t *testing.T) {
 	for compat, want := range map[probe.Compat]string{
-		0:                       "success after 2 attempts, decided Success",
+		0:                       "unknown after 1 attempts, decided Success",
 		probe.CompatHostTrouble: "failure after 1 attempts, decided Failure",
 	} {
 		t.Run(fmt.Sprintf("compat=%d", compat), func(t *testing.T) {

@@ -121,7 +121,9 @@ func (t *Task) sleep(w *Worker, s *State) bool {
 	if t.known() != s { // checked with the lock, which wake takes after each change
 		return false
 	}
-	t.asleep.all = append(t.asleep.all, w)
+	if !slices.Contains(t.asleep.all, w) { // it may have been triggered meanwhile
+		t.asleep.all = append(t.asleep.all, w)
+	}
 	return true
 }
 

@@ -89,16 +89,23 @@ func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
 }
 
 // attempts calls the handler, and again at once if it returns an error: [probe.MaxAttempts] times at
-// most, and not after [probe.ErrNoSlot] or a change of the probe. Each attempt has the full timeout.
+// most, and not after a change of the probe. Each attempt has the full timeout.
 func (w *Worker) attempts(r *runner, a *attempt, t *Tick) {
 	for {
 		t.Attempts++
 		a.request.Attempt = t.Attempts
 		w.once(r, a, t)
-		if t.Err == nil || errors.Is(t.Err, probe.ErrNoSlot) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
+		if t.Err == nil || !retries(t.Err) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
 			return
 		}
 	}
+}
+
+// retries reports whether another attempt at once may do better than one that has ended with err.
+// Without a slot it does not. Nor does it on a host without processor time, of which it would take
+// more.
+func retries(err error) bool {
+	return !errors.Is(err, probe.ErrNoSlot) && probe.ReasonOf(err) != probe.ReasonHostStall
 }
 
 // retry begins another attempt, unless the worker was stopped, paused or changed meanwhile.
@@ -222,7 +229,7 @@ func (w *Worker) emit(t *Tick) {
 	title := w.kind.Title()
 	switch {
 	case t.Err != nil:
-		w.shared.Event(w, Unhealthy, fmt.Sprintf("%s probe errored and resulted in %s state: %s", title, t.Outcome.Result, t.Err))
+		w.shared.Event(w, Unhealthy, fmt.Sprintf("%s probe errored and resulted in %s state: %s", title, t.Outcome.Result, probe.Cut(t.Err.Error())))
 	case t.Outcome.Result == probe.Warning:
 		w.shared.Event(w, ProbeWarning, fmt.Sprintf("%s probe warning: %s", title, t.Outcome.Output))
 	case t.Outcome.Result == probe.Failure:

@@ -261,7 +261,7 @@ func (w *Worker) begin(now time.Time, slot int64) (due time.Time, lost int, ok b
 	at, schedule := w.due, w.shared.schedule
 	if w.triggered && w.begun { // a triggered tick restarts the period
 		w.triggered = false
-		at, w.step = schedule.since(now), w.setup.period()
+		at, w.step, w.phase = schedule.since(now), w.setup.period(), 0
 		w.due = at + int64(w.step)
 	} else {
 		w.begun = true
