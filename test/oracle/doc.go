@@ -5,9 +5,14 @@
 // side: the kubelet's manager, used as a library, or ours. It writes what it observes to a
 // [Record]: every attempt, every cached result, every update that a prompt reader gets, the last
 // update of each container that a slow reader gets, every status of UpdatePodStatus, and every
-// event with its reference. The two records of a scenario must be equal. Removals, which the
+// event with its reference. The records of a scenario must be equal. Removals, which the
 // kubelet does not send, are not recorded; that each removed result ends with one is checked
 // separately.
+//
+// Ours plays each scenario twice: with a [manager.StatusSource] that is asked at every tick, as the
+// kubelet's is, and with a [manager.StatusPublisher], as in production. Both records are compared
+// with the kubelet's, see [Oracle.Diverge]. The second time, the status that the kubelet had after
+// an OpSync is published before our UpdatePodStatus is called: see [Oracle.RunPublished].
 //
 // [Generate] makes scenarios from a seed, and [Shrink] makes a diverging one small. Useful
 // scenarios are kept: those in testdata/scenarios find a fault, and those in testdata/switches

@@ -42,8 +42,12 @@ func Tampered(compat manager.Compat, tamper func(*v1.Pod)) Maker {
 		if err := builtin.Register(registry, builtin.Config{Runner: execRunner(o.Run), Compat: compat}); err != nil {
 			panic(fmt.Sprintf("register the built-in handlers: %v", err))
 		}
+		status := manager.StatusSource(podStatuses(o.PodStatus))
+		if o.Published != nil {
+			status = o.Published
+		}
 		m, err := manager.New(manager.Config{
-			Status:   podStatuses(o.PodStatus),
+			Status:   status,
 			Handlers: registry,
 			Recorder: eventRecorder(o.Event),
 			Logger:   slog.New(slog.DiscardHandler),

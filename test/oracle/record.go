@@ -3,7 +3,6 @@ package oracle
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -27,12 +26,13 @@ func (o Observation) String() string { return fmt.Sprintf("%-14v %s", o.At, o.Wh
 type Record struct {
 	start time.Time
 	masks []mask // read-only
+	// synced has the status of a pod after each OpSync. It is owned by the play.
+	synced []*v1.PodStatus
 
 	mu           sync.Mutex
 	closed       bool
 	observations []Observation
 	spans        []span
-	cached       map[string]string // last values in the caches
 }
 
 // span is one attempt.
@@ -51,7 +51,7 @@ type mask struct {
 }
 
 func newRecord(s *Scenario) *Record {
-	return &Record{start: time.Now(), masks: s.masks(), cached: make(map[string]string)}
+	return &Record{start: time.Now(), masks: s.masks()}
 }
 
 var kinds = []string{"liveness", "readiness", "startup"}
@@ -157,19 +157,13 @@ func (r *Record) lastWords(words map[string]string) {
 	}
 }
 
-// sample records the changes in the caches since the last sample.
-func (r *Record) sample(cached map[string]string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(cached)) {
-		if now, _ := r.maskedKey(key); now {
-			cached[key] = r.cached[key]
-		}
-		if was := r.cached[key]; was != cached[key] {
-			r.addLocked("cache %s: %s", key, cached[key])
-		}
+// cached records another result in a cache. It reports false if the probe is not recorded now.
+func (r *Record) cached(key, value string) bool {
+	if now, _ := r.maskedKey(key); now {
+		return false
 	}
-	r.cached = cached
+	r.add("cache %s: %s", key, value)
+	return true
 }
 
 // close ends the recording.
@@ -207,6 +201,8 @@ type Divergence struct {
 	Before  []Observation // the last that both have
 	Kubelet []Observation // the next ones of each side
 	Ours    []Observation
+	// Published means that the statuses were published to ours, which diverges only then.
+	Published bool
 }
 
 // Compare returns nil if both records are equal.
@@ -219,12 +215,15 @@ func Compare(kubelet, ours *Record) *Divergence {
 	if i == len(a) && i == len(b) {
 		return nil
 	}
-	return &Divergence{a[max(0, i-6):i], a[i:min(len(a), i+4)], b[i:min(len(b), i+4)]}
+	return &Divergence{Before: a[max(0, i-6):i], Kubelet: a[i:min(len(a), i+4)], Ours: b[i:min(len(b), i+4)]}
 }
 
 // String returns the difference with the observations around it.
 func (d *Divergence) String() string {
 	var b strings.Builder
+	if d.Published {
+		b.WriteString("  only with published statuses:\n")
+	}
 	for _, part := range []struct {
 		title        string
 		observations []Observation

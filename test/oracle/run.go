@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/daeace23/prober/core/manager"
 )
 
 // Side is one implementation of the kubelet's probe manager.
@@ -33,6 +35,9 @@ type Side interface {
 // Outside is the environment of a side.
 type Outside struct {
 	PodStatus func(types.UID) (v1.PodStatus, bool)
+	// Published publishes the statuses to prober's side, which does not call PodStatus then. It
+	// may be nil.
+	Published *manager.StatusStore
 	Run       func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 	Event     func(ref *v1.ObjectReference, eventType, reason, message string)
 	// Update is called with each update that a prompt reader gets. A key is a kind and a
@@ -63,20 +68,54 @@ func New() (*Oracle, error) {
 // Close ends the servers that probes connect to.
 func (o *Oracle) Close() { o.web.close() }
 
-// Run plays s on one side under a fake clock of its own.
+// Run plays s on one side under a fake clock of its own. The side asks for the statuses of pods.
 func (o *Oracle) Run(t *testing.T, s *Scenario, makeSide Maker) *Record {
 	t.Helper()
+	return o.run(t, s, makeSide, nil)
+}
+
+// RunPublished is Run of our side with published statuses. asks is the record that is compared with
+// the result. The status that it has after each OpSync is published before our UpdatePodStatus is
+// called: a tick that is triggered there, and asks, waits for that status. Agents publish a startup
+// result before that call too, by [manager.StatusStore.SetContainerStartup].
+func (o *Oracle) RunPublished(t *testing.T, s *Scenario, ours Maker, asks *Record) *Record {
+	t.Helper()
+	return o.run(t, s, ours, asks)
+}
+
+// Diverge plays s on our side, first with statuses that it asks for, and then with published ones.
+// It returns the first difference from the kubelet's record of s, nil if there is none.
+func (o *Oracle) Diverge(t *testing.T, s *Scenario, kubelet *Record, ours Maker) *Divergence {
+	t.Helper()
+	if d := Compare(kubelet, o.Run(t, s, ours)); d != nil {
+		return d
+	}
+	d := Compare(kubelet, o.RunPublished(t, s, ours, kubelet))
+	if d != nil {
+		d.Published = true
+	}
+	return d
+}
+
+// run plays s. If asks is not nil, the statuses are published.
+func (o *Oracle) run(t *testing.T, s *Scenario, makeSide Maker, asks *Record) *Record {
+	t.Helper()
+	var store *manager.StatusStore
+	if asks != nil {
+		store = new(manager.StatusStore)
+	}
 	var record *Record
 	synctest.Test(t, func(t *testing.T) {
 		record = newRecord(s)
 		runner := newRunner(s, record)
 		run := o.web.enter(runner)
 		defer o.web.leave(run)
-		w := newWorld(s, func(kind, name string) v1.ProbeHandler { return o.web.handler(kind, run, name) })
+		w := newWorld(s, func(kind, name string) v1.ProbeHandler { return o.web.handler(kind, run, name) }, store)
 		side := makeSide(Outside{
-			PodStatus: w.podStatus, Run: runner.run, Event: record.event, Update: record.update, Fault: record.add,
+			PodStatus: w.podStatus, Published: store, Run: runner.run,
+			Event: record.event, Update: record.update, Fault: record.add,
 		})
-		play := &play{scenario: s, world: w, side: side, record: record}
+		play := &play{scenario: s, world: w, side: side, record: record, asks: asks}
 		play.all(t.Context())
 		record.close()
 		side.Close()
@@ -90,6 +129,8 @@ type play struct {
 	world    *world
 	side     Side
 	record   *Record
+	asks     *Record // of a side that asks for statuses; nil unless they are published
+	entries  []entry // of the last sample
 }
 
 func (p *play) all(ctx context.Context) {
@@ -134,10 +175,22 @@ func (p *play) do(ctx context.Context, op Op) {
 	case OpPeek:
 		p.update(ctx, op, p.world.pods[op.Pod].status.DeepCopy())
 	case OpSync:
-		p.world.sync(op.Pod, func(status *v1.PodStatus) { p.update(ctx, op, status) })
+		p.sync(ctx, op)
 	default:
 		p.world.change(op)
 	}
+}
+
+// sync updates the status of a pod.
+func (p *play) sync(ctx context.Context, op Op) {
+	var next *v1.PodStatus
+	if p.asks != nil {
+		next = p.asks.synced[len(p.record.synced)]
+	}
+	p.world.sync(op.Pod, next, func(status *v1.PodStatus) {
+		p.update(ctx, op, status)
+		p.record.synced = append(p.record.synced, status.DeepCopy())
+	})
 }
 
 // update calls UpdatePodStatus, and records the status.
@@ -152,18 +205,20 @@ func (p *play) update(ctx context.Context, op Op, status *v1.PodStatus) {
 	}
 }
 
-// sample reads the caches for every container ID so far.
+// entry is what a cache has for a container.
+type entry struct{ kind, id, value string }
+
+// sample records what has changed in the caches since the last sample.
 func (p *play) sample() {
-	cached := make(map[string]string)
-	for _, pod := range p.world.pods {
-		for name, n := range pod.ids {
-			for i := range n {
-				id := containerID(pod.index, name, i+1)
-				for _, kind := range kinds {
-					cached[kind+" "+id] = p.side.Cached(kind, id)
-				}
-			}
+	for _, id := range p.world.made[len(p.entries)/len(kinds):] {
+		for _, kind := range kinds {
+			p.entries = append(p.entries, entry{kind: kind, id: id})
 		}
 	}
-	p.record.sample(cached)
+	for i := range p.entries {
+		e := &p.entries[i]
+		if now := p.side.Cached(e.kind, e.id); now != e.value && p.record.cached(e.kind+" "+e.id, now) {
+			e.value = now
+		}
+	}
 }

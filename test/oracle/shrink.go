@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Check makes s calm, and plays it on both sides. It returns nil if both records are equal. It
+// Check makes s calm, and plays it on both sides. It returns nil if the records are equal. It
 // returns nil with ambiguous set if the kubelet is not deterministic: when a tick and a trigger
 // wait for the end of one attempt, it takes either.
 func (o *Oracle) Check(t *testing.T, s *Scenario, ours Maker) (d *Divergence, ambiguous bool) {
 	t.Helper()
 	kubelet := o.Calm(t, s)
-	d = Compare(kubelet, o.Run(t, s, ours))
+	d = o.Diverge(t, s, kubelet, ours)
 	if d == nil {
 		return nil, false
 	}

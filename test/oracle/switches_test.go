@@ -67,6 +67,19 @@ func TestDefaultProfileIsTheKubeletSaveForNamedSwitches(t *testing.T) {
 	}
 }
 
+// The default profile does the same with published statuses as with those that it asks for. The
+// phases of ticks are random in it, unless [probe.CompatHerd] is set.
+func TestDefaultProfileWithPublishedStatuses(t *testing.T) {
+	o, ours := newOracle(t), Ours(probe.CompatHerd)
+	eachSeed(t, max(*count/5, 1), func(t *testing.T, seed uint64) {
+		s := Generate(seed)
+		asks := o.Run(t, s, ours)
+		if d := Compare(asks, o.RunPublished(t, s, ours, asks)); d != nil {
+			t.Errorf("seed %d: the second record is that with published statuses:\n%v\n%v", seed, d, s)
+		}
+	})
+}
+
 // neededBy returns the names of the switches without which ours and the kubelet diverge
 // on the scenario of a seed.
 func neededBy(t *testing.T, o *Oracle, seed uint64) []string {

@@ -10,13 +10,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
 )
 
 // world is the input of one side: the pods and their current statuses. Each side has its own,
 // since the results of UpdatePodStatus go back into it.
 type world struct {
+	store *manager.StatusStore // publishes the statuses; may be nil
+
 	mu   sync.Mutex // held while a pod's status is changed, and while a side reads it
 	pods []*podState
+	made []string // container IDs so far
 }
 
 type podState struct {
@@ -27,9 +32,10 @@ type podState struct {
 	ids    map[string]int // how many IDs each container has had
 }
 
-// newWorld makes the pods of s. handler makes the handlers of network probes.
-func newWorld(s *Scenario, handler networkHandler) *world {
-	w := new(world)
+// newWorld makes the pods of s. handler makes the handlers of network probes. Each new status goes
+// to store, unless that is nil.
+func newWorld(s *Scenario, handler networkHandler, store *manager.StatusStore) *world {
+	w := &world{store: store}
 	for i, p := range s.Pods {
 		w.pods = append(w.pods, &podState{
 			index:  i,
@@ -37,6 +43,7 @@ func newWorld(s *Scenario, handler networkHandler) *world {
 			status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1"},
 			ids:    make(map[string]int),
 		})
+		w.publishLocked(i, w.pods[i].status)
 	}
 	return w
 }
@@ -52,7 +59,18 @@ func containerID(pod int, name string, n int) string {
 	return fmt.Sprintf("%sp%d-%s-%d", idScheme, pod, name, n)
 }
 
-// podStatus is the status source of both sides.
+// publishLocked publishes a status of a pod, or that it has none.
+func (w *world) publishLocked(pod int, status v1.PodStatus) {
+	switch p := w.pods[pod]; {
+	case w.store == nil:
+	case p.lost:
+		w.store.RemovePod(podUID(pod))
+	default:
+		w.store.SetPodStatus(p.object, status)
+	}
+}
+
+// podStatus is the status source of both sides, unless the statuses are published.
 func (w *world) podStatus(uid types.UID) (v1.PodStatus, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,11 +83,17 @@ func (w *world) podStatus(uid types.UID) (v1.PodStatus, bool) {
 }
 
 // sync calls update with the lock held, so that a worker that update triggers does not see a
-// status that is half changed.
-func (w *world) sync(pod int, update func(*v1.PodStatus)) {
+// status that is half changed. A worker to which statuses are published does not wait for the lock.
+// Then next is the status that update is expected to make, and is published before; else it is nil.
+func (w *world) sync(pod int, next *v1.PodStatus, update func(*v1.PodStatus)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	update(&w.pods[pod].status)
+	if next != nil {
+		w.publishLocked(pod, *next)
+	}
+	status := &w.pods[pod].status
+	update(status)
+	w.publishLocked(pod, *status)
 }
 
 // change applies an op that does not call the manager.
@@ -77,6 +101,7 @@ func (w *world) change(op Op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.pods[op.Pod]
+	defer func() { w.publishLocked(op.Pod, p.status) }()
 	switch op.Do {
 	case OpPhase:
 		p.status.Phase = v1.PodPhase(op.Value)
@@ -102,16 +127,18 @@ func (w *world) change(op Op) {
 			slices.Reverse(*l.statuses)
 		}
 	default:
-		p.containerStatus(op.Container, func(c *v1.ContainerStatus) { p.changeContainer(op, c) })
+		p.containerStatus(op.Container, func(c *v1.ContainerStatus) { w.changeLocked(op, p, c) })
 	}
 }
 
-func (p *podState) changeContainer(op Op, c *v1.ContainerStatus) {
+// changeLocked applies an op of one container.
+func (w *world) changeLocked(op Op, p *podState, c *v1.ContainerStatus) {
 	switch op.Do {
 	case OpStart:
 		if !op.SameID || c.ContainerID == "" {
 			p.ids[c.Name]++
 			c.ContainerID = containerID(p.index, c.Name, p.ids[c.Name])
+			w.made = append(w.made, c.ContainerID)
 		}
 		if c.State.Terminated != nil {
 			c.LastTerminationState = c.State

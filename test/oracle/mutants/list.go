@@ -13,6 +13,7 @@ const (
 	foldFile    = "core/worker/fold.go"
 	workerFile  = "core/worker/worker.go"
 	restartFile = "core/manager/restart.go"
+	storeFile   = "core/manager/store.go"
 	statusFile  = "core/manager/status.go"
 	managerFile = "core/manager/manager.go"
 	taskFile    = "core/worker/task.go"
@@ -32,6 +33,26 @@ var mutants = []mutant{
 		"a worker sleeps during its initial delay", gateFile,
 		"NotStarted, Started, Paused:\n\t\treturn true",
 		"NotStarted, Started, Paused, InitialDelay:\n\t\treturn true",
+	},
+	{
+		"a worker that is woken ticks at once", workerFile,
+		"next != w.due {\n\t\tw.due, w.step = next",
+		"next != w.due {\n\t\tw.due, w.step = w.due",
+	},
+	{
+		"a worker that is woken ticks a period late", workerFile,
+		"return w.due + (late/period+1)*period",
+		"return w.due + (late/period+2)*period",
+	},
+	{
+		"a lost pod keeps the status that was published", podFile,
+		"\t\t\tset(worker.State{})\n",
+		"",
+	},
+	{
+		"the present status is not published to a new watcher", storeFile,
+		"\tif p, ok := s.pods[uid]; ok {\n\t\tpublish(",
+		"\tif p, ok := s.pods[uid]; ok && false {\n\t\tpublish(",
 	},
 	{
 		"a start in the future is not waited for", gateFile,
