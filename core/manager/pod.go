@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
-	"unique"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -98,15 +97,14 @@ func ports(c *v1.Container) []probe.Port {
 	return ports
 }
 
-// tag is what the manager must know of a running probe besides its setup. Most probes have the
-// same few tags.
+// tag is what the manager must know of a running probe besides its setup. It is read-only.
 type tag struct {
 	config    string // JSON, with references to secrets
 	annotated bool
 	mark      string // as in bound
 }
 
-func tagOf(p group.Current[types.UID]) tag { return p.Tag.(unique.Handle[tag]).Value() }
+func tagOf(p group.Current[types.UID]) *tag { return p.Tag.(*tag) }
 
 // configOf returns the config of a running probe.
 func configOf(p group.Current[types.UID]) ProbeConfig {
@@ -125,7 +123,7 @@ func configOf(p group.Current[types.UID]) ProbeConfig {
 func probeOf(c ProbeConfig, b *bound, t *worker.Task) group.Probe {
 	return group.Probe{
 		Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused,
-		Tag: unique.Make(tag{string(c.Config), c.annotated, b.mark}),
+		Tag: &tag{string(c.Config), c.annotated, b.mark},
 	}
 }
 
