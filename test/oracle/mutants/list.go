@@ -116,8 +116,8 @@ var mutants = []mutant{
 	},
 	{
 		"a failure is retried", tickFile,
-		"if t.Err == nil || errors.Is(t.Err, probe.ErrNoSlot)",
-		"if t.Err == nil && t.Outcome.Result != probe.Failure || errors.Is(t.Err, probe.ErrNoSlot)",
+		"if t.Err == nil || !retries(t.Err)",
+		"if t.Err == nil && t.Outcome.Result != probe.Failure || t.Err != nil && !retries(t.Err)",
 	},
 	{
 		"the deletion of the pod is checked before the end of the container", gateFile,
