@@ -34,7 +34,7 @@ const (
 	// together. Fewer ticks are exact.
 	wakeWindow = int64(100 * time.Millisecond)
 	manyWakes  = 50
-	wakePause  = int64(500 * time.Microsecond)
+	wakePause  = int64(time.Millisecond)
 	// reviewEvery is how often runners that were not needed meanwhile are ended.
 	reviewEvery = int64(5 * time.Second)
 	// fewIdle is how many idle runners do not cause a wake-up of their own.
@@ -112,9 +112,21 @@ func (r *runner) endContext() (deferred time.Duration) {
 
 // add adds a worker. Without push it is not due.
 func (s *shard) add() {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	s.workers++
+}
+
+// lock locks mu for those who add and trigger workers. A busy runner holds mu for a fraction of a
+// microsecond of each tick, and takes it again before a goroutine that waits for it has woken up: a
+// waiter would wait for a millisecond, until the mutex hands itself over.
+func (s *shard) lock() {
+	for range 100 {
+		if s.mu.TryLock() {
+			return
+		}
+	}
+	s.mu.Lock()
 }
 
 // remove removes a worker. What the heap still has of it is stale.
@@ -138,7 +150,7 @@ func (s *shard) remove(scheduled bool) {
 
 // push makes w due. again means that the heap has a slot of w with another due time.
 func (s *shard) push(w *Worker, due int64, again bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	s.heap.push(slot{due, w})
 	if again {
