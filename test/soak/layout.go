@@ -77,9 +77,9 @@ type layout struct {
 	pace time.Duration
 }
 
-// fullLoad is the number of probes with the shortest periods: about 1,100 ticks a second. With those the
-// agent, the targets and this program use about half of two processors.
-const fullLoad = 7000
+// fullLoad is the number of probes with the shortest periods: about 400 ticks a second. More ticks than
+// that left no time of two processors for what else happens to the agent.
+const fullLoad = 2500
 
 func layoutOf(probes int) layout { return layout{time.Duration((probes + fullLoad - 1) / fullLoad)} }
 
