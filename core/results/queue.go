@@ -12,8 +12,8 @@ import (
 // removal. It grows with the number of keys, not with the number of updates, and is small again
 // when all of them are read.
 //
-// Thousands of probes may put updates at once, when an agent starts. So put takes no lock: it adds
-// to a list, which is merged into the pending updates by the reader, or when it is long.
+// Thousands of probes may put updates at once, when an agent starts. So put waits for no lock: it
+// adds to a list, which is merged into the pending updates by the reader, or when it is long.
 type queue struct {
 	wake chan struct{} // holds a token while there may be something to read
 

@@ -75,6 +75,35 @@ func TestSleepIsNotNoticed(t *testing.T) {
 	}
 }
 
+// TestChangeDuringGatedTick changes a worker between the moment in which its tick finds a gate closed
+// and that in which it would fall asleep.
+func TestChangeDuringGatedTick(t *testing.T) {
+	bubble(t, "update that ends a pause is not slept through", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.cfg.Task.Source = nil
+		r.cfg.Task.SetState(r.State())
+		r.cfg.Paused = true
+		r.cfg.Observer = gateCall{r, func() { r.w.Update(worker.Change{Setup: r.cfg.Setup, KeepRun: true}) }}
+		r.run()
+		r.wantCalls(0)
+		r.tick()
+		r.wantCalls(1)
+	})
+}
+
+// gateCall is a rig that makes a call when its gate is closed.
+type gateCall struct {
+	*rig
+	call func()
+}
+
+func (g gateCall) Gated(gate worker.Gate) {
+	g.rig.Gated(gate)
+	if gate != worker.Open {
+		g.call()
+	}
+}
+
 // sleeper is a rig that writes a journal.
 type sleeper struct {
 	*rig
