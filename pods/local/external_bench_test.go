@@ -43,19 +43,38 @@ func BenchmarkExternalPods(b *testing.B) {
 }
 
 func restExternal(b *testing.B, n int) {
+	idle := footprint()
+	loaded := loadPods(b, benchmarkPod, n)
+	read := footprint()
+	_, stop := startPods(b, local.Config{}, loaded)
+	time.Sleep(time.Second)
+	rest := footprint()
+	b.ReportMetric(float64(read.heap-idle.heap)/float64(n), "manifest-B/pod")
+	b.ReportMetric(float64(rest.heap-read.heap)/float64(n), "running-B/pod")
+	b.ReportMetric(float64(rest.stacks-idle.stacks)/float64(n), "stack-B/pod")
+	b.ReportMetric(float64(rest.goroutines-idle.goroutines)/float64(n), "goroutines/pod")
+	stop()
+	runtime.KeepAlive(loaded)
+}
+
+// loadPods returns n pods of a manifest that has a %d for their numbers.
+func loadPods(b *testing.B, template string, n int) []*v1.Pod {
+	b.Helper()
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, benchmarkPod, i)
+		fmt.Fprintf(&text, template, i)
 	}
-	idle := footprint()
-	source := &manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text.String())}
-	loaded, err := source.Load(b.Context())
+	loaded, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text.String())}).Load(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
-	source = nil
-	read := footprint()
-	pods, err := local.New(local.Config{}, testHost())
+	return loaded.Pods
+}
+
+// startPods starts pods with a manager, and waits until all are ready.
+func startPods(b *testing.B, cfg local.Config, all []*v1.Pod) (pods *local.Pods, stop func()) {
+	b.Helper()
+	pods, err := local.New(cfg, testHost())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -64,25 +83,17 @@ func restExternal(b *testing.B, n int) {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
-	defer cancel()
 	pods.Start(m)
-	if err := pods.Apply(ctx, loaded.Pods); err != nil {
+	if err := pods.Apply(ctx, all); err != nil {
 		b.Fatal(err)
 	}
-	awaitReady(ctx, b, pods, n)
-	time.Sleep(time.Second)
-	rest := footprint()
-	b.ReportMetric(float64(read.heap-idle.heap)/float64(n), "manifest-B/pod")
-	b.ReportMetric(float64(rest.heap-read.heap)/float64(n), "running-B/pod")
-	b.ReportMetric(float64(rest.stacks-idle.stacks)/float64(n), "stack-B/pod")
-	b.ReportMetric(float64(rest.goroutines-idle.goroutines)/float64(n), "goroutines/pod")
-	if err := pods.Stop(ctx); err != nil {
-		b.Fatal(err)
+	awaitReady(ctx, b, pods, len(all))
+	return pods, func() {
+		defer cancel()
+		if err := errors.Join(pods.Stop(ctx), m.Close()); err != nil {
+			b.Fatal(err)
+		}
 	}
-	if err := m.Close(); err != nil {
-		b.Fatal(err)
-	}
-	runtime.KeepAlive(loaded)
 }
 
 const startPod = `
@@ -102,43 +113,17 @@ spec:
 // all are ready, and stops them, with and without a state folder.
 func BenchmarkStartExternalPods(b *testing.B) {
 	const n = 2000
-	var text strings.Builder
-	for i := range n {
-		fmt.Fprintf(&text, startPod, i)
-	}
-	loaded, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text.String())}).Load(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	loaded := loadPods(b, startPod, n)
 	for _, state := range []bool{true, false} {
 		b.Run(fmt.Sprintf("pods=%d/state=%t", n, state), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				dir := ""
+				var cfg local.Config
 				if state {
-					dir = b.TempDir()
+					cfg.StateDir = b.TempDir()
 				}
-				pods, err := local.New(local.Config{StateDir: dir}, testHost())
-				if err != nil {
-					b.Fatal(err)
-				}
-				m, err := manager.New(manager.Config{Status: pods, Handlers: succeed{}, RestartGrace: local.RestartGrace})
-				if err != nil {
-					b.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(b.Context(), patience)
-				pods.Start(m)
-				if err := pods.Apply(ctx, loaded.Pods); err != nil {
-					b.Fatal(err)
-				}
-				awaitReady(ctx, b, pods, n)
-				if err := pods.Stop(ctx); err != nil {
-					b.Fatal(err)
-				}
-				if err := m.Close(); err != nil {
-					b.Fatal(err)
-				}
-				cancel()
+				_, stop := startPods(b, cfg, loaded)
+				stop()
 			}
 		})
 	}
@@ -148,36 +133,14 @@ func BenchmarkStartExternalPods(b *testing.B) {
 func BenchmarkEnvironment(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
-			var text strings.Builder
-			for i := range n {
-				fmt.Fprintf(&text, benchmarkPod, i)
-			}
-			loaded, err := (&manifest.Source{Paths: []string{"-"}, Stdin: strings.NewReader(text.String())}).Load(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
-			pods, err := local.New(local.Config{}, testHost())
-			if err != nil {
-				b.Fatal(err)
-			}
-			m, err := manager.New(manager.Config{Status: pods, Handlers: succeed{}, RestartGrace: local.RestartGrace})
-			if err != nil {
-				b.Fatal(err)
-			}
-			pods.Start(m)
-			if err := pods.Apply(b.Context(), loaded.Pods); err != nil {
-				b.Fatal(err)
-			}
-			awaitReady(b.Context(), b, pods, n)
+			pods, stop := startPods(b, local.Config{}, loadPods(b, benchmarkPod, n))
 			id := pods.Pods()[n/2].Status.ContainerStatuses[0].ContainerID
 			for b.Loop() {
 				if _, _, err := pods.Environment(id); err != nil {
 					b.Fatal(err)
 				}
 			}
-			if err := errors.Join(pods.Stop(context.Background()), m.Close()); err != nil {
-				b.Fatal(err)
-			}
+			stop()
 		})
 	}
 }
