@@ -34,24 +34,32 @@ func targets() Scenario {
 		Ratio:   "cpu-us", Peer: load.Kubelet,
 		Goals: append(goals, Goal{Text: "prober: ≤ 20 MB above idle", Figure: "run-mb", Subject: load.Prober, AtMost: 20}, Goal{Text: "prober run: ≤ 20 MB in all", Figure: "rss-mb", Subject: proberRun, AtMost: 20}),
 		Run: func(ctx context.Context, e *Env) error {
-			server, err := e.target(ctx)
-			if err != nil {
-				return err
-			}
-			n := e.size(1000)
-			for round := range e.Rounds {
-				for _, subject := range inTurn(round, load.Kubelet, load.Prober, proberRun) {
-					e.Logf("%s: %d HTTP targets, round %d", subject, n, round+1)
-					figures, err := e.probeTargets(ctx, subject, server, n)
-					if ctx.Err() != nil {
-						return context.Cause(ctx)
-					}
-					e.emit(subject, round+1, nil, figures, err)
-				}
-			}
-			return nil
+			return e.targets(ctx, e.probeTargets, load.Kubelet, load.Prober, proberRun)
 		},
 	}
+}
+
+// targetsOf measures a subject with n probes of an HTTP server.
+type targetsOf func(ctx context.Context, subject string, server *target.Server, n int) (map[string]record.Number, error)
+
+// targets lets subjects take turns with 1,000 HTTP targets.
+func (e *Env) targets(ctx context.Context, measure targetsOf, subjects ...string) error {
+	server, err := e.target(ctx)
+	if err != nil {
+		return err
+	}
+	n := e.size(1000)
+	for round := range e.Rounds {
+		for _, subject := range inTurn(round, subjects...) {
+			e.Logf("%s: %d HTTP targets, round %d", subject, n, round+1)
+			figures, err := measure(ctx, subject, server, n)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			e.emit(subject, round+1, nil, figures, err)
+		}
+	}
+	return nil
 }
 
 // bulk is what a manager does with many probes that are added at once, later.
@@ -63,22 +71,9 @@ func bulk() Scenario {
 		Ratio:   "p99-ms", Peer: load.Kubelet,
 		Goals: []Goal{{Text: "p99 jitter ≤ 5 ms", Figure: "p99-ms", Subject: load.Prober, AtMost: 5}},
 		Run: func(ctx context.Context, e *Env) error {
-			server, err := e.target(ctx)
-			if err != nil {
-				return err
-			}
-			n := e.size(1000)
-			for round := range e.Rounds {
-				for _, subject := range inTurn(round, load.Kubelet, load.Prober) {
-					e.Logf("%s: %d HTTP targets at once, round %d", subject, n, round+1)
-					figures, err := e.embedded(ctx, load.Request{Subject: subject, Probes: n, Late: true}, server)
-					if ctx.Err() != nil {
-						return context.Cause(ctx)
-					}
-					e.emit(subject, round+1, nil, figures, err)
-				}
-			}
-			return nil
+			return e.targets(ctx, func(ctx context.Context, subject string, server *target.Server, n int) (map[string]record.Number, error) {
+				return e.embedded(ctx, load.Request{Subject: subject, Probes: n, Late: true}, server)
+			}, load.Kubelet, load.Prober)
 		},
 	}
 }
