@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/probe"
 )
 
 func TestFiguresOfGoalsAreShown(t *testing.T) {
@@ -66,12 +70,39 @@ func TestFollowerMeasuresUpdates(t *testing.T) {
 	}, "")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, stream) }))
 	defer server.Close()
-	f := follower{start: now.Add(-2 * time.Second), end: now.Add(2 * time.Second), period: time.Minute, last: make(map[string]time.Time)}
+	f := follower{start: now.Add(-2 * time.Second), end: now.Add(2 * time.Second), period: time.Minute, last: make(map[string]*time.Time)}
 	if err := f.follow(t.Context(), server.URL); err == nil {
 		t.Error("a stream that ends is not an error")
 	}
 	if f.late.Count() != 1 || f.late.Max() < time.Second || f.late.Max() > time.Minute {
 		t.Errorf("%d updates, the latest %v", f.late.Count(), f.late.Max())
+	}
+}
+
+// TestParseTickReadsStatus compares the search for fields with what encoding/json writes.
+func TestParseTickReadsStatus(t *testing.T) {
+	status := manager.ProbeStatus{Namespace: "pod", Pod: "web", Container: "app", ContainerID: "kind", Kind: probe.Readiness, Handler: `"kind":"x"`}
+	parse := func() (string, time.Time, time.Duration, error) {
+		text, err := json.Marshal(&status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, at, duration, err := parseTick(nil, text)
+		return string(key), at, duration, err
+	}
+	const key = `"web"/"app"/"readiness"/`
+	if got, at, _, err := parse(); got != key || !at.IsZero() || err != nil {
+		t.Errorf("before the first tick: %s, %v, %v", got, at, err)
+	}
+	start := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	status.Last = &manager.TickStatus{Output: `"time":"x","durationSeconds":7`, Error: "}", Time: start, DurationSeconds: 0.25}
+	if got, at, duration, err := parse(); got != key || !at.Equal(start) || duration != 250*time.Millisecond || err != nil {
+		t.Errorf("after a tick: %s, %v, %v, %v", got, at, duration, err)
+	}
+	for _, text := range []string{"", "{}", `{"pod":"a","container":"b","kind":"c"}`, `{"pod":"a","container":"b","kind":"c","last":{"time":"x","durationSeconds":1}}`} {
+		if _, _, _, err := parseTick(nil, []byte(text)); err == nil {
+			t.Errorf("%s: no error", text)
+		}
 	}
 }
 
@@ -92,7 +123,7 @@ func TestFollowerCountsLostTicks(t *testing.T) {
 		{"all", nil, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := follower{start: start, end: start.Add(30 * time.Second), period: 10 * time.Second, last: make(map[string]time.Time)}
+			f := follower{start: start, end: start.Add(30 * time.Second), period: 10 * time.Second, last: make(map[string]*time.Time)}
 			for _, s := range c.ticks {
 				at := start.Add(time.Duration(s) * time.Second).Format(time.RFC3339Nano)
 				if err := f.update(fmt.Appendf(nil, `{"pod":"web","container":"app","kind":"liveness","last":{"time":%q,"durationSeconds":0}}`, at)); err != nil {
