@@ -180,6 +180,38 @@ func TestUpdateIsInTime(t *testing.T) {
 	})
 }
 
+// TestManyChangesAreInTime changes all probes all the time, so that an update takes a second.
+func TestManyChangesAreInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.slow = time.Millisecond
+		w.run(t)
+		for i := range 1000 {
+			w.add(key("u", fmt.Sprint(i)))
+		}
+		c := newClient(t)
+		leave := c.read(w.hub)
+		defer leave()
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			for i := range 1000 {
+				w.tick(key("u", fmt.Sprint(i)))
+			}
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		const chunk = 128 * time.Millisecond
+		for i, at := range c.writes[1:] {
+			if d := at.Sub(c.writes[i]); d > 250*time.Millisecond+chunk {
+				t.Errorf("nothing was sent for %s", d)
+			}
+		}
+		if len(c.writes) < 60 {
+			t.Errorf("%d updates in 10 s", len(c.writes))
+		}
+	})
+}
+
 func TestDeadReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

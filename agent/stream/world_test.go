@@ -33,6 +33,8 @@ type world struct {
 	hub    *stream.Hub
 	events *events.Log
 
+	slow time.Duration // that reading the state of a probe takes; read-only after run
+
 	mu      sync.Mutex
 	last    int
 	probes  map[manager.Key]*worldProbe
@@ -85,6 +87,7 @@ func (w *world) selected(match func(*worker.Info) bool) (all []worker.Info) {
 }
 
 func (w *world) probe(key manager.Key) (manager.ProbeStatus, bool) {
+	time.Sleep(w.slow)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.probes[key]
