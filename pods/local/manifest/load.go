@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,9 +21,12 @@ import (
 // Load reads all manifests: documents of kind Pod, and of kind List with pods as items.
 // Decoding is strict. The error joins a [*yamlpos.Error] for each problem, in the order of files
 // and lines. ctx ends the wait for Stdin and for the writers of pipes; Load then returns its cause.
+//
+// A file whose content is that of the last Load is not parsed again if it was valid then: Load
+// returns the same pods. Check gets them again, and they are compared with those of other files.
 func (s *Source) Load(ctx context.Context) (Loaded, error) {
 	files, errs := s.files()
-	l := loader{source: s, errs: errs, names: make(map[types.NamespacedName]string), uids: make(map[types.UID]string)}
+	l := loader{source: s, errs: errs, valid: make(map[string]*content), names: make(map[types.NamespacedName]place), uids: make(map[types.UID]place)}
 	for _, file := range files {
 		text, err := s.read(ctx, file)
 		switch {
@@ -34,35 +38,84 @@ func (s *Source) Load(ctx context.Context) (Loaded, error) {
 			l.file(file.path, text)
 		}
 	}
+	s.valid = l.valid
 	if len(l.errs) > 0 {
 		return Loaded{}, errors.Join(l.errs...)
 	}
 	return l.loaded, nil
 }
 
+// content is what was parsed of a file.
+type content struct {
+	digest   [sha256.Size]byte // of its text
+	pods     []parsedPod
+	warnings []error
+}
+
+type parsedPod struct {
+	pod  *v1.Pod
+	line int
+}
+
+// place is where a pod begins.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
+
 // loader collects the pods of all files.
 type loader struct {
 	source *Source
 	loaded Loaded
 	errs   []error
-	names  map[types.NamespacedName]string // the places of the pods, "FILE:LINE"
-	uids   map[types.UID]string
+	valid  map[string]*content // of files without errors, other than those of shared, by path
+	names  map[types.NamespacedName]place
+	uids   map[types.UID]place
 
-	d *yamlpos.Decoder // of the present file
+	d      *yamlpos.Decoder // of the present file
+	shared int              // its errors that do not depend on its text alone
 }
 
-// file reads the documents of one file.
+// file reads the pods of one file.
 func (l *loader) file(file string, text []byte) {
-	l.d = &yamlpos.Decoder{File: file}
-	if len(bytes.TrimSpace(text)) == 0 {
-		l.d.Errorf(nil, "", "the file is empty: must be a Pod or a List of pods")
-	}
-	for n := range l.d.All(text, maxManifest) {
-		l.document(n)
+	l.d, l.shared = &yamlpos.Decoder{File: file}, 0
+	digest := sha256.Sum256(text)
+	c := l.source.valid[file]
+	if c != nil && c.digest == digest {
+		l.again(c, text)
+	} else {
+		c = &content{digest: digest}
+		documents(l.d, text, func(n *yamlpos.Node, path string, kinds ...string) { l.pod(c, n, path, kinds...) })
 	}
 	errs := l.d.Errors()
+	if len(errs) == l.shared {
+		l.valid[file] = c
+	}
+	l.loaded.Warnings = append(l.loaded.Warnings, c.warnings...)
 	slices.SortStableFunc(errs, func(a, b error) int { return cmp.Compare(lineOf(a), lineOf(b)) })
 	l.errs = append(l.errs, errs...)
+}
+
+// again adds the pods of a file that has not changed. It parses the file only for the lines of
+// errors.
+func (l *loader) again(c *content, text []byte) {
+	found := make(map[int]field.ErrorList)
+	for i, p := range c.pods {
+		if errs := l.sharedErrors(p.pod, true); len(errs) > 0 {
+			found[i] = errs
+		}
+		l.add(p)
+	}
+	if len(found) == 0 {
+		return
+	}
+	i := 0
+	documents(l.d, text, func(n *yamlpos.Node, path string, _ ...string) {
+		l.report(n, path, found[i])
+		i++
+	})
 }
 
 func lineOf(err error) int {
@@ -72,20 +125,25 @@ func lineOf(err error) int {
 	return 0
 }
 
-// document reads a Pod or a List.
-func (l *loader) document(n *yamlpos.Node) {
-	switch {
-	case n.Kind != yamlpos.Mapping:
-		l.d.Errorf(n, "", "must be a Pod or a List of pods, not %s", yamlpos.Kind(n))
-	case scalar(n, "kind") != "List":
-		l.pod(n, "", "Pod", "List")
-	default:
-		l.checkType(n, "", "List")
-		ignore := func(*yamlpos.Node, string) {}
-		l.d.Mapping(n, "", yamlpos.Fields{
-			"apiVersion": ignore, "kind": ignore, "metadata": ignore,
-			"items": l.d.ListOf(func(n *yamlpos.Node, path string) { l.pod(n, path, "Pod") }),
-		}, "items")
+// documents calls pod with each node of a text that must be a pod, of one of the kinds.
+func documents(d *yamlpos.Decoder, text []byte, pod func(n *yamlpos.Node, path string, kinds ...string)) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		d.Errorf(nil, "", "the file is empty: must be a Pod or a List of pods")
+	}
+	ignore := func(*yamlpos.Node, string) {}
+	for n := range d.All(text, maxManifest) {
+		switch {
+		case n.Kind != yamlpos.Mapping:
+			d.Errorf(n, "", "must be a Pod or a List of pods, not %s", yamlpos.Kind(n))
+		case scalar(n, "kind") != "List":
+			pod(n, "", "Pod", "List")
+		default:
+			checkType(d, n, "", "List")
+			d.Mapping(n, "", yamlpos.Fields{
+				"apiVersion": ignore, "kind": ignore, "metadata": ignore,
+				"items": d.ListOf(func(n *yamlpos.Node, path string) { pod(n, path, "Pod") }),
+			}, "items")
+		}
 	}
 }
 
@@ -98,12 +156,12 @@ func scalar(n *yamlpos.Node, name string) string {
 }
 
 // checkType reports whether apiVersion and kind are valid, and adds the errors.
-func (l *loader) checkType(n *yamlpos.Node, path string, kinds ...string) bool {
+func checkType(d *yamlpos.Decoder, n *yamlpos.Node, path string, kinds ...string) bool {
 	ok := true
 	check := func(name string, want ...string) {
 		if got := scalar(n, name); !slices.Contains(want, got) {
 			ok = false
-			l.d.ErrorAt(yamlpos.Line(n, name), yamlpos.Join(path, name), fmt.Errorf("must be %s, not %q", strings.Join(want, " or "), got))
+			d.ErrorAt(yamlpos.Line(n, name), yamlpos.Join(path, name), fmt.Errorf("must be %s, not %q", strings.Join(want, " or "), got))
 		}
 	}
 	check("kind", kinds...)
@@ -111,22 +169,15 @@ func (l *loader) checkType(n *yamlpos.Node, path string, kinds ...string) bool {
 	return ok
 }
 
-// pod adds one pod, with its defaults, and its errors.
-func (l *loader) pod(n *yamlpos.Node, path string, kinds ...string) {
+// pod adds one pod to c and to the loader, with its defaults, and its errors.
+func (l *loader) pod(c *content, n *yamlpos.Node, path string, kinds ...string) {
 	pod := &v1.Pod{}
-	if !l.checkType(n, path, kinds...) || !l.d.Into(n, path, pod) {
+	if !checkType(l.d, n, path, kinds...) || !l.d.Into(n, path, pod) {
 		return
 	}
 	setDefaults(pod)
 	if l.source.Known != nil {
 		pod = l.source.Known(pod)
-	}
-	at := func(e *field.Error, err error) *yamlpos.Error {
-		name := e.Field
-		if path != "" {
-			name = path + "." + name
-		}
-		return &yamlpos.Error{File: l.d.File, Line: yamlpos.Line(n, e.Field), Field: name, Err: err}
 	}
 	errs := validatePod(pod)
 	unsupported := unsupportedFields(pod)
@@ -134,27 +185,55 @@ func (l *loader) pod(n *yamlpos.Node, path string, kinds ...string) {
 		errs, unsupported = append(errs, unsupported...), nil
 	}
 	for _, e := range unsupported {
-		l.loaded.Warnings = append(l.loaded.Warnings, at(e, messageOf(e)))
+		c.warnings = append(c.warnings, located(l.d.File, n, path, e, messageOf(e)))
 	}
-	errs = append(errs, l.conflicts(pod)...)
-	if len(errs) == 0 && l.source.Check != nil {
+	l.report(n, path, append(errs, l.sharedErrors(pod, len(errs) == 0)...))
+	if l.source.System != "" && l.source.System != "linux" {
+		for _, e := range linuxOnly(pod) {
+			at := located(l.d.File, n, path, e, ErrNeedsLinux)
+			l.d.ErrorAt(at.Line, at.Field, at.Err)
+		}
+	}
+	p := parsedPod{pod, n.Line}
+	c.pods = append(c.pods, p)
+	l.add(p)
+}
+
+// add adds a pod of the present file.
+func (l *loader) add(p parsedPod) {
+	at := place{l.d.File, p.line}
+	l.names[nameOf(p.pod)], l.uids[p.pod.UID] = at, at
+	l.loaded.Pods = append(l.loaded.Pods, p.pod)
+}
+
+// sharedErrors returns the errors of a pod that do not depend on its file alone: those of other
+// pods, and of Check if the pod is otherwise valid.
+func (l *loader) sharedErrors(pod *v1.Pod, valid bool) field.ErrorList {
+	errs := l.conflicts(pod)
+	if valid && len(errs) == 0 && l.source.Check != nil {
 		for _, err := range l.source.Check(pod) {
 			errs = append(errs, fieldErrors(err)...)
 		}
 	}
+	l.shared += len(errs)
+	return errs
+}
+
+// report adds errors of the pod at n.
+func (l *loader) report(n *yamlpos.Node, path string, errs field.ErrorList) {
 	for _, e := range errs {
-		located := at(e, messageOf(e))
-		l.d.ErrorAt(located.Line, located.Field, located.Err)
+		at := located(l.d.File, n, path, e, messageOf(e))
+		l.d.ErrorAt(at.Line, at.Field, at.Err)
 	}
-	if l.source.System != "" && l.source.System != "linux" {
-		for _, e := range linuxOnly(pod) {
-			located := at(e, ErrNeedsLinux)
-			l.d.ErrorAt(located.Line, located.Field, located.Err)
-		}
+}
+
+// located returns err with the place of e, an error of the pod at n.
+func located(file string, n *yamlpos.Node, path string, e *field.Error, err error) *yamlpos.Error {
+	name := e.Field
+	if path != "" {
+		name = path + "." + name
 	}
-	where := fmt.Sprintf("%s:%d", l.d.File, n.Line)
-	l.names[nameOf(pod)], l.uids[pod.UID] = where, where
-	l.loaded.Pods = append(l.loaded.Pods, pod)
+	return &yamlpos.Error{File: file, Line: yamlpos.Line(n, e.Field), Field: name, Err: err}
 }
 
 func nameOf(pod *v1.Pod) types.NamespacedName {

@@ -11,7 +11,8 @@ import (
 // address or a host name.
 const AddressAnnotation = "prober.dev/address"
 
-// Source reads manifests. Its Load is not safe for concurrent use.
+// Source reads manifests. Its Load is not safe for concurrent use. AllowUnsupported and System must
+// not be changed after the first Load.
 type Source struct {
 	// Paths are files, folders (whose *.yaml, *.yml and *.json are read) and "-" for Stdin. A
 	// file may be a pipe, such as a shell's <(…), but not in a folder: there only regular files
@@ -27,14 +28,16 @@ type Source struct {
 	// are only read.
 	System string
 	// Known, if it is not nil, returns an equal pod that is in memory already, or else pod. It is
-	// called for each pod after the defaults were set, and Check and Load get what it returns.
+	// called for each pod that was parsed, after the defaults were set. Check and Load get what it
+	// returns.
 	Known func(pod *v1.Pod) *v1.Pod
 	// Check, if it is not nil, is called for each pod that is otherwise valid. Its errors may be
 	// joined. Those that are [field.Error]s, or begin with the path of a field, get the line of
 	// that field.
 	Check func(pod *v1.Pod) []error
 
-	once map[string][]byte // the text of stdin and pipes, which can be read only once
+	once  map[string][]byte   // the text of stdin and pipes, which can be read only once
+	valid map[string]*content // of the last Load that read all files
 }
 
 // ErrNeedsLinux is the error of a container with a command if [Source].System is not Linux.
@@ -43,6 +46,7 @@ var ErrNeedsLinux = errors.New("local pods need Linux")
 // Loaded is the result of [Source.Load].
 type Loaded struct {
 	// Pods are valid, with the defaults of the API and a UID, in the order of the files.
+	// They are read-only: the next Load may return them again.
 	Pods []*v1.Pod
 	// Warnings are the unsupported fields that AllowUnsupported accepted, each a
 	// [*yamlpos.Error].

@@ -1,0 +1,102 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/local"
+	"github.com/daeace23/prober/pods/local/manifest"
+)
+
+const reloadPod = `apiVersion: v1
+kind: Pod
+metadata:
+  name: shop-%d
+  annotations:
+    prober.dev/probes: |
+      cache:
+        readiness: {plugin: {name: redis, target: {port: 6379}}, period: 10s, timeout: 2s, failureThreshold: %d}
+spec:
+  containers:
+  - name: web
+    ports: [{containerPort: 80}]
+    startupProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 1, failureThreshold: 60}
+    readinessProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 10, timeoutSeconds: 5}
+    livenessProbe: {httpGet: {path: /healthz, port: 80}, periodSeconds: 10, timeoutSeconds: 5}
+  - name: cache
+---
+`
+
+// BenchmarkReload changes pods=N changed=1: one pod in a folder of manifests, which are read and
+// applied again. A file has 20 pods.
+func BenchmarkReload(b *testing.B) {
+	const inFile = 20
+	for _, n := range []int{2000} {
+		b.Run(fmt.Sprintf("pods=%d/changed=1", n), func(b *testing.B) {
+			dir := b.TempDir()
+			write := func(file, threshold int) {
+				var text strings.Builder
+				for i := range inFile {
+					fmt.Fprintf(&text, reloadPod, file*inFile+i, threshold)
+					threshold = 3 // of the others
+				}
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%05d.yaml", file)), []byte(text.String()), 0o600); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for file := range n / inFile {
+				write(file, 3)
+			}
+			source, stop := startSource(b, dir)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				write(n/inFile/2, 4+i%2)
+				if err := source.Reload(b.Context(), pods.Reload{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			stop()
+		})
+	}
+}
+
+// startSource starts the pods of the manifests in dir. They change only by a call of Reload.
+func startSource(b *testing.B, dir string) (source *local.PodSource, stop func()) {
+	host, applied := testHost(), make(chan error, 1)
+	host.PollInterval = time.Hour
+	host.Begin = func() {}
+	host.Check = func(context.Context, *v1.Pod) []error { return nil }
+	host.Applied = func(_ context.Context, r pods.Reload, _ []*v1.Pod, err error) error {
+		if r.Cause == "start" {
+			applied <- err
+		}
+		return err
+	}
+	source, err := local.NewPodSource(b.Context(), &manifest.Source{Paths: []string{dir}}, local.Config{}, host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := manager.New(manager.Config{Status: source, Handlers: succeed{}, RestartGrace: local.RestartGrace})
+	if err != nil {
+		b.Fatal(err)
+	}
+	source.Start(b.Context(), m)
+	if err := <-applied; err != nil {
+		b.Fatal(err)
+	}
+	return source, func() {
+		if err := errors.Join(source.Stop(context.WithoutCancel(b.Context())), m.Close()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
