@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -13,9 +14,10 @@ import (
 // that release them.
 type holds struct {
 	mu      sync.Mutex
-	checked []func() // of the manifests that are being checked
-	refused []func() // of the manifests that were refused last
-	applied []func() // of the pods that run
+	checked []func()             // of the manifests that are being checked
+	refused []func()             // of the manifests that were refused last
+	applied []func()             // of the pods that run
+	named   map[*v1.Pod][]string // the handlers of each pod that runs
 }
 
 func release(holds ...func()) {
@@ -59,31 +61,45 @@ func (s *Set) HoldRefused() {
 	release(ended...)
 }
 
-// HoldApplied holds the plugins of the pods that run, and releases all others.
+// HoldApplied holds the plugins of the pods that run, and releases all others. The pods must not be
+// modified later.
 func (s *Set) HoldApplied(pods []*v1.Pod) {
-	var names []string
-	for _, pod := range pods {
-		names = append(names, handlersOf(pod)...)
-	}
-	slices.Sort(names)
-	hold := s.live.Hold(slices.Compact(names)...)
 	h := &s.holds
 	h.mu.Lock()
+	known := h.named
+	h.mu.Unlock()
+	all, named := make(map[string]bool), make(map[*v1.Pod][]string)
+	for _, pod := range pods {
+		names, ok := known[pod]
+		if !ok { // most pods are those of the last call
+			names = handlersOf(pod)
+		}
+		if len(names) > 0 {
+			named[pod] = names
+		}
+		for _, name := range names {
+			all[name] = true
+		}
+	}
+	hold := s.live.Hold(slices.Sorted(maps.Keys(all))...)
+	h.mu.Lock()
 	ended := slices.Concat(h.applied, h.refused, h.checked)
-	h.applied, h.refused, h.checked = []func(){hold}, nil, nil
+	h.applied, h.refused, h.checked, h.named = []func(){hold}, nil, nil, named
 	h.mu.Unlock()
 	release(ended...)
 }
 
-// handlersOf returns the names of the handlers that the annotation of a pod names. The probes of
-// its containers have built-in ones.
+// handlersOf returns the names of the handlers that the annotation of a pod names, each once. The
+// probes of its containers have built-in ones.
 func handlersOf(pod *v1.Pod) (names []string) {
 	if pod.Annotations[manager.Annotation] == "" {
 		return nil
 	}
 	configs, _ := manager.ProbesOf(pod) // probes with errors are never prepared
 	for _, c := range configs {
-		names = append(names, c.Handler)
+		if !slices.Contains(names, c.Handler) {
+			names = append(names, c.Handler)
+		}
 	}
 	return names
 }

@@ -48,6 +48,12 @@ func (s *Files) note(file string) {
 
 // Keep forgets the files that none of the pods refers to.
 func (s *Files) Keep(pods []*v1.Pod) {
+	s.mu.Lock()
+	none := len(s.stamps) == 0
+	s.mu.Unlock()
+	if none {
+		return
+	}
 	used := make(map[string]bool)
 	for _, pod := range pods {
 		for _, file := range filesOf(pod) {
