@@ -119,8 +119,9 @@ func (w *world) checkTicks() {
 }
 
 // compareTotals compares prober_probe_total of every exact probe with the ticks that the ledger has
-// settled: in a scrape between two ticks, while no attempt is under way, both must be equal. It makes
-// so many scrapes at most until there was such a scrape for each probe.
+// settled: in a scrape between two ticks, while no attempt is under way, both must be equal. In any
+// other scrape the total must lie between the counts of the ledger before and after it. It makes so
+// many scrapes at most until each probe had one between two ticks.
 func (w *world) compareTotals(scrapes int) {
 	left := w.ledger.balances()
 	all, wrong, example := len(left), 0, ""
@@ -138,15 +139,14 @@ func (w *world) compareTotals(scrapes int) {
 		w.settle()
 		after := w.ledger.balances()
 		for key := range left {
-			from, to := before[key], after[key]
-			if !from.quiet || !to.quiet || from.ticks != to.ticks {
-				continue
-			}
-			delete(left, key)
 			w.ledger.do(key, func(a *account) {
-				if text := a.compare(s.totals[probeSeries{podName(a.pod), a.container, a.kind}]); text != "" {
+				equal, text := a.compare(s.totals[probeSeries{podName(a.pod), a.container, a.kind}], before[key], after[key])
+				if text != "" {
 					wrong++
 					example = text
+				}
+				if equal || text != "" {
+					delete(left, key)
 				}
 			})
 		}
@@ -157,24 +157,25 @@ func (w *world) compareTotals(scrapes int) {
 	}
 	w.mu.Lock()
 	w.compared += all - len(left)
-	w.uncompared = len(left)
+	w.bounded = len(left)
 	w.mu.Unlock()
 	w.report.count(wrong, "totals of prober_probe_total that are not the ticks of the probe", "such as "+example)
 }
 
-// compare compares the total of a metric with the ticks that are settled. It returns a text if they
-// differ. The first ticks of a probe that its target does not see may be unknown.
-func (a *account) compare(got total) string {
-	if a.base == nil {
-		a.base = new(total)
-		if a.unseen {
-			*a.base = total{got.all - a.total.all, got.failed - a.total.failed}
-		}
+// compare compares the total of a metric with the balances before and after it was scraped, and
+// returns a text if it is wrong. equal reports whether the scrape was between two ticks, so that only
+// one total is right.
+func (a *account) compare(got total, before, after balance) (equal bool, wrong string) {
+	least, most := before.total, after.total
+	if equal = before.quiet && after.quiet && before.ticks == after.ticks; !equal {
+		most = most.plus(total{after.more, after.more})
 	}
-	if want := (total{a.base.all + a.total.all, a.base.failed + a.total.failed}); got != want {
-		return fmt.Sprintf("%s: %+v, want %+v", a.name(), got, want)
+	base := bounds{a.base.least.atLeast(got.minus(most)), a.base.most.atMost(got.minus(least))}
+	if base.least.all > base.most.all || base.least.failed > base.most.failed {
+		return equal, fmt.Sprintf("%s: %+v, want %+v to %+v", a.name(), got, a.base.least.plus(least), a.base.most.plus(most))
 	}
-	return ""
+	a.base = base
+	return equal, ""
 }
 
 // checkResults compares the decided result and the past ticks of every probe with what the model says

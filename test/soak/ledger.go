@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"sync"
 	"time"
 )
@@ -46,7 +47,7 @@ type account struct {
 	// What it has matched.
 	settled  int64  // the time of the last tick
 	total    total  // of the ticks without an error: what prober_probe_total counts
-	base     *total // of the agent before; nil: not known yet
+	base     bounds // of the ticks before those, which the ledger may not know
 	began    int64  // when the schedules began; what is before does not count
 	sum      matches
 	model    model
@@ -91,7 +92,11 @@ func newLedger(all layout, pods int) *ledger {
 }
 
 func (l *ledger) newAccount(pod int, p probe) *account {
-	return &account{probe: p, pod: pod, model: newModel(), slots: slots{period: int64(p.period)}, late: &l.late, examples: l.examples}
+	a := &account{probe: p, pod: pod, model: newModel(), slots: slots{period: int64(p.period)}, late: &l.late, examples: l.examples}
+	if p.unseen { // its first ticks may be unknown
+		a.base = bounds{total{math.MinInt, math.MinInt}, total{math.MaxInt, math.MaxInt}}
+	}
+	return a
 }
 
 // read reads the log of the targets until it ends.
@@ -276,10 +281,12 @@ func (l *ledger) gateState() (closed bool, since time.Time) {
 	return e.Verdict == gateClosed, time.Unix(0, e.At)
 }
 
-// balance is the state of an account between two ticks.
+// balance is the state of an account at a time.
 type balance struct {
-	quiet bool // all connections and ticks are settled
-	ticks int
+	quiet bool  // all connections and ticks are settled
+	ticks int   // that are settled
+	total total // of those
+	more  int   // ticks that the agent may have counted besides, at most
 }
 
 // balances returns the balances of exact probes.
@@ -289,8 +296,12 @@ func (l *ledger) balances() map[uint32]balance {
 	all := make(map[uint32]balance, len(l.accounts))
 	for key, a := range l.accounts {
 		if a.exact {
-			all[key] = balance{a.quiet(l.complete), a.sum.ticks}
+			all[key] = a.balance(l.complete)
 		}
 	}
 	return all
+}
+
+func (a *account) balance(now int64) balance {
+	return balance{a.quiet(now), a.sum.ticks, a.total, 1 + int(max(0, now-a.slots.last)/int64(a.period))}
 }

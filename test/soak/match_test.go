@@ -188,11 +188,68 @@ func TestUnseenProbeIsQuietAfterTick(t *testing.T) {
 }
 
 func TestCompareTotals(t *testing.T) {
-	a := &account{total: total{10, 2}}
-	if got := a.compare(total{10, 2}); got != "" {
-		t.Error(got)
+	quiet := func(all, failed int) balance { return balance{quiet: true, ticks: all, total: total{all, failed}} }
+	busy := func(all, failed, more int) balance {
+		return balance{ticks: all, total: total{all, failed}, more: more}
 	}
-	if a.compare(total{11, 2}) == "" || a.compare(total{10, 3}) == "" {
-		t.Error("totals that differ by one are equal")
+	for _, test := range []struct {
+		name          string
+		before, after balance
+		got           total
+		equal, wrong  bool
+	}{
+		{"equal", quiet(10, 2), quiet(10, 2), total{10, 2}, true, false},
+		{"a tick too many", quiet(10, 2), quiet(10, 2), total{11, 2}, true, true},
+		{"a tick too few", quiet(10, 2), quiet(10, 2), total{9, 2}, true, true},
+		{"a failure too many", quiet(10, 2), quiet(10, 2), total{10, 3}, true, true},
+		{"a failure too few", quiet(10, 2), quiet(10, 2), total{10, 1}, true, true},
+
+		{"a tick during the scrape, not counted yet", quiet(10, 2), quiet(11, 2), total{10, 2}, false, false},
+		{"a tick during the scrape", quiet(10, 2), quiet(11, 2), total{11, 2}, false, false},
+		{"a tick under way", busy(10, 2, 1), busy(12, 3, 1), total{13, 4}, false, false},
+		{"below the bounds", busy(10, 2, 1), busy(12, 3, 1), total{9, 2}, false, true},
+		{"above the bounds", busy(10, 2, 1), busy(12, 3, 1), total{14, 4}, false, true},
+		{"failures below the bounds", busy(10, 2, 1), busy(12, 3, 1), total{12, 1}, false, true},
+		{"failures above the bounds", busy(10, 2, 1), busy(12, 3, 1), total{12, 5}, false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := newAccount(probe{exact: true})
+			equal, wrong := a.compare(test.got, test.before, test.after)
+			if equal != test.equal || (wrong != "") != test.wrong {
+				t.Errorf("equal %v, %q, want %v, wrong %v", equal, wrong, test.equal, test.wrong)
+			}
+		})
+	}
+}
+
+// The first ticks of a probe that its target does not see may be unknown. Each scrape tells more about
+// their number.
+func TestCompareTotalsWithUnknownFirstTicks(t *testing.T) {
+	a := newAccount(probe{exact: true, unseen: true})
+	for i, step := range []struct {
+		from, to, got int
+		wrong         bool
+	}{
+		{from: 0, to: 2, got: 7},  // 5 to 7 were unknown
+		{from: 4, to: 5, got: 10}, // 5 or 6
+		{from: 6, to: 6, got: 13, wrong: true},
+		{from: 6, to: 6, got: 10, wrong: true},
+		{from: 6, to: 6, got: 11},
+		{from: 8, to: 8, got: 14, wrong: true},
+	} {
+		before, after := balance{total: total{all: step.from}}, balance{total: total{all: step.to}}
+		if _, wrong := a.compare(total{all: step.got}, before, after); (wrong != "") != step.wrong {
+			t.Errorf("step %d: %q, want wrong %v", i, wrong, step.wrong)
+		}
+	}
+}
+
+func TestBalanceHasTicksUnderWay(t *testing.T) {
+	a := newAccount(probe{period: 10 * time.Second, exact: true})
+	a.slots.last = second(10)
+	for now, more := range map[float64]int{9: 1, 10: 1, 19: 1, 21: 2, 45: 4} {
+		if got := a.balance(second(now)).more; got != more {
+			t.Errorf("%d ticks at most after %v s, want %d", got, now, more)
+		}
 	}
 }

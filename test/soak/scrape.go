@@ -29,6 +29,15 @@ type probeSeries struct{ pod, container, kind string }
 // total is prober_probe_total of a probe.
 type total struct{ all, failed int }
 
+func (t total) plus(o total) total  { return total{t.all + o.all, t.failed + o.failed} }
+func (t total) minus(o total) total { return total{t.all - o.all, t.failed - o.failed} }
+
+func (t total) atLeast(o total) total { return total{max(t.all, o.all), max(t.failed, o.failed)} }
+func (t total) atMost(o total) total  { return total{min(t.all, o.all), min(t.failed, o.failed)} }
+
+// bounds are the totals from least to most.
+type bounds struct{ least, most total }
+
 // histogram has the cumulative counts of its buckets, by upper bound.
 type histogram []bucket
 
