@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"log/slog"
 	"maps"
@@ -138,6 +139,7 @@ type Manager struct {
 	cfg    Config
 	group  *group.Group[types.UID] // by pod
 	events *events
+	seed   maphash.Seed // of digests
 
 	mu      sync.RWMutex
 	refused map[types.UID][]probeName // declared probes that could not be started
@@ -148,7 +150,7 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Status == nil || cfg.Handlers == nil {
 		return nil, errors.New("manager: Config.Status and Config.Handlers are required")
 	}
-	m := &Manager{cfg: cfg, refused: make(map[types.UID][]probeName), events: &events{recorder: cfg.Recorder}}
+	m := &Manager{cfg: cfg, refused: make(map[types.UID][]probeName), events: &events{recorder: cfg.Recorder}, seed: maphash.MakeSeed()}
 	g, err := group.New[types.UID](group.Config{
 		Liveness: cfg.Liveness, Readiness: cfg.Readiness, Startup: cfg.Startup, Observers: cfg.Observers, Event: m.event,
 		Logger: cfg.Logger, RestartGrace: cfg.RestartGrace, History: cfg.History, Compat: cfg.Compat,
@@ -213,8 +215,10 @@ func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConf
 			break
 		}
 		desired[probeName{c.Container, c.Kind}] = true
-		if old, running := m.group.Current(c.id(pod.UID)); running && invalid && !c.annotated && tagOf(old).annotated {
-			continue // the annotation may still have the probe that is running
+		if old, running := m.group.Current(c.id(pod.UID)); running && invalid && !c.annotated {
+			if _, annotated := tagOf(old); annotated {
+				continue // the annotation may still have the probe that is running
+			}
 		}
 		if err := m.put(set, c); err != nil {
 			d.fail(err, c)

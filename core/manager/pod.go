@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -97,34 +98,57 @@ func ports(c *v1.Container) []probe.Port {
 	return ports
 }
 
-// tag is what the manager must know of a running probe besides its setup. It is read-only.
+// digest stands for the config of a running probe: the manager only has to know whether another one
+// is the same. It depends on the seed of the manager, so nobody can choose two configs with one digest.
+type digest uint64
+
+func (m *Manager) digestOf(config []byte) digest { return digest(maphash.Bytes(m.seed, config)) }
+
+// tag is what the manager must know of a running probe of the annotation. It is read-only. The other
+// probes have a digest, which takes 8 bytes.
 type tag struct {
-	config    string // JSON, with references to secrets
-	annotated bool
-	mark      string // as in bound
+	config string // JSON, with references to secrets
+	mark   string // as in bound
 }
 
-func tagOf(p group.Current[types.UID]) *tag { return p.Tag.(*tag) }
+// tagOf returns the tag of a running probe; annotated is false for one that is not of the annotation.
+func tagOf(p group.Current[types.UID]) (t tag, annotated bool) {
+	if t, ok := p.Tag.(*tag); ok {
+		return *t, true
+	}
+	return tag{}, false
+}
 
-// configOf returns the config of a running probe.
-func configOf(p group.Current[types.UID]) ProbeConfig {
-	t := tagOf(p)
-	c := ProbeConfig{
-		Container: p.Task.Subject.Container, Kind: p.Kind, Handler: p.Name, Config: []byte(t.config),
-		Target: p.Target, Spec: p.Spec, Paused: p.Paused, annotated: t.annotated,
+// annotatedConfig returns the config of a running probe of the annotation.
+func annotatedConfig(p group.Current[types.UID]) ProbeConfig {
+	t, _ := tagOf(p)
+	name, kind := p.Task.Subject.Container, p.Kind
+	return ProbeConfig{
+		Path: annotationPath().Key(name).Child(kind.String()), Container: name, Kind: kind, Handler: p.Name, Config: []byte(t.config),
+		Target: p.Target, Spec: p.Spec, Paused: p.Paused, annotated: true,
 	}
-	if c.annotated {
-		c.Path = annotationPath().Key(c.Container).Child(c.Kind.String())
+}
+
+// sameHandler reports whether a running probe has the handler, the config and the target of c.
+func (m *Manager) sameHandler(p group.Current[types.UID], c *ProbeConfig) bool {
+	if p.Name != c.Handler || p.Target != c.Target {
+		return false
 	}
-	return c
+	if t, annotated := tagOf(p); annotated {
+		return t.config == string(c.Config)
+	}
+	return p.Tag == m.digestOf(c.Config)
 }
 
 // probeOf returns the probe of c for the group.
-func probeOf(c ProbeConfig, b *bound, t *worker.Task) group.Probe {
-	return group.Probe{
-		Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused,
-		Tag: &tag{string(c.Config), c.annotated, b.mark},
+func (m *Manager) probeOf(c ProbeConfig, b *bound, t *worker.Task) group.Probe {
+	p := group.Probe{Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused}
+	if c.annotated {
+		p.Tag = &tag{string(c.Config), b.mark}
+	} else {
+		p.Tag = m.digestOf(c.Config)
 	}
+	return p
 }
 
 // bound is a handler that is bound to a probe.
@@ -159,7 +183,7 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = m.group.Add(set.pod.UID, probeOf(c, b, set.task(c.Container)))
+	err = m.group.Add(set.pod.UID, m.probeOf(c, b, set.task(c.Container)))
 	if err == nil {
 		return true, nil
 	}
@@ -177,9 +201,9 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 // change changes a running probe to c. moved means that its target may be another one now. It
 // reports false when the probe has ended, or was changed by another goroutine.
 func (m *Manager) change(was group.Current[types.UID], c ProbeConfig, moved bool) (done bool, err error) {
-	old := configOf(was)
-	next := &bound{was.Handler, true, tagOf(was).mark}
-	switch same := old.equal(c); {
+	t, _ := tagOf(was)
+	next := &bound{was.Handler, true, t.mark}
+	switch same := m.sameHandler(was, &c) && was.Spec == c.Spec && was.Paused == c.Paused; {
 	case same && !moved:
 		return true, nil
 	case !same:
@@ -196,13 +220,13 @@ func (m *Manager) rebind(was group.Current[types.UID], c ProbeConfig) (*bound, e
 	if err != nil {
 		return nil, err
 	}
-	old := configOf(was)
-	mark := tagOf(was).mark
-	if old.sameHandler(&c) && r.mark == mark {
-		return &bound{was.Handler, true, mark}, nil
+	t, _ := tagOf(was)
+	same := m.sameHandler(was, &c)
+	if same && r.mark == t.mark {
+		return &bound{was.Handler, true, t.mark}, nil
 	}
 	next, err := m.bind(c, r)
-	if err == nil && old.sameHandler(&c) {
+	if err == nil && same {
 		m.inherit(next.handler, was.Handler)
 	}
 	return next, err
@@ -221,8 +245,7 @@ func (m *Manager) inherit(next, was probe.Handler) {
 
 // changeTo changes a running probe from was to next. It reports false as change does.
 func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next *bound) (done bool) {
-	old := configOf(was)
-	done = m.group.Replace(was, probeOf(c, next, was.Task), old.sameHandler(&c))
+	done = m.group.Replace(was, m.probeOf(c, next, was.Task), m.sameHandler(was, &c))
 	switch {
 	case next.kept:
 	case done:

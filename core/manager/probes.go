@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -42,15 +41,6 @@ type ProbeConfig struct {
 
 func (c *ProbeConfig) id(uid types.UID) probeID {
 	return probeID{Key: uid, Task: c.Container, Kind: c.Kind}
-}
-
-func (c *ProbeConfig) equal(o ProbeConfig) bool {
-	return c.sameHandler(&o) && c.Spec == o.Spec && c.Paused == o.Paused
-}
-
-// sameHandler reports whether c and o have the same handler, config and target.
-func (c *ProbeConfig) sameHandler(o *ProbeConfig) bool {
-	return c.Handler == o.Handler && bytes.Equal(c.Config, o.Config) && c.Target == o.Target
 }
 
 // ProbesOf returns the probes of pod in the order in which AddPod starts them, and an error, a

@@ -57,10 +57,13 @@ func (m *Manager) RefreshSecrets(ctx context.Context) error {
 func (m *Manager) refresh(id probeID) error {
 	for {
 		was, running := m.group.Current(id)
-		if !running || tagOf(was).mark == "" { // it has ended, or has no secrets
+		if !running {
 			return nil
 		}
-		config := configOf(was)
+		if t, _ := tagOf(was); t.mark == "" { // it has no secrets
+			return nil
+		}
+		config := annotatedConfig(was)
 		next, err := m.rebind(was, config)
 		if err != nil {
 			subject := was.Task.Subject
