@@ -92,8 +92,8 @@ func (e *events) idle() bool {
 func (m *Manager) event(e group.Event) {
 	info := e.Info
 	ref := ContainerReference(info.Namespace, info.Pod, types.UID(info.PodUID), info.Container, e.Task.Sidecar)
-	if s, ok := e.Task.Source.(*source); ok {
-		ref.ResourceVersion = s.pod.resourceVersion
+	if t, ok := e.Task.Source.(*podTask); ok {
+		ref.ResourceVersion = t.pod.resourceVersion
 	}
 	m.events.send(event{object: ref, reason: string(e.Reason), message: e.Message})
 }

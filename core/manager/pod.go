@@ -24,18 +24,30 @@ import (
 // podSet makes what the workers of one pod share, each part once. It keeps nothing of the pod but
 // strings and ports.
 type podSet struct {
-	m      *Manager
-	pod    *v1.Pod
-	view   *podView   // made before it is first used
-	shared *probe.Pod // made with view
-	tasks  map[taskKey]*worker.Task
+	m     *Manager
+	pod   *v1.Pod
+	info  *podInfo // made before it is first used
+	tasks []*podTask
 }
 
-func newPodSet(m *Manager, pod *v1.Pod) *podSet {
-	return &podSet{m: m, pod: pod, tasks: make(map[taskKey]*worker.Task)}
+func newPodSet(m *Manager, pod *v1.Pod) *podSet { return &podSet{m: m, pod: pod} }
+
+// podInfo is what the tasks of a pod share. It is read-only.
+type podInfo struct {
+	podView  // as it was added
+	handlers probe.Pod
+	status   StatusSource
 }
 
-type taskKey struct{ container, priorID string }
+func (p *podInfo) uid() types.UID { return types.UID(p.handlers.UID) }
+
+// podTask is the task of a container with all that is made for it, in one piece. It is the Source of
+// the task: the state of the container, from the status of its pod.
+type podTask struct {
+	task      worker.Task
+	container probe.Container
+	pod       *podInfo
+}
 
 // task returns what a new worker of a container shares with others.
 func (s *podSet) task(name string) *worker.Task {
@@ -43,32 +55,30 @@ func (s *podSet) task(name string) *worker.Task {
 	if status := containerStatus(&s.pod.Status, name); status != nil {
 		priorID = status.ContainerID
 	}
-	return s.taskOf(taskKey{name, priorID})
+	return s.taskOf(name, priorID)
 }
 
-func (s *podSet) taskOf(key taskKey) *worker.Task {
-	if t, ok := s.tasks[key]; ok {
-		return t
-	}
-	name := key.container
-	if s.view == nil {
-		s.view = viewOf(s.pod)
-		s.shared = &probe.Pod{
-			Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: maps.Clone(s.pod.Labels), Ports: podPorts(s.pod),
+func (s *podSet) taskOf(name, priorID string) *worker.Task {
+	for _, t := range s.tasks {
+		if t.container.Name == name && t.task.PriorID == priorID {
+			return &t.task
 		}
 	}
+	if s.info == nil {
+		s.info = &podInfo{podView: viewOf(s.pod), status: s.m.cfg.Status, handlers: probe.Pod{
+			Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: maps.Clone(s.pod.Labels), Ports: podPorts(s.pod),
+		}}
+	}
 	spec, sidecar := findContainer(s.pod, name)
-	t := &worker.Task{
-		Subject: results.Subject{Namespace: s.pod.Namespace, Pod: s.pod.Name, PodUID: s.shared.UID, Container: name},
-		Pod:     s.shared, Sidecar: sidecar, PriorID: key.priorID,
-		Container: &probe.Container{Name: name, Ports: ports(spec)},
-		Source:    &source{status: s.m.cfg.Status, pod: s.view, container: name},
-	}
+	t := &podTask{container: probe.Container{Name: name, Ports: ports(spec)}, pod: s.info}
+	t.task.Subject = results.Subject{Namespace: s.pod.Namespace, Pod: s.pod.Name, PodUID: s.info.handlers.UID, Container: name}
+	t.task.Pod, t.task.Container, t.task.Source = &s.info.handlers, &t.container, t
+	t.task.Sidecar, t.task.PriorID = sidecar, priorID
 	if r, ok := s.m.cfg.Status.(RestartSource); ok {
-		t.NoRestart = !r.Restarts(s.pod, spec)
+		t.task.NoRestart = !r.Restarts(s.pod, spec)
 	}
-	s.tasks[key] = t
-	return t
+	s.tasks = append(s.tasks, t)
+	return &t.task
 }
 
 func findContainer(pod *v1.Pod, name string) (c *v1.Container, sidecar bool) {
@@ -260,12 +270,12 @@ func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next *bo
 // the ports have changed, and so perhaps the target of an attempt.
 func (s *podSet) reshape(now group.Current[types.UID]) (moved bool) {
 	old := now.Task
-	before, ok := old.Source.(*source)
+	before, ok := old.Source.(*podTask)
 	if !ok {
 		return false
 	}
-	t := s.taskOf(taskKey{old.Subject.Container, old.PriorID}) // the agent was not restarted
-	if before.pod.equal(s.view) && reflect.DeepEqual(old.Pod, t.Pod) && reflect.DeepEqual(old.Container, t.Container) && old.NoRestart == t.NoRestart {
+	t := s.taskOf(old.Subject.Container, old.PriorID) // the agent was not restarted
+	if before.pod.equal(&s.info.podView) && reflect.DeepEqual(old.Pod, t.Pod) && reflect.DeepEqual(old.Container, t.Container) && old.NoRestart == t.NoRestart {
 		return false
 	}
 	s.m.group.Reshape(now, t)
@@ -319,47 +329,42 @@ func bare(h probe.Handler) probe.Handler {
 	return h
 }
 
-// source is the state of one container, from the status of its pod.
-type source struct {
-	status    StatusSource
-	pod       *podView // as it was added
-	container string
-}
-
-var _ worker.Publisher = (*source)(nil)
+var _ worker.Publisher = (*podTask)(nil)
 
 // State implements [worker.Source].
-func (s *source) State() worker.State {
-	status, ok := s.status.PodStatus(s.pod.uid)
+func (t *podTask) State() worker.State {
+	status, ok := t.pod.status.PodStatus(t.pod.uid())
 	if !ok {
 		return worker.State{}
 	}
-	return s.stateIn(&status)
+	return t.stateIn(&status)
 }
 
-// Publish implements [worker.Publisher].
-func (s *source) Publish(set func(worker.State)) (stop func(), ok bool) {
-	p, ok := s.status.(StatusPublisher)
+// Publish implements [worker.Publisher]. set is that of its task: it is not kept for each one.
+func (t *podTask) Publish(func(worker.State)) (stop func(), ok bool) {
+	p, ok := t.pod.status.(StatusPublisher)
 	if !ok {
 		return nil, false
 	}
-	return p.WatchStatus(s.pod.uid, func(status *v1.PodStatus) {
-		if status == nil {
-			set(worker.State{})
-		} else {
-			set(s.stateIn(status))
-		}
-	}), true
+	return p.WatchStatus(t.pod.uid(), t.publish), true
 }
 
-func (s *source) stateIn(status *v1.PodStatus) worker.State {
+func (t *podTask) publish(status *v1.PodStatus) {
+	if status == nil {
+		t.task.SetState(worker.State{})
+	} else {
+		t.task.SetState(t.stateIn(status))
+	}
+}
+
+func (t *podTask) stateIn(status *v1.PodStatus) worker.State {
 	state := worker.State{
 		Found:    true,
 		PodEnded: status.Phase == v1.PodFailed || status.Phase == v1.PodSucceeded,
-		Deleting: s.pod.deleting,
+		Deleting: t.pod.deleting,
 		PodIP:    status.PodIP,
 	}
-	c := containerStatus(status, s.container)
+	c := containerStatus(status, t.container.Name)
 	if c == nil {
 		return state
 	}
@@ -370,8 +375,8 @@ func (s *source) stateIn(status *v1.PodStatus) worker.State {
 		return state
 	}
 	state.Final = c.State.Terminated != nil &&
-		!s.pod.of(s.container).restarts(s.pod.policy, c.State.Terminated.ExitCode) &&
-		!s.pod.allRestart(status)
+		!t.pod.of(t.container.Name).restarts(t.pod.policy, c.State.Terminated.ExitCode) &&
+		!t.pod.allRestart(status)
 	return state
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // IsSidecar reports whether c, an init container, is restartable: it runs beside the regular
@@ -24,12 +23,12 @@ func ContainerShouldRestart(c *v1.Container, pod *v1.PodSpec, exitCode int32) bo
 // AllContainersShouldRestart reports whether all containers of pod are restarted together: a
 // condition in its status says so, or a rule of a container that has exited asks for it.
 func AllContainersShouldRestart(pod *v1.Pod, status *v1.PodStatus) bool {
-	return viewOf(pod).allRestart(status)
+	v := viewOf(pod)
+	return v.allRestart(status)
 }
 
 // podView is what the states of a pod's containers depend on in the pod.
 type podView struct {
-	uid             types.UID
 	resourceVersion string
 	deleting        bool
 	policy          v1.RestartPolicy
@@ -44,9 +43,9 @@ type restartPolicy struct {
 	rules     []v1.ContainerRestartRule
 }
 
-func viewOf(pod *v1.Pod) *podView {
-	v := &podView{
-		uid: pod.UID, resourceVersion: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil, policy: pod.Spec.RestartPolicy,
+func viewOf(pod *v1.Pod) podView {
+	v := podView{
+		resourceVersion: pod.ResourceVersion, deleting: pod.DeletionTimestamp != nil, policy: pod.Spec.RestartPolicy,
 	}
 	add := func(all []v1.Container, init bool) {
 		for i := range all {

@@ -17,18 +17,24 @@ type StatusStore struct {
 	// set before the store is used.
 	Changed func(pod *v1.Pod, status v1.PodStatus)
 
-	mu       sync.RWMutex
-	pods     map[types.UID]storedPod
-	watchers map[types.UID][]*watcher
+	mu   sync.RWMutex
+	pods map[types.UID]*storedPod
+}
+
+// storedPod is a pod that has a status or is watched.
+type storedPod struct {
+	store    *StatusStore
+	uid      types.UID
+	pod      *v1.Pod
+	status   *v1.PodStatus // read-only; nil without one
+	watchers *watcher      // the first
 }
 
 // watcher is a call of [StatusStore.WatchStatus] that was not stopped.
-type watcher struct{ publish func(*v1.PodStatus) }
-
-// storedPod is never modified, only replaced.
-type storedPod struct {
-	pod    *v1.Pod
-	status *v1.PodStatus
+type watcher struct {
+	publish func(*v1.PodStatus)
+	pod     *storedPod
+	next    *watcher
 }
 
 var _ StatusPublisher = (*StatusStore)(nil)
@@ -37,8 +43,8 @@ var _ StatusPublisher = (*StatusStore)(nil)
 func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	p, ok := s.pods[uid]
-	if !ok {
+	p := s.pods[uid]
+	if p == nil || p.status == nil {
 		return v1.PodStatus{}, false
 	}
 	return *p.status, true
@@ -48,45 +54,71 @@ func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
 func (s *StatusStore) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &watcher{publish}
-	if s.watchers == nil {
-		s.watchers = make(map[types.UID][]*watcher)
+	p := s.podLocked(uid)
+	w := &watcher{publish: publish, pod: p}
+	last := &p.watchers
+	for *last != nil {
+		last = &(*last).next
 	}
-	s.watchers[uid] = append(s.watchers[uid], w)
-	if p, ok := s.pods[uid]; ok {
+	*last = w
+	if p.status != nil {
 		publish(p.status)
 	}
-	return func() { s.unwatch(uid, w) }
+	return w.stop
 }
 
-func (s *StatusStore) unwatch(uid types.UID, w *watcher) {
+func (w *watcher) stop() {
+	s := w.pod.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watchers[uid] = slices.DeleteFunc(s.watchers[uid], func(o *watcher) bool { return o == w })
-	if len(s.watchers[uid]) == 0 {
-		delete(s.watchers, uid)
+	for at := &w.pod.watchers; *at != nil; at = &(*at).next {
+		if *at == w {
+			*at = w.next
+			break
+		}
+	}
+	w.pod.forgetLocked()
+}
+
+// podLocked returns the pod with the given UID. A new one is forgotten unless it gets a status or a
+// watcher.
+func (s *StatusStore) podLocked(uid types.UID) *storedPod {
+	p := s.pods[uid]
+	if p == nil {
+		if s.pods == nil {
+			s.pods = make(map[types.UID]*storedPod)
+		}
+		p = &storedPod{store: s, uid: uid}
+		s.pods[uid] = p
+	}
+	return p
+}
+
+// forgetLocked removes p if nobody needs it any more.
+func (p *storedPod) forgetLocked() {
+	if p.status == nil && p.watchers == nil && p.store.pods[p.uid] == p {
+		delete(p.store.pods, p.uid)
 	}
 }
 
 // SetPodStatus replaces the status of pod.
 func (s *StatusStore) SetPodStatus(pod *v1.Pod, status v1.PodStatus) {
-	s.set(storedPod{pod, status.DeepCopy()})
+	s.set(pod, status.DeepCopy())
 	s.changed(pod, status)
 }
 
-func (s *StatusStore) set(p storedPod) {
+func (s *StatusStore) set(pod *v1.Pod, status *v1.PodStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setLocked(p)
+	p := s.podLocked(pod.UID)
+	p.pod = pod
+	p.setLocked(status)
 }
 
-func (s *StatusStore) setLocked(p storedPod) {
-	if s.pods == nil {
-		s.pods = make(map[types.UID]storedPod)
-	}
-	s.pods[p.pod.UID] = p
-	for _, w := range s.watchers[p.pod.UID] {
-		w.publish(p.status)
+func (p *storedPod) setLocked(status *v1.PodStatus) {
+	p.status = status
+	for w := p.watchers; w != nil; w = w.next {
+		w.publish(status)
 	}
 }
 
@@ -94,9 +126,10 @@ func (s *StatusStore) setLocked(p storedPod) {
 func (s *StatusStore) RemovePod(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.pods, uid)
-	for _, w := range s.watchers[uid] {
-		w.publish(nil)
+	if p := s.pods[uid]; p != nil {
+		p.pod = nil
+		p.setLocked(nil)
+		p.forgetLocked()
 	}
 }
 
@@ -130,25 +163,26 @@ func (s *StatusStore) SetContainerStartup(uid types.UID, containerID string, sta
 // update calls change with a copy of the status of a pod, and stores the copy if change reports
 // true.
 func (s *StatusStore) update(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) {
-	if p, changed := s.apply(uid, containerID, change); changed {
-		s.changed(p.pod, *p.status)
+	if pod, status := s.apply(uid, containerID, change); status != nil {
+		s.changed(pod, *status)
 	}
 }
 
-func (s *StatusStore) apply(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) (p storedPod, changed bool) {
+// apply returns the new status; nil if there is none.
+func (s *StatusStore) apply(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) (*v1.Pod, *v1.PodStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, ok := s.pods[uid]
-	if !ok {
-		return p, false
+	p := s.pods[uid]
+	if p == nil || p.status == nil {
+		return nil, nil
 	}
-	p.status = p.status.DeepCopy()
-	c := statusByID(p.status, containerID)
-	if c == nil || !change(p.pod, p.status, c) {
-		return p, false
+	status := p.status.DeepCopy()
+	c := statusByID(status, containerID)
+	if c == nil || !change(p.pod, status, c) {
+		return nil, nil
 	}
-	s.setLocked(p)
-	return p, true
+	p.setLocked(status)
+	return p.pod, status
 }
 
 func (s *StatusStore) changed(pod *v1.Pod, status v1.PodStatus) {

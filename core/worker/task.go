@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,33 +69,31 @@ type Task struct {
 	// with the names of Subject.
 	Pod       *probe.Pod
 	Container *probe.Container
-	// NoRestart means that a failed probe does not restart the task, so that a failure does
-	// not put the worker on hold.
-	NoRestart bool
-
-	published atomic.Pointer[State]
-	pulls     atomic.Bool // ticks ask Source
-
 	// Source returns the state of the task, and may be a [Publisher]. If it is nil, the state is
 	// the last one of [Task.SetState].
 	Source Source
-	// Sidecar marks a restartable init container.
-	Sidecar bool
 	// PriorID is the container ID in the status of the pod when the pod was added, as an
 	// earlier agent left it.
 	PriorID string
+	// NoRestart means that a failed probe does not restart the task, so that a failure does
+	// not put the worker on hold.
+	NoRestart bool
+	// Sidecar marks a restartable init container.
+	Sidecar bool
 
-	mu    sync.Mutex
-	users int    // workers
-	stop  func() // of the Publisher; nil if nothing is to be stopped
-
-	asleep sleepers
+	pulls     atomic.Bool // ticks ask Source
+	users     int32       // workers
+	published atomic.Pointer[State]
+	mu        sync.Mutex
+	stop      func() // of the Publisher; nil if nothing is to be stopped
+	asleep    sleepers
 }
 
-// sleepers are the workers of a task that do not tick before it has another state.
+// sleepers are the workers of a task that do not tick before it has another state: one of each kind
+// at most, since a task has no more. While one that has ended is about to leave, its successor ticks.
 type sleepers struct {
-	mu  sync.Mutex
-	all []*Worker
+	mu   sync.Mutex
+	kind [len(probe.Kinds)]*Worker
 }
 
 // SetState publishes the state of a task without a Source. The next tick of each probe uses it,
@@ -121,23 +118,27 @@ func (t *Task) sleep(w *Worker, s *State) bool {
 	if t.known() != s { // checked with the lock, which wake takes after each change
 		return false
 	}
-	if !slices.Contains(t.asleep.all, w) { // it may have been triggered meanwhile
-		t.asleep.all = append(t.asleep.all, w)
+	in := &t.asleep.kind[w.kind]
+	if *in != nil && *in != w { // w may have been triggered meanwhile
+		return false
 	}
+	*in = w
 	return true
 }
 
 // wake wakes the workers that are asleep, after a change of the state.
 func (t *Task) wake() {
-	for _, w := range t.takeAsleep() {
-		w.wake()
+	for _, w := range t.asleep.take() {
+		if w != nil {
+			w.wake()
+		}
 	}
 }
 
-func (t *Task) takeAsleep() (all []*Worker) {
-	t.asleep.mu.Lock()
-	defer t.asleep.mu.Unlock()
-	all, t.asleep.all = t.asleep.all, nil
+func (s *sleepers) take() (all [len(probe.Kinds)]*Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, s.kind = s.kind, all
 	return all
 }
 
@@ -145,7 +146,9 @@ func (t *Task) takeAsleep() (all []*Worker) {
 func (s *sleepers) forget(w *Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = slices.DeleteFunc(s.all, func(o *Worker) bool { return o == w })
+	if s.kind[w.kind] == w {
+		s.kind[w.kind] = nil
+	}
 }
 
 // SetStarted publishes that a run of t has started. It reports false, and does nothing, if t is in

@@ -46,13 +46,13 @@ var mutants = []mutant{
 	},
 	{
 		"a lost pod keeps the status that was published", podFile,
-		"\t\t\tset(worker.State{})\n",
+		"\t\tt.task.SetState(worker.State{})\n",
 		"",
 	},
 	{
 		"the present status is not published to a new watcher", storeFile,
-		"\tif p, ok := s.pods[uid]; ok {\n\t\tpublish(",
-		"\tif p, ok := s.pods[uid]; ok && false {\n\t\tpublish(",
+		"\tif p.status != nil {\n\t\tpublish(",
+		"\tif p.status != nil && false {\n\t\tpublish(",
 	},
 	{
 		"a start in the future is not waited for", gateFile,
