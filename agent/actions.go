@@ -114,7 +114,7 @@ func (a *Agent) objectOf(act action) v1.ObjectReference {
 	if len(parts) != 4 {
 		return a.events.Node()
 	}
-	for _, p := range a.probesOf(exactly(parts[0], parts[1], parts[2], parts[3])) {
+	for _, p := range a.probesOf(parts[1], exactly(parts[0], parts[1], parts[2], parts[3])) {
 		return v1.ObjectReference{
 			Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Pod, UID: types.UID(p.PodUID),
 			FieldPath: "spec.containers{" + p.Container + "}",

@@ -87,7 +87,7 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	probes := pager[manager.Key]{query: &q}
-	a.selectProbes(func(i *worker.Info) bool {
+	a.selectProbes(q.filters["pod"], func(i *worker.Info) bool {
 		if key := probeName(i); selects(&q, i) && !probes.passed(&key) && a.hasResult(keyOf(i), q.filters["result"]) {
 			probes.add(key, keyOf(i))
 		}
@@ -100,8 +100,15 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// selectProbes is [manager.Manager.Select], and lets ticks that are due go first.
-func (a *Agent) selectProbes(match func(*worker.Info) bool) []worker.Info {
+// selectProbes returns the probes that match of the pods called pod, and of all pods if pod is "".
+// Ticks that are due go first.
+func (a *Agent) selectProbes(pod string, match func(*worker.Info) bool) (selected []worker.Info) {
+	if pod != "" {
+		for _, uid := range a.hub.Pods(pod) {
+			selected = append(selected, a.manager.SelectPod(uid, match)...)
+		}
+		return selected
+	}
 	seen := 0
 	return a.manager.Select(func(i *worker.Info) bool {
 		if seen++; seen%1000 == 0 {
@@ -149,9 +156,9 @@ func probeName(i *worker.Info) sortKey {
 	return sortKey{i.Namespace, i.Pod, i.PodUID, i.Container, i.Kind.String()}
 }
 
-// probesOf returns the probes that match, sorted by [probeName].
-func (a *Agent) probesOf(match func(*worker.Info) bool) []worker.Info {
-	all := a.selectProbes(match)
+// probesOf returns the probes that match of the pods called pod, sorted by [probeName].
+func (a *Agent) probesOf(pod string, match func(*worker.Info) bool) []worker.Info {
+	all := a.selectProbes(pod, match)
 	slices.SortFunc(all, func(a, b worker.Info) int {
 		x, y := probeName(&a), probeName(&b)
 		return x.compare(&y)
@@ -197,7 +204,8 @@ func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 
 // streamed returns the state that streams have.
 func (a *Agent) streamed() stream.State {
-	return stream.State{Select: a.selectProbes, Probe: a.latest, Watch: a.source.Watch, Events: a.events.List}
+	all := func(match func(*worker.Info) bool) []worker.Info { return a.selectProbes("", match) }
+	return stream.State{Select: all, Probe: a.latest, Watch: a.source.Watch, Events: a.events.List}
 }
 
 // finite returns metrics without NaN and infinite values, which JSON cannot represent.
@@ -224,7 +232,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 	}
 	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
 	list, acted := probeList{Items: []manager.ProbeStatus{}}, false
-	for _, info := range a.probesOf(exactly(namespace, pod, container, kind.String())) {
+	for _, info := range a.probesOf(pod, exactly(namespace, pod, container, kind.String())) {
 		key := keyOf(&info)
 		acted = act(key) == nil || acted // an error means that the probe has ended
 		a.hub.Probe(key)

@@ -203,6 +203,51 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
+// The probes of a pod are those of the whole list that have its name, in the same order.
+func TestProbesOfPodAreThoseOfTheList(t *testing.T) {
+	t.Parallel()
+	source := agent.NewMemory()
+	r := start(t, "", func(c *agent.Config) { c.Source = source.Open })
+	r.lines.await(t, 0, "manifests applied")
+	pods := resting(3)
+	same, replaced := pods[1].DeepCopy(), pods[1].DeepCopy()
+	same.Namespace, same.UID = "other", "uid-other"
+	replaced.UID = "uid-replaced"
+	for _, desired := range [][]*v1.Pod{pods, append(pods, same), {pods[0], same, replaced}, {pods[1]}, {}} {
+		source.Set(desired...)
+		r.reload()
+		var all list
+		r.get("/api/v1/probes", &all)
+		if len(all.Items) != 2*len(desired) {
+			t.Fatalf("%d probes of %d pods", len(all.Items), len(desired))
+		}
+		for _, path := range []string{"pod=pod-000", "pod=pod-001", "pod=pod-002", "pod=pod", "pod=pod-001&namespace=default", "pod=pod-001&kind=liveness", "pod=pod-001&container=none"} {
+			query, err := url.ParseQuery(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got list
+			for _, text := range all.Items {
+				var item map[string]any
+				if err := json.Unmarshal(text, &item); err != nil {
+					t.Fatal(err)
+				}
+				matches := true
+				for name := range query {
+					matches = matches && item[name] == query.Get(name)
+				}
+				if matches {
+					want.Items = append(want.Items, text)
+				}
+			}
+			r.get("/api/v1/probes?"+path, &got)
+			if diff := cmp.Diff(want.names(t), got.names(t)); diff != "" {
+				t.Errorf("%d pods, %s: %s", len(desired), path, diff)
+			}
+		}
+	}
+}
+
 // A list that is longer than a page of the client is complete.
 func TestClientReadsAllPages(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/probe"
 )
 
 // MaxReaders is how many streams may be open.
@@ -35,6 +36,7 @@ type State struct {
 // newest state of what is marked, once for all readers.
 type Hub struct {
 	open   atomic.Int64          // watches that are not closed
+	names  names                 // of their pods
 	active atomic.Bool           // whether there is a session
 	marked atomic.Pointer[watch] // the first of a list
 	wake   chan struct{}         // holds a token while there may be work for Run
@@ -58,8 +60,12 @@ func (h *Hub) Observe(info worker.Info) worker.ProbeObserver {
 	if h.active.Load() {
 		h.signal() // the session sees that a probe is missing
 	}
-	return &watch{hub: h, key: keyOf(&info)}
+	return &watch{hub: h, pod: h.names.add(types.UID(info.PodUID), info.Pod), container: info.Container, kind: info.Kind}
 }
+
+// Pods returns the UIDs of the pods called name that have probes, in no order. A pod is among them
+// before the manager has its probes, and until all of them have ended.
+func (h *Hub) Pods(name string) []types.UID { return h.names.uids(name) }
 
 func keyOf(i *worker.Info) manager.Key {
 	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
@@ -67,16 +73,27 @@ func keyOf(i *worker.Info) manager.Key {
 
 // watch marks one probe as changed.
 type watch struct {
-	hub    *Hub
-	key    manager.Key
-	marked atomic.Bool // in the list of the hub
-	next   *watch      // owned by the caller that has set marked, then by the session
+	hub       *Hub
+	pod       *pod // shared by its probes
+	container string
+	kind      probe.Kind
+	marked    atomic.Bool // in the list of the hub
+	next      *watch      // owned by the caller that has set marked, then by the session
+}
+
+func (w *watch) key() manager.Key {
+	return manager.Key{PodUID: w.pod.uid, Container: w.container, Kind: w.kind}
 }
 
 func (w *watch) Tick(*worker.Tick)              { w.mark() }
 func (w *watch) Skipped(worker.SkipReason, int) { w.mark() }
 func (w *watch) Gated(worker.Gate)              { w.mark() }
-func (w *watch) Close()                         { w.hub.open.Add(-1); w.mark() }
+
+func (w *watch) Close() {
+	w.hub.open.Add(-1)
+	w.hub.names.remove(w.pod)
+	w.mark()
+}
 
 // mark puts w into the list of the hub, unless it is there. No lock is taken: marks of other probes
 // delay no tick.
@@ -104,7 +121,7 @@ func (h *Hub) takeMarked(changed map[manager.Key]struct{}) {
 		next := w.next
 		w.next = nil
 		w.marked.Store(false)
-		changed[w.key] = struct{}{}
+		changed[w.key()] = struct{}{}
 		w = next
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
 )
 
 // The test makes random changes, with readers of all speeds that come and go. Each reader must end
@@ -210,6 +212,25 @@ func TestManyChangesAreInTime(t *testing.T) {
 			t.Errorf("%d updates in 10 s", len(c.writes))
 		}
 	})
+}
+
+func TestHubFindsPodsByName(t *testing.T) {
+	hub := stream.New()
+	observe := func(uid, name, container string) worker.ProbeObserver {
+		return hub.Observe(worker.Info{Subject: results.Subject{Namespace: "ns-" + uid, Pod: name, PodUID: uid, Container: container}})
+	}
+	web, db, other, same := observe("1", "shop", "web"), observe("1", "shop", "db"), observe("2", "other", "web"), observe("3", "shop", "web")
+	for i, step := range []struct {
+		ends worker.ProbeObserver
+		want []types.UID
+	}{{nil, []types.UID{"1", "3"}}, {other, []types.UID{"1", "3"}}, {web, []types.UID{"1", "3"}}, {db, []types.UID{"3"}}, {same, nil}} {
+		if step.ends != nil {
+			step.ends.Close()
+		}
+		if got := slices.Sorted(slices.Values(hub.Pods("shop"))); !slices.Equal(got, step.want) {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
 }
 
 func TestDeadReader(t *testing.T) {

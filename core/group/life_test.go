@@ -159,6 +159,9 @@ func TestListings(t *testing.T) {
 		if infos := g.Infos(func(i *worker.Info) bool { return i.Kind == probe.Liveness && i.Pod != "service-3" }); len(infos) != 4 {
 			t.Errorf("Infos returned %+v", infos)
 		}
+		if infos := g.InfosOf("service-3", func(i *worker.Info) bool { return i.Kind == probe.Liveness }); len(infos) != 1 || infos[0].Pod != "service-3" {
+			t.Errorf("InfosOf returned %+v", infos)
+		}
 		g.RemoveFunc("service-1", func(id group.ID[string]) bool { return id.Kind == probe.Liveness })
 		if g.Has(group.ID[string]{Key: "service-1", Task: "web", Kind: probe.Liveness}) ||
 			!g.Has(group.ID[string]{Key: "service-1", Task: "web", Kind: probe.Readiness}) {

@@ -3,6 +3,7 @@ package group
 import (
 	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -59,9 +60,21 @@ func (g *Group[K]) IDs() []ID[K] {
 
 // Infos returns the identities of the probes that match, in no order. match must not keep its
 // argument.
-func (g *Group[K]) Infos(match func(*worker.Info) bool) (all []worker.Info) {
+func (g *Group[K]) Infos(match func(*worker.Info) bool) []worker.Info {
+	return infos(g.list(), match)
+}
+
+// InfosOf is [Group.Infos] of the probes of key.
+func (g *Group[K]) InfosOf(key K, match func(*worker.Info) bool) []worker.Info {
+	g.mu.RLock()
+	entries := slices.Clone(g.entries[key])
+	g.mu.RUnlock()
+	return infos(entries, match)
+}
+
+func infos[K comparable](entries []*entry[K], match func(*worker.Info) bool) (all []worker.Info) {
 	var info worker.Info // one for all calls of match
-	for _, e := range g.list() {
+	for _, e := range entries {
 		if info = e.Info(); match(&info) {
 			all = append(all, info)
 		}

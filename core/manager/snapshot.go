@@ -69,6 +69,11 @@ func (m *Manager) Latest(key Key) (ProbeStatus, bool) {
 // argument. Select costs less than [Manager.Probes], since it builds no state.
 func (m *Manager) Select(match func(*worker.Info) bool) []worker.Info { return m.group.Infos(match) }
 
+// SelectPod is [Manager.Select] of the probes of one pod. It takes a time in proportion to these.
+func (m *Manager) SelectPod(uid types.UID, match func(*worker.Info) bool) []worker.Info {
+	return m.group.InfosOf(uid, match)
+}
+
 // Probes returns the state of all probes, sorted by namespace, pod, container and kind.
 func (m *Manager) Probes() []ProbeStatus {
 	all := []ProbeStatus{}

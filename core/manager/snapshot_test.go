@@ -133,6 +133,13 @@ func TestProbeAndSelect(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
+		got = r.m.SelectPod("b", func(i *worker.Info) bool { return i.Container == "web" })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("of the pod: %s", diff)
+		}
+		if got := r.m.SelectPod("c", func(*worker.Info) bool { return true }); len(got) > 0 {
+			t.Errorf("of an unknown pod: %+v", got)
+		}
 	})
 }
 
