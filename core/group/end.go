@@ -26,16 +26,16 @@ func (g *Group[K]) RemoveFunc(key K, match func(ID[K]) bool) {
 func (g *Group[K]) of(key K) []*entry[K] {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return slices.Clone(g.entries[key])
+	return slices.Clone(g.ofLocked(key))
 }
 
-func (e *entry[K]) id() ID[K] { return ID[K]{e.key, e.Task().Subject.Container, e.Kind()} }
+func (e *entry[K]) id() ID[K] { return ID[K]{e.of.key, e.Task().Subject.Container, e.Kind()} }
 
 // Keys returns the keys that have probes, in no order.
 func (g *Group[K]) Keys() []K {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return slices.Collect(maps.Keys(g.entries))
+	return slices.Collect(maps.Keys(g.keys))
 }
 
 // take removes the entries of one key that match, and stops their workers. From now on other
@@ -44,7 +44,7 @@ func (g *Group[K]) take(key K, match func(*entry[K]) bool) (taken []*entry[K]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var kept []*entry[K]
-	for _, e := range g.entries[key] {
+	for _, e := range g.ofLocked(key) {
 		if match(e) {
 			e.resting = e.Halt()
 			g.left[e] = struct{}{}
@@ -56,9 +56,9 @@ func (g *Group[K]) take(key K, match func(*entry[K]) bool) (taken []*entry[K]) {
 	if len(taken) == 0 {
 		return nil
 	}
-	g.entries[key] = kept
+	taken[0].of.entries = kept
 	if len(kept) == 0 {
-		delete(g.entries, key)
+		delete(g.keys, key)
 	}
 	g.count -= len(taken)
 	g.memory.probes.Add(-int64(len(taken)))
@@ -91,11 +91,11 @@ func (g *Group[K]) forget(e *entry[K]) {
 
 // Ended implements [worker.Owner].
 func (e *entry[K]) Ended() {
-	e.group.end(e.group.take(e.key, func(o *entry[K]) bool { return o == e }))
+	e.of.group.end(e.of.group.take(e.of.key, func(o *entry[K]) bool { return o == e }))
 }
 
 // Rested implements [worker.Owner].
-func (e *entry[K]) Rested() { e.group.forget(e) }
+func (e *entry[K]) Rested() { e.of.group.forget(e) }
 
 // LeftError is the error of [Group.Shutdown] when its context ends first.
 type LeftError struct {
@@ -184,7 +184,7 @@ func (g *Group[K]) close() []K {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
-	return slices.Collect(maps.Keys(g.entries))
+	return slices.Collect(maps.Keys(g.keys))
 }
 
 // awaited returns a channel that is closed when no probe is left, nil if none is.

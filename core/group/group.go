@@ -117,20 +117,27 @@ type Group[K comparable] struct {
 	owned  []*results.Cache // made by New
 	seed   maphash.Seed
 
-	mu      sync.RWMutex
-	entries map[K][]*entry[K] // a key has few probes: lists are smaller than maps, and as fast
-	count   int               // of entries
-	closed  bool
-	left    map[*entry[K]]struct{} // taken from entries; a tick may be under way
-	ended   chan struct{}          // closed when left becomes empty; nil unless Shutdown waits
+	mu     sync.RWMutex
+	keys   map[K]*keyed[K]
+	count  int // of entries
+	closed bool
+	left   map[*entry[K]]struct{} // taken from entries; a tick may be under way
+	ended  chan struct{}          // closed when left becomes empty; nil unless Shutdown waits
 }
 
-// entry is a worker and what the group knows of it.
+// keyed are the probes of one key. They are few: a list is smaller than a map, and as fast.
+type keyed[K comparable] struct {
+	group   *Group[K]
+	key     K
+	entries []*entry[K] // guarded by the mu of the group
+}
+
+// entry is a worker and what the group knows of it. It is the first observer of the worker, and its
+// owner.
 type entry[K comparable] struct {
 	worker.Worker
 	record record
-	group  *Group[K]
-	key    K
+	of     *keyed[K] // set before the worker is started
 
 	// Guarded by the mu of the group, and read-only once the entry was taken.
 	tag     any
@@ -139,7 +146,10 @@ type entry[K comparable] struct {
 	resting bool   // no tick was under way when it was taken
 }
 
-var _ worker.Owner = (*entry[int])(nil)
+var (
+	_ worker.Owner         = (*entry[int])(nil)
+	_ worker.ProbeObserver = (*entry[int])(nil)
+)
 
 func (e *entry[K]) is(task string, kind probe.Kind) bool {
 	return e.Kind() == kind && e.Task().Subject.Container == task
@@ -148,7 +158,7 @@ func (e *entry[K]) is(task string, kind probe.Kind) bool {
 // New returns a group without probes.
 func New[K comparable](cfg Config) (*Group[K], error) {
 	g := &Group[K]{seed: maphash.MakeSeed()}
-	g.entries, g.left = make(map[K][]*entry[K]), make(map[*entry[K]]struct{})
+	g.keys, g.left = make(map[K]*keyed[K]), make(map[*entry[K]]struct{})
 	g.memory.budget = cfg.History
 	for kind, cache := range [...]*results.Cache{probe.Liveness: cfg.Liveness, probe.Readiness: cfg.Readiness, probe.Startup: cfg.Startup} {
 		kind := probe.Kind(kind)
@@ -181,33 +191,55 @@ func (g *Group[K]) Add(key K, p Probe) error {
 	if err != nil {
 		return err
 	}
-	e := &entry[K]{group: g, key: key, tag: p.Tag, paused: p.Paused}
-	e.record.history = &g.memory
-	delay, phase := g.spread(ID[K]{key, p.Task.Subject.Container, p.Kind}, p.Spec.Period)
+	id := ID[K]{key, p.Task.Subject.Container, p.Kind}
+	e := &entry[K]{tag: p.Tag, paused: p.Paused}
+	delay, phase := g.spread(id, p.Spec.Period)
 	e.Init(&g.shared, worker.Config{
-		Setup: p.setup(), Task: p.Task, Kind: p.Kind, Delay: delay, Phase: phase, Paused: p.Paused, Observer: &e.record, Owner: e,
+		Setup: p.setup(), Task: p.Task, Kind: p.Kind, Delay: delay, Phase: phase, Paused: p.Paused, Observer: e, Owner: e,
 	})
-	if err := g.insert(e); err != nil {
+	if err := g.insert(id, e); err != nil {
 		e.Stop()
-		return fmt.Errorf("%v: %w", e.id(), err)
+		return fmt.Errorf("%v: %w", id, err)
 	}
 	return nil
 }
 
 // insert adds e and starts its worker.
-func (g *Group[K]) insert(e *entry[K]) error {
+func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.closed:
 		return ErrClosed
-	case g.entryLocked(ID[K]{e.key, e.Task().Subject.Container, e.Kind()}) != nil:
+	case g.entryLocked(id) != nil:
 		return ErrExists
 	}
-	g.entries[e.key] = append(g.entries[e.key], e)
+	of := g.keys[id.Key]
+	if of == nil {
+		of = &keyed[K]{group: g, key: id.Key}
+		g.keys[id.Key] = of
+	}
+	of.addLocked(e)
 	g.count++
 	g.memory.probes.Add(1)
 	e.Worker.Start()
+	return nil
+}
+
+// addLocked adds e. Room is made for a task with probes of all kinds, and no more while there are
+// few.
+func (k *keyed[K]) addLocked(e *entry[K]) {
+	if n := len(k.entries); n == cap(k.entries) && n < 6*len(probe.Kinds) {
+		k.entries = append(make([]*entry[K], 0, n+len(probe.Kinds)), k.entries...)
+	}
+	k.entries, e.of = append(k.entries, e), k
+}
+
+// ofLocked returns the entries of key.
+func (g *Group[K]) ofLocked(key K) []*entry[K] {
+	if of := g.keys[key]; of != nil {
+		return of.entries
+	}
 	return nil
 }
 
@@ -305,7 +337,7 @@ func (g *Group[K]) Replace(was Current[K], p Probe, keepRun bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := was.entry
-	if !slices.Contains(g.entries[e.key], e) || e.version != was.version {
+	if !slices.Contains(e.of.entries, e) || e.version != was.version {
 		return false
 	}
 	change := worker.Change{Setup: p.setup(), KeepRun: keepRun, Paused: p.Paused, KeepPaused: p.Paused == e.paused}
@@ -352,7 +384,7 @@ func (g *Group[K]) entry(id ID[K]) *entry[K] {
 }
 
 func (g *Group[K]) entryLocked(id ID[K]) *entry[K] {
-	for _, e := range g.entries[id.Key] {
+	for _, e := range g.ofLocked(id.Key) {
 		if e.is(id.Task, id.Kind) {
 			return e
 		}

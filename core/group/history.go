@@ -43,8 +43,6 @@ func (h *history) share() int { return int(h.budget / max(h.probes.Load(), 1)) }
 // record has the past ticks of one probe. They are encoded into bytes that are used again, so that
 // a tick like the one before allocates nothing.
 type record struct {
-	history *history
-
 	mu   sync.Mutex
 	last []byte // the last tick; empty before the first
 	rest *rest  // nil while there is none
@@ -58,22 +56,29 @@ type rest struct {
 	details string
 }
 
-var _ worker.ProbeObserver = (*record)(nil)
-
 // Tick implements [worker.ProbeObserver].
-func (r *record) Tick(t *worker.Tick) {
+func (e *entry[K]) Tick(t *worker.Tick) { e.record.add(t, &e.of.group.memory) }
+
+// Skipped implements [worker.ProbeObserver].
+func (e *entry[K]) Skipped(worker.SkipReason, int) {}
+
+// Close implements [worker.ProbeObserver].
+func (e *entry[K]) Close() {}
+
+// add makes t the last tick.
+func (r *record) add(t *worker.Tick, h *history) {
 	result, output, text := t.Outcome.Result, t.Outcome.Output, ""
 	if t.Err != nil {
 		result, text = probe.Unknown, probe.Cut(t.Err.Error())
 	}
 	details := t.Outcome.Details
-	if r.history.budget == 0 {
+	if h.budget == 0 {
 		output, text, details = short(output), short(text), ""
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.history.budget > 0 && len(r.last) > 0 {
-		r.keepLocked()
+	if h.budget > 0 && len(r.last) > 0 {
+		r.keepLocked(h.share())
 	}
 	r.last = appendTick(r.last[:0], t, result, output, text)
 	if r.rest != nil || len(t.Outcome.Metrics) > 0 || details != "" {
@@ -89,10 +94,10 @@ func (r *record) restLocked() *rest {
 	return r.rest
 }
 
-// keepLocked adds the last tick to the past, and makes room for it: it removes the oldest
+// keepLocked adds the last tick to the past, and makes room for it in share bytes: it removes the oldest
 // successes first, then the oldest ticks.
-func (r *record) keepLocked() {
-	rest, share := r.restLocked(), r.history.share()
+func (r *record) keepLocked(share int) {
+	rest := r.restLocked()
 	rest.past = appendShort(rest.past, r.last)
 	rest.ticks++
 	for rest.ticks > 0 && (len(rest.past) > share || rest.ticks >= historyLength) {
@@ -114,18 +119,12 @@ func (r *rest) oldest() (from, to int) {
 	return 0, encodedTick(r.past).size()
 }
 
-// Skipped implements [worker.ProbeObserver].
-func (r *record) Skipped(worker.SkipReason, int) {}
-
-// Close implements [worker.ProbeObserver].
-func (r *record) Close() {}
-
 // ticks returns the last tick, nil if there was none, and the history, newest first.
-func (r *record) ticks() (last *TickStatus, kept []TickStatus) {
+func (r *record) ticks(h *history) (last *TickStatus, kept []TickStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last = r.latestLocked()
-	if last == nil || r.history.budget == 0 {
+	if last == nil || h.budget == 0 {
 		return last, nil
 	}
 	newest := *last

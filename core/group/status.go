@@ -3,7 +3,6 @@ package group
 import (
 	"cmp"
 	"iter"
-	"slices"
 
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -66,10 +65,7 @@ func (g *Group[K]) Infos(match func(*worker.Info) bool) []worker.Info {
 
 // InfosOf is [Group.Infos] of the probes of key.
 func (g *Group[K]) InfosOf(key K, match func(*worker.Info) bool) []worker.Info {
-	g.mu.RLock()
-	entries := slices.Clone(g.entries[key])
-	g.mu.RUnlock()
-	return infos(entries, match)
+	return infos(g.of(key), match)
 }
 
 func infos[K comparable](entries []*entry[K], match func(*worker.Info) bool) (all []worker.Info) {
@@ -86,15 +82,15 @@ func (g *Group[K]) list() []*entry[K] {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	all := make([]*entry[K], 0, g.count)
-	for _, entries := range g.entries {
-		all = append(all, entries...)
+	for _, of := range g.keys {
+		all = append(all, of.entries...)
 	}
 	return all
 }
 
 func (e *entry[K]) status() Status {
 	s := Status{Status: e.Worker.Status()}
-	s.Last, s.History = e.record.ticks()
+	s.Last, s.History = e.record.ticks(&e.of.group.memory)
 	s.showQuarantine()
 	return s
 }

@@ -7,8 +7,8 @@ import (
 
 // run counts consecutive equal results, which the thresholds are about.
 type run struct {
-	last   results.Result
 	length int
+	last   results.Result
 	hold   bool // no probing until the container ID changes
 }
 

@@ -66,6 +66,30 @@ func (o *observers) add(next ProbeObserver) {
 	}
 }
 
+// owned is an observer with an owner that is another object, or none.
+type owned struct {
+	observers
+	owner Owner
+}
+
+// addFirst adds the observer of one probe. owner returns owner from now on.
+func (o *observers) addFirst(first ProbeObserver, owner Owner) {
+	if same, _ := first.(Owner); same == owner {
+		o.add(first)
+	} else {
+		o.add(&owned{observers{first: first}, owner})
+	}
+}
+
+// owner returns the owner of a worker; nil if it has none.
+func (o *observers) owner() Owner {
+	if first, ok := o.first.(*owned); ok {
+		return first.owner
+	}
+	owner, _ := o.first.(Owner)
+	return owner
+}
+
 // Tick implements [ProbeObserver].
 func (o *observers) Tick(t *Tick) {
 	if o.first != nil {

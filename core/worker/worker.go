@@ -40,6 +40,7 @@ type Shared struct {
 	once     sync.Once
 	schedule *schedule
 	stalls   stallMeter
+	awaited  awaited
 }
 
 // init returns the schedule of all workers. The first call makes it.
@@ -106,7 +107,8 @@ type Config struct {
 	Paused bool
 	// Observer observes the ticks of this probe, before the observers of [Shared]; may be nil.
 	Observer ProbeObserver
-	// Owner is told of the end of the worker; may be nil.
+	// Owner is told of the end of the worker; may be nil. The worker is smaller if it is the
+	// Observer too.
 	Owner Owner
 }
 
@@ -130,7 +132,7 @@ type Worker struct {
 	shard     *shard
 	scheduled atomic.Int64 // due time of the valid slot in the heap of the shard; never without one
 	task      atomic.Pointer[Task]
-	observer  observers // read-only
+	observer  observers // read-only; the first one has the owner
 
 	mu         sync.Mutex
 	setup      setup
@@ -155,9 +157,9 @@ type Worker struct {
 	stopped    bool
 	probed     bool // the container was probed at least once
 
-	phase  time.Duration // from the first due time to the second; 0 once it is used
-	rested chan struct{} // closed at the end of the last tick; nil unless Wait waits for it
-	owner  Owner
+	awaited bool // Wait waits for the end of the last tick
+
+	phase time.Duration // from the first due time to the second; 0 once it is used
 }
 
 // New returns a worker that is not started.
@@ -169,14 +171,14 @@ func New(shared *Shared, cfg Config) *Worker {
 
 // Init is [New] for a worker that is part of a larger struct.
 func (w *Worker) Init(shared *Shared, cfg Config) {
-	w.shared, w.shard, w.owner, w.kind = shared, shared.init().shard(), cfg.Owner, cfg.Kind
+	w.shared, w.shard, w.kind = shared, shared.init().shard(), cfg.Kind
 	w.setup, w.due, w.phase, w.paused = cfg.compact(), int64(min(cfg.Delay, longest)), min(cfg.Phase, longest), cfg.Paused
 	w.step = w.setup.period()
 	w.run = run{last: results.Success}
 	cfg.Task.use()
 	w.task.Store(cfg.Task)
 	w.scheduled.Store(never)
-	w.observer.add(cfg.Observer)
+	w.observer.addFirst(cfg.Observer, cfg.Owner)
 	for _, o := range shared.Observers {
 		w.observer.add(o.Observe(w.infoLocked()))
 	}
@@ -289,13 +291,14 @@ func (w *Worker) finish(r *runner, more bool) (next int64) {
 	if !stopped {
 		return next
 	}
-	if ended && w.owner != nil {
-		w.contained(w.owner.Ended)
+	owner := w.observer.owner()
+	if ended && owner != nil {
+		w.contained(owner.Ended)
 	}
 	w.contained(w.CloseObservers)
 	w.restForEver()
-	if w.owner != nil {
-		w.contained(w.owner.Rested)
+	if owner != nil {
+		w.contained(owner.Rested)
 	}
 	return never
 }
@@ -361,8 +364,8 @@ func (w *Worker) restForEver() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ticking = false
-	if w.rested != nil {
-		close(w.rested)
+	if w.awaited {
+		w.shared.awaited.end(w)
 	}
 }
 
@@ -462,15 +465,46 @@ func (w *Worker) Resting() bool {
 
 // Wait waits until no tick of a stopped worker is under way.
 func (w *Worker) Wait() {
-	w.mu.Lock()
-	if w.ticking && w.rested == nil {
-		w.rested = make(chan struct{})
-	}
-	rested, ticking := w.rested, w.ticking
-	w.mu.Unlock()
-	if ticking {
+	if rested := w.restsLater(); rested != nil {
 		<-rested
 	}
+}
+
+// restsLater returns a channel that is closed at the end of the tick under way; nil if there is none.
+func (w *Worker) restsLater() chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ticking {
+		return nil
+	}
+	w.awaited = true
+	return w.shared.awaited.of(w)
+}
+
+// awaited are the workers that [Worker.Wait] waits for, with the channels that are closed when their
+// last ticks have ended. They are few at any time.
+type awaited struct {
+	mu  sync.Mutex
+	all map[*Worker]chan struct{}
+}
+
+func (a *awaited) of(w *Worker) chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all == nil {
+		a.all = make(map[*Worker]chan struct{})
+	}
+	if a.all[w] == nil {
+		a.all[w] = make(chan struct{})
+	}
+	return a.all[w]
+}
+
+func (a *awaited) end(w *Worker) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.all[w])
+	delete(a.all, w)
 }
 
 func (w *Worker) cache() *results.Cache { return w.shared.Results[w.kind] }
