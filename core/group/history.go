@@ -3,6 +3,7 @@ package group
 import (
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -175,6 +176,7 @@ type encodedTick []byte
 const tickHeader = 8 + 8 + 4 + 4 + 1 + 1
 
 func appendTick(b []byte, t *worker.Tick, result probe.Result, output, text string) []byte {
+	b = slices.Grow(b, tickHeader+len(output)+len(text))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.Start.UnixNano()))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.Duration()))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(output)))

@@ -30,7 +30,9 @@ type podSet struct {
 	tasks []*podTask
 }
 
-func newPodSet(m *Manager, pod *v1.Pod) *podSet { return &podSet{m: m, pod: pod} }
+func newPodSet(m *Manager, pod *v1.Pod) *podSet {
+	return &podSet{m: m, pod: pod, tasks: make([]*podTask, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))}
+}
 
 // podInfo is what the tasks of a pod share. It is read-only.
 type podInfo struct {
@@ -151,7 +153,7 @@ func (m *Manager) sameHandler(p group.Current[types.UID], c *ProbeConfig) bool {
 }
 
 // probeOf returns the probe of c for the group.
-func (m *Manager) probeOf(c ProbeConfig, b *bound, t *worker.Task) group.Probe {
+func (m *Manager) probeOf(c ProbeConfig, b bound, t *worker.Task) group.Probe {
 	p := group.Probe{Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused}
 	if c.annotated {
 		p.Tag = &tag{string(c.Config), b.mark}
@@ -212,7 +214,7 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 // reports false when the probe has ended, or was changed by another goroutine.
 func (m *Manager) change(was group.Current[types.UID], c ProbeConfig, moved bool) (done bool, err error) {
 	t, _ := tagOf(was)
-	next := &bound{was.Handler, true, t.mark}
+	next := bound{was.Handler, true, t.mark}
 	switch same := m.sameHandler(was, &c) && was.Spec == c.Spec && was.Paused == c.Paused; {
 	case same && !moved:
 		return true, nil
@@ -225,15 +227,15 @@ func (m *Manager) change(was group.Current[types.UID], c ProbeConfig, moved bool
 }
 
 // rebind returns a handler bound to c: that of was if config and secrets are the same.
-func (m *Manager) rebind(was group.Current[types.UID], c ProbeConfig) (*bound, error) {
+func (m *Manager) rebind(was group.Current[types.UID], c ProbeConfig) (bound, error) {
 	r, err := m.resolve(c)
 	if err != nil {
-		return nil, err
+		return bound{}, err
 	}
 	t, _ := tagOf(was)
 	same := m.sameHandler(was, &c)
 	if same && r.mark == t.mark {
-		return &bound{was.Handler, true, t.mark}, nil
+		return bound{was.Handler, true, t.mark}, nil
 	}
 	next, err := m.bind(c, r)
 	if err == nil && same {
@@ -254,7 +256,7 @@ func (m *Manager) inherit(next, was probe.Handler) {
 }
 
 // changeTo changes a running probe from was to next. It reports false as change does.
-func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next *bound) (done bool) {
+func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next bound) (done bool) {
 	done = m.group.Replace(was, m.probeOf(c, next, was.Task), m.sameHandler(was, &c))
 	switch {
 	case next.kept:
@@ -282,28 +284,28 @@ func (s *podSet) reshape(now group.Current[types.UID]) (moved bool) {
 	return !slices.Equal(old.Container.Ports, t.Container.Ports)
 }
 
-func (m *Manager) prepare(c ProbeConfig) (*bound, error) {
+func (m *Manager) prepare(c ProbeConfig) (bound, error) {
 	r, err := m.resolve(c)
 	if err != nil {
-		return nil, err
+		return bound{}, err
 	}
 	return m.bind(c, r)
 }
 
 // bind binds the handler of a probe to its config.
-func (m *Manager) bind(c ProbeConfig, r resolved) (*bound, error) {
+func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	handler, err := m.prepareHandler(c, r.config)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Path, r.secrets.Error(err))
+		return bound{}, fmt.Errorf("%s: %w", c.path(), r.secrets.Error(err))
 	}
 	if err := probe.CheckSecrets(handler, r.secrets.fields); err != nil {
 		probe.Release(handler)
-		return nil, fmt.Errorf("%s: %w", c.Path, err)
+		return bound{}, fmt.Errorf("%s: %w", c.path(), err)
 	}
 	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets.values) > 0 {
 		k.KeepSecret(redact.New(r.secrets.values).Replace)
 	}
-	return &bound{handler: r.secrets.redacted(handler), mark: r.mark}, nil
+	return bound{handler: r.secrets.redacted(handler), mark: r.mark}, nil
 }
 
 // prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does

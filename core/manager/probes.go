@@ -37,6 +37,23 @@ type ProbeConfig struct {
 	TerminationGracePeriodSeconds *int64
 
 	annotated bool // from the annotation: its config may refer to secrets
+	sidecar   bool // of an init container
+	index     int  // of the container in its list
+}
+
+// path returns Path, or makes it for a probe of its container: few of them are ever needed.
+func (c *ProbeConfig) path() *field.Path {
+	if c.Path != nil {
+		return c.Path
+	}
+	return containerPath(c.index, c.sidecar).Child(c.Kind.String() + "Probe")
+}
+
+func containerPath(index int, sidecar bool) *field.Path {
+	if sidecar {
+		return field.NewPath("spec", "initContainers").Index(index)
+	}
+	return field.NewPath("spec", "containers").Index(index)
 }
 
 func (c *ProbeConfig) id(uid types.UID) probeID {
@@ -48,6 +65,9 @@ func (c *ProbeConfig) id(uid types.UID) probeID {
 // the container.
 func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 	d := declaredBy(pod, nil)
+	for i := range d.configs {
+		d.configs[i].Path = d.configs[i].path()
+	}
 	return d.configs, d.errs
 }
 
@@ -64,45 +84,55 @@ func declaredBy(pod *v1.Pod, typed []ProbeConfig) *declared {
 	var extra map[probeName]*ProbeConfig
 	extra, d.refused, d.errs = parseAnnotation(pod)
 	extra = d.withTyped(pod, extra, typed)
-	each := func(c *v1.Container, path *field.Path) {
-		for _, slot := range [...]struct {
-			kind  probe.Kind
-			probe *v1.Probe
-			name  string
-		}{
-			{probe.Startup, c.StartupProbe, "startupProbe"},
-			{probe.Readiness, c.ReadinessProbe, "readinessProbe"},
-			{probe.Liveness, c.LivenessProbe, "livenessProbe"},
-		} {
-			if a, ok := extra[probeName{c.Name, slot.kind}]; ok {
-				if a != nil {
-					d.configs = append(d.configs, *a)
-				}
-				continue
-			}
-			if slot.probe == nil {
-				continue
-			}
-			config, list := fromAPI(c, slot.kind, slot.probe, path.Child(slot.name))
-			for _, err := range list {
-				d.errs = append(d.errs, err)
-			}
-			if len(list) > 0 {
-				d.refused = append(d.refused, probeName{c.Name, slot.kind})
-				continue
-			}
-			d.configs = append(d.configs, config)
-		}
-	}
+	d.configs = make([]ProbeConfig, 0, probesIn(pod.Spec.Containers)+probesIn(pod.Spec.InitContainers)+len(extra))
 	for i := range pod.Spec.Containers {
-		each(&pod.Spec.Containers[i], field.NewPath("spec", "containers").Index(i))
+		d.add(&pod.Spec.Containers[i], i, false, extra)
 	}
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
-			each(c, field.NewPath("spec", "initContainers").Index(i))
+			d.add(c, i, true, extra)
 		}
 	}
 	return d
+}
+
+func probesIn(containers []v1.Container) (n int) {
+	for i := range containers {
+		for _, p := range [...]*v1.Probe{containers[i].StartupProbe, containers[i].ReadinessProbe, containers[i].LivenessProbe} {
+			if p != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// add adds the probes of a container, with those of extra in place of its own.
+func (d *declared) add(c *v1.Container, index int, sidecar bool, extra map[probeName]*ProbeConfig) {
+	for _, slot := range [...]struct {
+		kind  probe.Kind
+		probe *v1.Probe
+	}{{probe.Startup, c.StartupProbe}, {probe.Readiness, c.ReadinessProbe}, {probe.Liveness, c.LivenessProbe}} {
+		if a, ok := extra[probeName{c.Name, slot.kind}]; ok {
+			if a != nil {
+				d.configs = append(d.configs, *a)
+			}
+			continue
+		}
+		if slot.probe == nil {
+			continue
+		}
+		config := ProbeConfig{Container: c.Name, Kind: slot.kind, index: index, sidecar: sidecar}
+		list := config.fromAPI(c, slot.probe)
+		for _, err := range list {
+			d.errs = append(d.errs, err)
+		}
+		if len(list) > 0 {
+			d.refused = append(d.refused, probeName{c.Name, slot.kind})
+			continue
+		}
+		d.configs = append(d.configs, config)
+	}
 }
 
 // withTyped returns extra with the probes of a caller. They replace those of the annotation.
@@ -152,20 +182,33 @@ func (d *declared) fail(err error, configs ...ProbeConfig) {
 }
 
 // fromAPI reads a container's own probe.
-func fromAPI(c *v1.Container, kind probe.Kind, p *v1.Probe, path *field.Path) (ProbeConfig, field.ErrorList) {
-	p = p.DeepCopy()
-	SetProbeDefaults(p)
-	if errs := checkNumbers(p, path); len(errs) > 0 {
-		return ProbeConfig{}, errs
+func (c *ProbeConfig) fromAPI(in *v1.Container, own *v1.Probe) field.ErrorList {
+	p := withDefaults(own)
+	if errs := checkNumbers(&p, nil); len(errs) > 0 { // again, with their paths
+		return checkNumbers(&p, c.path())
 	}
-	handler, config, err := handlerConfig(&p.ProbeHandler, c)
-	if err != nil {
-		return ProbeConfig{}, field.ErrorList{field.Required(path, err.Error())}
+	var err error
+	if c.Handler, c.Config, err = handlerConfig(&p.ProbeHandler, in); err != nil {
+		return field.ErrorList{field.Required(c.path(), err.Error())}
 	}
-	return ProbeConfig{
-		Path: path, Container: c.Name, Kind: kind, Handler: handler, Config: config, Spec: specOf(p),
-		TerminationGracePeriodSeconds: p.TerminationGracePeriodSeconds,
-	}, nil
+	c.Spec = specOf(&p)
+	if grace := p.TerminationGracePeriodSeconds; grace != nil {
+		c.TerminationGracePeriodSeconds = new(*grace)
+	}
+	return nil
+}
+
+// withDefaults returns p with its defaults. It shares what has none with p.
+func withDefaults(own *v1.Probe) v1.Probe {
+	p := *own
+	if p.HTTPGet != nil {
+		p.HTTPGet = new(*p.HTTPGet)
+	}
+	if p.GRPC != nil {
+		p.GRPC = new(*p.GRPC)
+	}
+	SetProbeDefaults(&p)
+	return p
 }
 
 func specOf(p *v1.Probe) probe.Spec {

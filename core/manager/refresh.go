@@ -89,7 +89,7 @@ func (m *Manager) resolve(c ProbeConfig) (resolved, error) {
 	}
 	config, secrets, err := ResolveSecrets(c.Config, m.cfg.ResolveSecret)
 	if err != nil {
-		return resolved{}, fmt.Errorf("%s: %w", c.Path, err)
+		return resolved{}, fmt.Errorf("%s: %w", c.path(), err)
 	}
 	sum := sha256.Sum256(config)
 	return resolved{config, secrets, string(sum[:])}, nil

@@ -40,10 +40,10 @@ func SetProbeDefaults(p *v1.Probe) {
 func ValidatePod(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	for i := range pod.Spec.Containers {
-		errs = append(errs, validateContainer(&pod.Spec.Containers[i], field.NewPath("spec", "containers").Index(i))...)
+		errs = append(errs, validateContainer(&pod.Spec.Containers[i], containerPath(i, false))...)
 	}
 	for i := range pod.Spec.InitContainers {
-		c, path := &pod.Spec.InitContainers[i], field.NewPath("spec", "initContainers").Index(i)
+		c, path := &pod.Spec.InitContainers[i], containerPath(i, true)
 		if IsSidecar(c) {
 			errs = append(errs, validateContainer(c, path)...)
 			continue

@@ -61,9 +61,14 @@ func newQueue() *queue {
 	return &queue{wake: make(chan struct{}, 1), pending: make(map[queueKey]pending)}
 }
 
+// addedNodes are not in use. Updates come in bursts, and their garbage would lie between the probes
+// that are added at that time.
+var addedNodes = sync.Pool{New: func() any { return new(added) }}
+
 // put adds an update. Updates of one key are put one after the other.
 func (q *queue) put(u Update) {
-	a, before := &added{update: u}, q.added.Load()
+	a, before := addedNodes.Get().(*added), q.added.Load()
+	a.update = u
 	for a.before = before; !q.added.CompareAndSwap(before, a); a.before = before {
 		before = q.added.Load()
 	}
@@ -86,8 +91,12 @@ func (q *queue) mergeLocked() {
 		a = before
 	}
 	q.unmerged.Add(-n)
-	for a := oldest; a != nil; a = a.before {
+	for a := oldest; a != nil; {
+		next := a.before
 		q.mergeOneLocked(a.update)
+		*a = added{}
+		addedNodes.Put(a)
+		a = next
 	}
 }
 
