@@ -22,9 +22,15 @@ type index struct {
 	made   uint        // series so far
 }
 
-// subject is what the labels of series of one container have in common. Series of all kinds share
-// one if they are neighbors in the index.
-type subject struct{ container, namespace, pod, podUID string }
+// subject is what the labels of series of one container have in common. Series with the same subject
+// are neighbors in the index, and share one.
+type subject struct {
+	*place
+	pod, podUID string
+}
+
+// place is what subjects that are neighbors mostly have in common, and share.
+type place struct{ container, namespace string }
 
 // compare has the order in which client_golang sorts series: by the values of their labels, the
 // labels by their names.
@@ -40,18 +46,40 @@ func (s *subject) compare(o *subject) int {
 
 // comparePod is compare without the UID of the pod.
 func (s *subject) comparePod(o *subject) int {
-	if c := strings.Compare(s.container, o.container); c != 0 {
-		return c
-	}
-	if c := strings.Compare(s.namespace, o.namespace); c != 0 {
-		return c
+	if s.place != o.place {
+		if c := strings.Compare(s.container, o.container); c != 0 {
+			return c
+		}
+		if c := strings.Compare(s.namespace, o.namespace); c != 0 {
+			return c
+		}
 	}
 	return strings.Compare(s.pod, o.pod)
 }
 
+// keepLocked returns is as a series at p may keep it: shared with its neighbors as far as possible.
+func (x *index) keepLocked(p position, is *subject) *subject {
+	var here *place
+	for _, near := range [...]*series{x.beforeLocked(p), x.atLocked(p)} {
+		if near == nil {
+			continue
+		}
+		if near.subject.compare(is) == 0 {
+			return near.subject
+		}
+		if *near.subject.place == *is.place {
+			here = near.subject.place
+		}
+	}
+	if here == nil {
+		here = new(*is.place)
+	}
+	return &subject{here, is.pod, is.podUID}
+}
+
 // samePod reports whether s and o differ in no more than the UID of the pod.
 func (s *subject) samePod(o *subject) bool {
-	return s == o || s.pod == o.pod && s.container == o.container && s.namespace == o.namespace
+	return s == o || s.pod == o.pod && (s.place == o.place || *s.place == *o.place)
 }
 
 // position is the place of a series in an index.

@@ -48,12 +48,9 @@ func (x *index) measurements() iter.Seq[*measurement] {
 func (m *measurements) read(container []*series) {
 	m.all, m.labels = m.all[:0], m.labels[:0]
 	for _, s := range container {
-		measured, handler := s.measured.Load(), s.handler.Load()
-		if measured == nil {
-			continue
-		}
-		for i := range (*measured)[:min(len(*measured), maxPluginSeries)] {
-			metric := &(*measured)[i]
+		measured, handler := s.measured(), s.handler.Load()
+		for i := range measured[:min(len(measured), maxPluginSeries)] {
+			metric := &measured[i]
 			m.all = append(m.all, measurement{m.label(s, handler.handler, metric), metric.Value})
 		}
 	}

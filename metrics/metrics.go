@@ -125,27 +125,18 @@ func register(r prometheus.Registerer, all ...prometheus.Collector) error {
 func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 	m.workers.Add(1)
 	handler := m.outcomes(info.Handler)
-	is := subject{
-		container: valid(info.Container), namespace: valid(info.Namespace), pod: valid(info.Pod), podUID: valid(info.PodUID),
-	}
+	is := subject{&place{valid(info.Container), valid(info.Namespace)}, valid(info.Pod), valid(info.PodUID)}
 	m.series.mu.Lock()
 	defer m.series.mu.Unlock()
 	p, found := m.series.seekLocked(&is, info.Kind)
 	if found {
 		s := m.series.atLocked(p)
-		s.workers++
+		s.more().successors++
 		return &successor{series: s}
 	}
 	m.series.made++
-	s := &series{kind: info.Kind, stripe: uint8(m.series.made % stripes), workers: 1}
+	s := &series{subject: m.series.keepLocked(p, &is), kind: info.Kind, stripe: uint8(m.series.made % stripes)}
 	s.handler.Store(handler)
-	if near := m.series.beforeLocked(p); near != nil && *near.subject == is {
-		s.subject = near.subject
-	} else if near := m.series.atLocked(p); near != nil && *near.subject == is {
-		s.subject = near.subject
-	} else {
-		s.subject = new(is)
-	}
 	m.series.insertLocked(p, s)
 	return s
 }
@@ -153,13 +144,18 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 // valid returns value as a label may have it.
 func valid(value string) string { return strings.ToValidUTF8(value, "\ufffd") }
 
-// release removes one worker from s. The durations of the last one move to another series of
+// release removes one worker from s: the first one, or a successor. The durations of the last one move to another series of
 // the same probe, if there is one, because both have the same labels.
-func (m *Metrics) release(s *series) {
+func (m *Metrics) release(s *series, first bool) {
 	m.workers.Add(-1)
 	m.series.mu.Lock()
 	defer m.series.mu.Unlock()
-	if s.workers--; s.workers > 0 {
+	if first {
+		s.ended = true
+	} else {
+		s.more().successors--
+	}
+	if r := s.rest.Load(); !s.ended || r != nil && r.successors > 0 {
 		return
 	}
 	p, _ := m.series.seekLocked(s.subject, s.kind)

@@ -96,56 +96,82 @@ func bucket(bounds []time.Duration, d time.Duration) int {
 }
 
 // series is what is counted for one probe: the [worker.ProbeObserver] of its worker,
-// or of the first of several with the same labels, as while one replaces another. Its size is most of the memory of a probe in this
-// package, so counts have 32 bits: an overflow looks like a restart of the counter.
+// or of the first of several with the same labels, as while one replaces another. It is most of the
+// memory of a probe in this package: 96 bytes, which is a size that the allocator has. So counts
+// have 32 bits: an overflow looks like a restart of the counter.
 type series struct {
 	subject     *subject
-	handler     atomic.Pointer[outcomes]       // of the last tick's handler
-	measured    atomic.Pointer[[]probe.Metric] // by the last tick that measured anything
-	durationSum atomic.Int64                   // nanoseconds
+	handler     atomic.Pointer[outcomes] // of the last tick's handler
+	rest        atomic.Pointer[rest]     // nil while there is none
+	durationSum atomic.Int64             // nanoseconds
 	durations   [len(durationBounds) + 1]atomic.Uint32
 	totals      [decidedResults]atomic.Uint32 // by decided result
 	kind        probe.Kind
-	stripe      uint8 // of outcomes
-	workers     int32 // guarded by index.mu
+	stripe      uint8       // of outcomes
+	gate        worker.Gate // owned by the first worker; see successor for the others
+	ended       bool        // the first worker has; guarded by index.mu
+}
 
-	// Owned by the first worker. See successor for the others.
-	quarantined *outcomes // of the handler that has the probe in quarantine; nil for none
-	gate        worker.Gate
+// rest is what most probes have nothing of.
+type rest struct {
+	measured    atomic.Pointer[[]probe.Metric] // by the last tick that measured anything
+	quarantined *outcomes                      // of the handler that has the first worker in quarantine; owned by that worker
+	successors  int                            // that are open; guarded by index.mu
+}
+
+// more returns the rest of s, and makes it first if necessary.
+func (s *series) more() *rest {
+	if s.rest.Load() == nil {
+		s.rest.CompareAndSwap(nil, new(rest))
+	}
+	return s.rest.Load()
+}
+
+// measured returns what the last tick measured that measured anything.
+func (s *series) measured() []probe.Metric {
+	if r := s.rest.Load(); r != nil {
+		if m := r.measured.Load(); m != nil {
+			return *m
+		}
+	}
+	return nil
 }
 
 var _ worker.GateObserver = (*series)(nil)
 
 // Tick implements [worker.ProbeObserver].
-func (s *series) Tick(t *worker.Tick) { s.tick(t, &s.quarantined) }
+func (s *series) Tick(t *worker.Tick) { s.quarantine(s.tick(t)) }
 
-// tick counts t. quarantined is that of the worker.
-func (s *series) tick(t *worker.Tick, quarantined **outcomes) {
+// tick counts t, and returns the outcomes of the handler that has the probe in quarantine; nil for
+// none.
+func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 	handler := s.handler.Load()
 	if handler.handler != t.Handler {
 		handler = handler.metrics.outcomes(t.Handler)
 		s.handler.Store(handler)
-		s.measured.Store(nil) // by another handler
+		if r := s.rest.Load(); r != nil {
+			r.measured.Store(nil) // by another handler
+		}
 	}
 	handler.count(t, &handler.stripes[s.stripe])
-	if t.Quarantined.IsZero() {
-		handler = nil
+	if !t.Quarantined.IsZero() {
+		quarantined = handler
 	}
-	quarantine(quarantined, handler)
 	if t.Changed() {
-		s.metrics().transitions[s.kind][t.Before+1][t.After+1].Add(1)
+		handler.metrics.transitions[s.kind][t.Before+1][t.After+1].Add(1)
 	}
 	if len(t.Outcome.Metrics) > 0 {
 		measured := t.Outcome.Metrics
-		s.measured.Store(&measured)
+		s.more().measured.Store(&measured)
 	}
 	if t.Err != nil {
-		return // the kubelet does not count errors
+		return quarantined // the kubelet does not count errors
 	}
 	s.totals[t.Result+1].Add(1)
 	if !failed(t) {
 		s.observeDuration(t.Duration())
 	}
+	return quarantined
 }
 
 // failed reports whether t counted as a failure. The kubelet measures the duration of
@@ -155,6 +181,13 @@ func failed(t *worker.Tick) bool { return t.Result+1 == decidedResults-1 }
 func (s *series) observeDuration(d time.Duration) {
 	s.durations[bucket(durationBounds[:], d)].Add(1)
 	s.durationSum.Add(int64(d))
+}
+
+// quarantine is [quarantine] for the first worker.
+func (s *series) quarantine(handler *outcomes) {
+	if handler != nil || s.rest.Load() != nil {
+		quarantine(&s.more().quarantined, handler)
+	}
 }
 
 // quarantine counts a probe for the handler that has it in quarantine, nil for none. It was counted
@@ -174,13 +207,13 @@ func quarantine(counted **outcomes, handler *outcomes) {
 
 // Skipped implements [worker.ProbeObserver].
 func (s *series) Skipped(reason worker.SkipReason, ticks int) {
-	s.skipped(reason, ticks, &s.quarantined)
+	if reason == worker.SkipQuarantine {
+		s.quarantine(s.handler.Load())
+	}
+	s.skipped(reason, ticks)
 }
 
-func (s *series) skipped(reason worker.SkipReason, ticks int, quarantined **outcomes) {
-	if reason == worker.SkipQuarantine {
-		quarantine(quarantined, s.handler.Load())
-	}
+func (s *series) skipped(reason worker.SkipReason, ticks int) {
 	if i := slices.Index(skipReasons[:], reason); i >= 0 {
 		s.metrics().skipped[i].Add(uint64(ticks))
 	}
@@ -192,8 +225,8 @@ func (s *series) Gated(gate worker.Gate) { s.metrics().gated.move(s.kind, &s.gat
 // Close implements [worker.ProbeObserver].
 func (s *series) Close() {
 	s.Gated(worker.Open)
-	quarantine(&s.quarantined, nil)
-	s.metrics().release(s)
+	s.quarantine(nil)
+	s.metrics().release(s, true)
 }
 
 func (s *series) metrics() *Metrics { return s.handler.Load().metrics }
@@ -209,11 +242,14 @@ type successor struct {
 var _ worker.GateObserver = (*successor)(nil)
 
 // Tick implements [worker.ProbeObserver].
-func (s *successor) Tick(t *worker.Tick) { s.tick(t, &s.quarantined) }
+func (s *successor) Tick(t *worker.Tick) { quarantine(&s.quarantined, s.tick(t)) }
 
 // Skipped implements [worker.ProbeObserver].
 func (s *successor) Skipped(reason worker.SkipReason, ticks int) {
-	s.skipped(reason, ticks, &s.quarantined)
+	if reason == worker.SkipQuarantine {
+		quarantine(&s.quarantined, s.handler.Load())
+	}
+	s.skipped(reason, ticks)
 }
 
 // Gated implements [worker.GateObserver].
@@ -223,7 +259,7 @@ func (s *successor) Gated(gate worker.Gate) { s.metrics().gated.move(s.kind, &s.
 func (s *successor) Close() {
 	s.Gated(worker.Open)
 	quarantine(&s.quarantined, nil)
-	s.metrics().release(s.series)
+	s.metrics().release(s.series, false)
 }
 
 // absorb adds the durations of o to those of s.
