@@ -5,6 +5,7 @@ package parts
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -157,9 +158,21 @@ func resident() (int64, error) {
 
 const took = 2 * time.Millisecond // of each attempt
 
-// labels are those of a probe in the kubelet's metrics.
-func labels(i int) (kind, container, pod, uid string) {
-	return []string{"Liveness", "Readiness"}[i&1], "app", fmt.Sprintf("web-7d4b9c6f5d-%06d", i/2), fmt.Sprintf("f81d4fae-7dec-11d0-a765-%012d", i/2)
+// labels yields the labels of n probes: a liveness and a readiness probe of each container. They share
+// their strings, as in a pod.
+func labels(n int) iter.Seq2[int, worker.Info] {
+	return func(yield func(int, worker.Info) bool) {
+		i := worker.Info{Subject: results.Subject{Namespace: "default", Container: "app"}, Handler: "exec"}
+		for at := range n {
+			if i.Kind = probe.Readiness; at%2 == 0 {
+				i.Kind = probe.Liveness
+				i.Pod, i.PodUID = fmt.Sprintf("web-7d4b9c6f5d-%06d", at/2), fmt.Sprintf("f81d4fae-7dec-11d0-a765-%012d", at/2)
+			}
+			if !yield(at, i) {
+				return
+			}
+		}
+	}
 }
 
 // kubeletSeries are the kubelet's own vectors, with the label maps that each of its workers keeps.
@@ -167,15 +180,14 @@ func kubeletSeries(n int) *series {
 	legacyregistry.MustRegister(prober.ProberResults, prober.ProberDuration)
 	type probe struct{ succeeded, failed, unknown, duration, unknownDuration prometheus.Labels }
 	all := make([]probe, n)
-	for i := range all {
-		kind, container, pod, uid := labels(i)
+	for at, i := range labels(n) {
 		result := func(result string) prometheus.Labels {
-			return prometheus.Labels{"probe_type": kind, "container": container, "pod": pod, "namespace": "default", "pod_uid": uid, "result": result}
+			return prometheus.Labels{"probe_type": i.Kind.Title(), "container": i.Container, "pod": i.Pod, "namespace": i.Namespace, "pod_uid": i.PodUID, "result": result}
 		}
 		duration := func() prometheus.Labels {
-			return prometheus.Labels{"probe_type": kind, "container": container, "pod": pod, "namespace": "default"}
+			return prometheus.Labels{"probe_type": i.Kind.Title(), "container": i.Container, "pod": i.Pod, "namespace": i.Namespace}
 		}
-		all[i] = probe{result("successful"), result("failed"), result("unknown"), duration(), duration()}
+		all[at] = probe{result("successful"), result("failed"), result("unknown"), duration(), duration()}
 	}
 	return &series{
 		update: func(i int) {
@@ -193,14 +205,8 @@ func proberSeries(n int) (*series, error) {
 		return nil, err
 	}
 	all := make([]worker.ProbeObserver, n)
-	for i := range all {
-		_, container, pod, uid := labels(i)
-		kind := probe.Liveness
-		if i&1 == 1 {
-			kind = probe.Readiness
-		}
-		subject := results.Subject{Namespace: "default", Pod: pod, PodUID: uid, Container: container}
-		all[i] = m.Observe(worker.Info{Subject: subject, Kind: kind, Handler: "exec"})
+	for at, i := range labels(n) {
+		all[at] = m.Observe(i)
 	}
 	start := time.Now()
 	tick := &worker.Tick{
