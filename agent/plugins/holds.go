@@ -39,12 +39,12 @@ func (s *Set) BeginCheck() {
 
 // HoldChecked holds the plugins of a pod that is being checked.
 func (s *Set) HoldChecked(pod *v1.Pod) {
-	names := handlersOf(pod)
+	h := &s.holds
+	names := h.handlersOf(pod)
 	if len(names) == 0 {
 		return
 	}
 	hold := s.live.Hold(names...)
-	h := &s.holds
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.checked = append(h.checked, hold)
@@ -65,15 +65,9 @@ func (s *Set) HoldRefused() {
 // modified later.
 func (s *Set) HoldApplied(pods []*v1.Pod) {
 	h := &s.holds
-	h.mu.Lock()
-	known := h.named
-	h.mu.Unlock()
 	all, named := make(map[string]bool), make(map[*v1.Pod][]string)
 	for _, pod := range pods {
-		names, ok := known[pod]
-		if !ok { // most pods are those of the last call
-			names = handlersOf(pod)
-		}
+		names := h.handlersOf(pod)
 		if len(names) > 0 {
 			named[pod] = names
 		}
@@ -91,9 +85,15 @@ func (s *Set) HoldApplied(pods []*v1.Pod) {
 
 // handlersOf returns the names of the handlers that the annotation of a pod names, each once. The
 // probes of its containers have built-in ones.
-func handlersOf(pod *v1.Pod) (names []string) {
+func (h *holds) handlersOf(pod *v1.Pod) (names []string) {
 	if pod.Annotations[manager.Annotation] == "" {
 		return nil
+	}
+	h.mu.Lock()
+	names, runs := h.named[pod]
+	h.mu.Unlock()
+	if runs {
+		return names
 	}
 	configs, _ := manager.ProbesOf(pod) // probes with errors are never prepared
 	for _, c := range configs {

@@ -1,0 +1,70 @@
+package plugins_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/daeace23/prober/agent/plugins"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/probe"
+)
+
+// podWith returns a pod with a probe in its annotation.
+func podWith(field string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{manager.Annotation: "c: {readiness: {" + field + "}}"}},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
+	}
+}
+
+// The error of a plugin is dropped as soon as no manifest names the plugin.
+func TestHoldsOfManifests(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"prober-plugin-demo":      "#!/bin/sh\nexit 1\n",
+		"prober-plugin-demo.yaml": "apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, plugins.Config{PluginDirs: []string{dir}})
+	demo, next, other := podWith("plugin: {name: demo}"), podWith("plugin: {name: demo}"), podWith("tcpSocket: {port: 80}")
+	for _, step := range []struct {
+		name   string
+		checks []*v1.Pod
+		runs   []*v1.Pod // nil: they are refused
+		held   bool
+	}{
+		{"a pod names it", []*v1.Pod{demo}, []*v1.Pod{demo}, true},
+		{"the same pod", nil, []*v1.Pod{demo}, true},
+		{"the same pod after a check", []*v1.Pod{demo}, []*v1.Pod{demo, other}, true},
+		{"another pod names it", []*v1.Pod{next}, []*v1.Pod{next, other}, true},
+		{"no pod names it", nil, []*v1.Pod{other}, false},
+		{"a pod that is refused names it", []*v1.Pod{demo}, nil, true},
+		{"pods that are refused next do not", []*v1.Pod{other}, nil, false},
+		{"the first pod again", nil, []*v1.Pod{demo}, true},
+		{"no pod", nil, []*v1.Pod{}, false},
+	} {
+		if _, err := s.PrepareWithin(t.Context(), "demo", nil, probe.Target{}); err == nil {
+			t.Fatalf("%s: the plugin runs", step.name)
+		}
+		s.BeginCheck()
+		for _, pod := range step.checks {
+			s.HoldChecked(pod)
+		}
+		if step.runs == nil {
+			s.HoldRefused()
+		} else {
+			s.HoldApplied(step.runs)
+		}
+		if dropped := s.UnloadUnused(time.Now()); dropped == step.held {
+			t.Errorf("%s: the error was dropped: %v", step.name, dropped)
+		}
+	}
+}
