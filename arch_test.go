@@ -148,7 +148,7 @@ var packages = map[string]struct {
 	},
 	"agent/statelock": {},
 	"agent/events":    {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"agent/logs":      {ours: []string{"core/worker", "internal/explain", "probe"}},
+	"agent/logs":      {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
 	"agent/api":       {},
 	"agent/stream": {
 		ours:   []string{"probe", "agent/events", "agent/secrets", "core/manager", "core/worker", "pods"},

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
@@ -18,14 +19,15 @@ var _ worker.Observer = Explainer{}
 
 // Observe implements [worker.Observer].
 func (e Explainer) Observe(info worker.Info) worker.ProbeObserver {
-	return &explainedProbe{log: e.Logger, info: info}
+	return &explainedProbe{log: e.Logger, subject: info.Subject, kind: info.Kind}
 }
 
 // explainedProbe logs the failures of one probe. The probe's ticks own it.
 type explainedProbe struct {
-	log  *slog.Logger
-	info worker.Info
-	last string // the kind of the failure that was logged last; "" after a success
+	log     *slog.Logger
+	subject results.Subject
+	kind    probe.Kind
+	last    string // the kind of the failure that was logged last; "" after a success
 }
 
 // Tick implements [worker.ProbeObserver].
@@ -49,7 +51,7 @@ func (p *explainedProbe) Tick(t *worker.Tick) {
 		return
 	}
 	p.log.Warn("probe failed", append([]any{
-		"namespace", p.info.Namespace, "pod", p.info.Pod, "container", p.info.Container, "kind", p.info.Kind.String(), "handler", t.Handler,
+		"namespace", p.subject.Namespace, "pod", p.subject.Pod, "container", p.subject.Container, "kind", p.kind.String(), "handler", t.Handler,
 	}, attrs...)...)
 }
 

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -10,31 +9,32 @@ import (
 // names finds pods with probes by name. The zero value is empty.
 type names struct {
 	mu   sync.Mutex
-	pods map[string][]*pod // mostly one; more in other namespaces, or while one is replaced
+	pods map[string]*pod // the first of those with the name
 }
 
 // pod is a pod with probes.
 type pod struct {
 	uid    types.UID
 	name   string
-	probes int // guarded by names.mu
+	probes int  // guarded by names.mu, as is next
+	next   *pod // of the same name: in another namespace, or while one is replaced
 }
 
 // add counts a probe of a pod.
 func (n *names) add(uid types.UID, name string) *pod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, p := range n.pods[name] {
+	for p := n.pods[name]; p != nil; p = p.next {
 		if p.uid == uid {
 			p.probes++
 			return p
 		}
 	}
 	if n.pods == nil {
-		n.pods = make(map[string][]*pod)
+		n.pods = make(map[string]*pod)
 	}
-	p := &pod{uid, name, 1}
-	n.pods[name] = append(n.pods[name], p)
+	p := &pod{uid, name, 1, n.pods[name]}
+	n.pods[name] = p
 	return p
 }
 
@@ -45,8 +45,14 @@ func (n *names) remove(p *pod) {
 	if p.probes--; p.probes > 0 {
 		return
 	}
-	left := slices.DeleteFunc(n.pods[p.name], func(o *pod) bool { return o == p })
-	if n.pods[p.name] = left; len(left) == 0 {
+	first := n.pods[p.name]
+	for at := &first; *at != nil; at = &(*at).next {
+		if *at == p {
+			*at = p.next
+			break
+		}
+	}
+	if n.pods[p.name] = first; first == nil {
 		delete(n.pods, p.name)
 	}
 }
@@ -54,7 +60,7 @@ func (n *names) remove(p *pod) {
 func (n *names) uids(name string) (uids []types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, p := range n.pods[name] {
+	for p := n.pods[name]; p != nil; p = p.next {
 		uids = append(uids, p.uid)
 	}
 	return uids

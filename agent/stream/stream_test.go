@@ -219,11 +219,15 @@ func TestHubFindsPodsByName(t *testing.T) {
 	observe := func(uid, name, container string) worker.ProbeObserver {
 		return hub.Observe(worker.Info{Subject: results.Subject{Namespace: "ns-" + uid, Pod: name, PodUID: uid, Container: container}})
 	}
-	web, db, other, same := observe("1", "shop", "web"), observe("1", "shop", "db"), observe("2", "other", "web"), observe("3", "shop", "web")
+	web, db, other := observe("1", "shop", "web"), observe("1", "shop", "db"), observe("2", "other", "web")
+	second, third := observe("3", "shop", "web"), observe("4", "shop", "web")
 	for i, step := range []struct {
 		ends worker.ProbeObserver
 		want []types.UID
-	}{{nil, []types.UID{"1", "3"}}, {other, []types.UID{"1", "3"}}, {web, []types.UID{"1", "3"}}, {db, []types.UID{"3"}}, {same, nil}} {
+	}{
+		{nil, []types.UID{"1", "3", "4"}}, {other, []types.UID{"1", "3", "4"}}, {second, []types.UID{"1", "4"}},
+		{web, []types.UID{"1", "4"}}, {third, []types.UID{"1"}}, {db, nil},
+	} {
 		if step.ends != nil {
 			step.ends.Close()
 		}
