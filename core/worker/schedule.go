@@ -294,6 +294,9 @@ func (s *shard) takeLocked(r *runner, now int64) (w *Worker, due int64) {
 		s.stale = max(s.stale-1, 0)
 	}
 	s.attendLocked(now)
+	if w != nil {
+		s.prefetchLocked()
+	}
 	return w, due
 }
 

@@ -258,6 +258,7 @@ func (w *Worker) begin(now time.Time, slot int64) (due time.Time, lost int, ok b
 	if w.stopped || w.ticking || w.scheduled.Load() != slot {
 		return time.Time{}, 0, false
 	}
+	w.prefetchLocked()
 	w.scheduled.Store(never)
 	w.ticking = true
 	at, schedule := w.due, w.shared.schedule

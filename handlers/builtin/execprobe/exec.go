@@ -19,7 +19,7 @@ import (
 type CommandRunner interface {
 	// RunInContainer runs cmd in the container and returns what it wrote: stdout,
 	// then stderr. It ends when ctx does, or after timeout (0: none), and leaves
-	// nothing running.
+	// nothing running. It must not change cmd, which is the same slice at every call.
 	//
 	// A command that exits with another code than 0 is an error with the method
 	// ExitStatus() int. A timeout is an error that matches
@@ -90,7 +90,7 @@ type bound struct {
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	start := time.Now()
-	output, err := h.runner.RunInContainer(ctx, req.ContainerID, slices.Clone(h.command), req.Spec.Timeout)
+	output, err := h.runner.RunInContainer(ctx, req.ContainerID, h.command, req.Spec.Timeout)
 	out, failure := answer(&req, output, err)
 	switch {
 	case failure == nil && out.Reason == probe.ReasonDeadline:
