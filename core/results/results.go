@@ -135,7 +135,7 @@ const cacheShards = 32
 // is queued, so that every reader gets the updates in order.
 type cacheShard struct {
 	mu      sync.Mutex
-	entries map[string]cacheEntry
+	entries map[string]*cacheEntry // a map has room for many more than it holds: pointers are smaller
 }
 
 type cacheEntry struct {
@@ -144,8 +144,8 @@ type cacheEntry struct {
 	packed  int64    // when it was decided in Unix microseconds, and the result in the last 2 bits
 }
 
-func newEntry(r Result, subject *Subject, why Cause) cacheEntry {
-	return cacheEntry{subject, kept(why), time.Now().UnixMicro()<<2 | int64(r+1)}
+func newEntry(r Result, subject *Subject, why Cause) *cacheEntry {
+	return &cacheEntry{subject, kept(why), time.Now().UnixMicro()<<2 | int64(r+1)}
 }
 
 func (e *cacheEntry) result() Result     { return Result(e.packed&3) - 1 }
@@ -166,7 +166,7 @@ func (e *cacheEntry) update(kind probe.Kind, containerID string) Update {
 func New(kind probe.Kind) *Cache {
 	c := &Cache{kind: kind, seed: maphash.MakeSeed()}
 	for i := range c.shards {
-		c.shards[i].entries = make(map[string]cacheEntry)
+		c.shards[i].entries = make(map[string]*cacheEntry)
 	}
 	c.queues.Store(new([]*queue))
 	return c
@@ -224,7 +224,7 @@ func kept(why Cause) *Cause {
 	if len(why.Output) > MaxOutput {
 		why.Output = strings.ToValidUTF8(strings.Clone(why.Output[:MaxOutput]), "")
 	}
-	return &why
+	return new(why) // a copy: why itself stays on the stack
 }
 
 // Remove removes the result of a container. Readers still get the last result that they have not

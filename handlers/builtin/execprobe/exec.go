@@ -61,7 +61,7 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 	if len(a.Command) == 0 {
 		return nil, errors.New("command: required")
 	}
-	return &bound{h.runner, slices.Clone(a.Command)}, nil
+	return &bound{h, slices.Clone(a.Command)}, nil
 }
 
 // Prepare binds the handler to config, the JSON of a v1.ExecAction.
@@ -84,13 +84,13 @@ func (h *Handler) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 
 // bound is a Handler with a command; read-only.
 type bound struct {
-	runner  CommandRunner
+	handler *Handler
 	command []string
 }
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	start := time.Now()
-	output, err := h.runner.RunInContainer(ctx, req.ContainerID, h.command, req.Spec.Timeout)
+	output, err := h.handler.runner.RunInContainer(ctx, req.ContainerID, h.command, req.Spec.Timeout)
 	out, failure := answer(&req, output, err)
 	switch {
 	case failure == nil && out.Reason == probe.ReasonDeadline:

@@ -8,12 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
+
+// readers are not in use: they would lie between the handlers that are bound, and keep memory there.
+var readers = sync.Pool{New: func() any { return new(bytes.Reader) }}
 
 // Decode decodes config, one JSON object, into action, the pointer to a struct. Unknown fields
 // are errors.
 func Decode(config []byte, action any) error {
-	d := json.NewDecoder(bytes.NewReader(config))
+	r := readers.Get().(*bytes.Reader)
+	defer readers.Put(r)
+	defer r.Reset(nil)
+	r.Reset(config)
+	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
 	if err := d.Decode(action); err != nil {
 		return fmt.Errorf("config: %w", err)
