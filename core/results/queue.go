@@ -17,11 +17,11 @@ import (
 type queue struct {
 	wake chan struct{} // holds a token while there may be something to read
 
-	added    atomic.Pointer[added] // newest first
-	unmerged atomic.Int64          // about how many are in added
+	added    atomic.Pointer[node] // newest first
+	unmerged atomic.Int64         // about how many are in added
 
 	mu      sync.Mutex
-	pending map[queueKey]pending
+	pending map[queueKey]*node
 	order   []queueKey // keys of pending, by the oldest unread update
 	most    int        // longest order since pending was made
 }
@@ -33,43 +33,44 @@ const manyUnread = 1000
 // manyAdded is how many updates are added before they are merged without the reader.
 const manyAdded = 100
 
-// added is an update that is not merged yet.
-type added struct {
-	update Update
-	before *added
-}
-
 type queueKey struct {
 	kind        probe.Kind
 	containerID string
 }
 
-// pending are the unread updates of one key: result, removal, or both in this order.
-type pending struct {
+// node is an update that is not merged yet, or the unread updates of one key: result, removal, or
+// both in this order.
+type node struct {
 	update          Update
+	before          *node // that is not merged
 	result, removal bool
 }
 
+// nodes are not in use. Updates come in bursts, and their garbage would lie between the probes that
+// are added at that time.
+var nodes = sync.Pool{New: func() any { return new(node) }}
+
+func (n *node) recycle() {
+	*n = node{}
+	nodes.Put(n)
+}
+
 // next returns the update to read next.
-func (p *pending) next() Update {
-	u := p.update
-	u.Removed = !p.result
+func (n *node) next() Update {
+	u := n.update
+	u.Removed = !n.result
 	return u
 }
 
 func newQueue() *queue {
-	return &queue{wake: make(chan struct{}, 1), pending: make(map[queueKey]pending)}
+	return &queue{wake: make(chan struct{}, 1), pending: make(map[queueKey]*node)}
 }
-
-// addedNodes are not in use. Updates come in bursts, and their garbage would lie between the probes
-// that are added at that time.
-var addedNodes = sync.Pool{New: func() any { return new(added) }}
 
 // put adds an update. Updates of one key are put one after the other.
 func (q *queue) put(u Update) {
-	a, before := addedNodes.Get().(*added), q.added.Load()
-	a.update = u
-	for a.before = before; !q.added.CompareAndSwap(before, a); a.before = before {
+	n, before := nodes.Get().(*node), q.added.Load()
+	n.update = u
+	for n.before = before; !q.added.CompareAndSwap(before, n); n.before = before {
 		before = q.added.Load()
 	}
 	if q.unmerged.Add(1) > manyAdded && q.mu.TryLock() { // else someone else merges
@@ -83,37 +84,39 @@ func (q *queue) put(u Update) {
 
 // mergeLocked merges the added updates into the pending ones.
 func (q *queue) mergeLocked() {
-	var oldest *added
-	n := int64(0)
-	for a := q.added.Swap(nil); a != nil; n++ {
-		before := a.before
-		a.before, oldest = oldest, a
-		a = before
+	var oldest *node
+	count := int64(0)
+	for n := q.added.Swap(nil); n != nil; count++ {
+		before := n.before
+		n.before, oldest = oldest, n
+		n = before
 	}
-	q.unmerged.Add(-n)
-	for a := oldest; a != nil; {
-		next := a.before
-		q.mergeOneLocked(a.update)
-		*a = added{}
-		addedNodes.Put(a)
-		a = next
+	q.unmerged.Add(-count)
+	for n := oldest; n != nil; {
+		next := n.before
+		n.before = nil
+		q.mergeOneLocked(n)
+		n = next
 	}
 }
 
-func (q *queue) mergeOneLocked(u Update) {
-	key := queueKey{u.Kind, u.ContainerID}
+func (q *queue) mergeOneLocked(n *node) {
+	key := queueKey{n.update.Kind, n.update.ContainerID}
 	p, ok := q.pending[key]
 	if !ok {
 		q.order = append(q.order, key)
 		q.most = max(q.most, len(q.order))
+		q.pending[key], p = n, n
 	}
-	if u.Removed {
+	if n.update.Removed {
 		p.removal = true
 	} else {
 		p.result, p.removal = true, false // a result replaces all before it
 	}
-	p.update = u
-	q.pending[key] = p
+	if p != n {
+		p.update = n.update
+		n.recycle()
+	}
 }
 
 func (q *queue) signal() {
@@ -199,15 +202,15 @@ func (q *queue) popLocked() {
 	p := q.pending[key]
 	if p.result && p.removal {
 		p.result = false
-		q.pending[key] = p
 		return
 	}
 	delete(q.pending, key)
+	p.recycle()
 	q.order = q.order[1:]
 	if len(q.order) == 0 {
 		q.order = nil
 		if q.most >= manyUnread {
-			q.pending, q.most = make(map[queueKey]pending), 0
+			q.pending, q.most = make(map[queueKey]*node), 0
 		}
 	}
 }
