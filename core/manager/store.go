@@ -26,8 +26,8 @@ type storedPod struct {
 	store    *StatusStore
 	uid      types.UID
 	pod      *v1.Pod
-	status   *v1.PodStatus // read-only; nil without one
-	watchers *watcher      // the first
+	status   *keptStatus // nil without one
+	watchers *watcher    // the first
 }
 
 // watcher is a call of [StatusStore.WatchStatus] that was not stopped.
@@ -41,13 +41,20 @@ var _ StatusPublisher = (*StatusStore)(nil)
 
 // PodStatus implements [StatusSource].
 func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	p := s.pods[uid]
-	if p == nil || p.status == nil {
+	kept := s.kept(uid)
+	if kept == nil {
 		return v1.PodStatus{}, false
 	}
-	return *p.status, true
+	return *kept.status(), true
+}
+
+func (s *StatusStore) kept(uid types.UID) *keptStatus {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if p := s.pods[uid]; p != nil {
+		return p.status
+	}
+	return nil
 }
 
 // WatchStatus implements [StatusPublisher].
@@ -62,7 +69,7 @@ func (s *StatusStore) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (s
 	}
 	*last = w
 	if p.status != nil {
-		publish(p.status)
+		publish(p.status.status())
 	}
 	return w.stop
 }
@@ -103,22 +110,23 @@ func (p *storedPod) forgetLocked() {
 
 // SetPodStatus replaces the status of pod.
 func (s *StatusStore) SetPodStatus(pod *v1.Pod, status v1.PodStatus) {
-	s.set(pod, status.DeepCopy())
+	kept, published := keep(&status)
+	s.set(pod, kept, published)
 	s.changed(pod, status)
 }
 
-func (s *StatusStore) set(pod *v1.Pod, status *v1.PodStatus) {
+func (s *StatusStore) set(pod *v1.Pod, kept *keptStatus, published *v1.PodStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.podLocked(pod.UID)
 	p.pod = pod
-	p.setLocked(status)
+	p.setLocked(kept, published)
 }
 
-func (p *storedPod) setLocked(status *v1.PodStatus) {
-	p.status = status
+func (p *storedPod) setLocked(kept *keptStatus, published *v1.PodStatus) {
+	p.status = kept
 	for w := p.watchers; w != nil; w = w.next {
-		w.publish(status)
+		w.publish(published)
 	}
 }
 
@@ -128,7 +136,7 @@ func (s *StatusStore) RemovePod(uid types.UID) {
 	defer s.mu.Unlock()
 	if p := s.pods[uid]; p != nil {
 		p.pod = nil
-		p.setLocked(nil)
+		p.setLocked(nil, nil)
 		p.forgetLocked()
 	}
 }
@@ -176,12 +184,13 @@ func (s *StatusStore) apply(uid types.UID, containerID string, change func(*v1.P
 	if p == nil || p.status == nil {
 		return nil, nil
 	}
-	status := p.status.DeepCopy()
+	status := p.status.copied()
 	c := statusByID(status, containerID)
 	if c == nil || !change(p.pod, status, c) {
 		return nil, nil
 	}
-	p.setLocked(status)
+	kept, published := keep(status)
+	p.setLocked(kept, published)
 	return p.pod, status
 }
 

@@ -1,0 +1,103 @@
+package manager
+
+import (
+	"reflect"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// keptStatus is a v1.PodStatus in a third of its memory: it has no room for what agents seldom set.
+// A status that has any of that is kept whole. It is read-only.
+type keptStatus struct {
+	whole      *v1.PodStatus // nil, or the other fields are empty
+	phase      v1.PodPhase
+	podIP      string
+	conditions []v1.PodCondition
+	containers []keptContainer // the init containers are the last ones
+	inits      uint16
+}
+
+// keptContainer is a v1.ContainerStatus in the same way.
+type keptContainer struct {
+	name, id, image, imageID string
+	since                    metav1.Time        // of a container that runs
+	state                    *v1.ContainerState // nil for a container that runs
+	restarts                 int32
+	ready, known, started    bool // started is set if known
+}
+
+// keep returns a copy of s to keep, and one to publish.
+func keep(s *v1.PodStatus) (kept *keptStatus, published *v1.PodStatus) {
+	kept = &keptStatus{
+		phase: s.Phase, podIP: s.PodIP, conditions: slices.Clone(s.Conditions), inits: uint16(len(s.InitContainerStatuses)),
+		containers: make([]keptContainer, 0, len(s.ContainerStatuses)+len(s.InitContainerStatuses)),
+	}
+	for _, list := range [...][]v1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses} {
+		for i := range list {
+			kept.containers = append(kept.containers, keepContainer(&list[i]))
+		}
+	}
+	if published = kept.status(); !reflect.DeepEqual(published, s) {
+		published = s.DeepCopy()
+		kept = &keptStatus{whole: published}
+	}
+	return kept, published
+}
+
+func keepContainer(c *v1.ContainerStatus) keptContainer {
+	kept := keptContainer{name: c.Name, id: c.ContainerID, image: c.Image, imageID: c.ImageID, restarts: c.RestartCount, ready: c.Ready}
+	if c.Started != nil {
+		kept.known, kept.started = true, *c.Started
+	}
+	if running := c.State.Running; running != nil {
+		kept.since = running.StartedAt
+	} else {
+		kept.state = c.State.DeepCopy()
+	}
+	return kept
+}
+
+// status returns the status, which is read-only.
+func (s *keptStatus) status() *v1.PodStatus {
+	if s.whole != nil {
+		return s.whole
+	}
+	regular := len(s.containers) - int(s.inits)
+	return &v1.PodStatus{
+		Phase: s.phase, PodIP: s.podIP, Conditions: slices.Clone(s.conditions),
+		ContainerStatuses: statuses(s.containers[:regular]), InitContainerStatuses: statuses(s.containers[regular:]),
+	}
+}
+
+// copied returns the status for a caller that modifies it.
+func (s *keptStatus) copied() *v1.PodStatus {
+	if s.whole != nil {
+		return s.whole.DeepCopy()
+	}
+	return s.status()
+}
+
+func statuses(kept []keptContainer) (all []v1.ContainerStatus) {
+	if len(kept) == 0 {
+		return nil
+	}
+	all = make([]v1.ContainerStatus, len(kept))
+	for i := range kept {
+		kept[i].into(&all[i])
+	}
+	return all
+}
+
+func (c *keptContainer) into(out *v1.ContainerStatus) {
+	out.Name, out.ContainerID, out.Image, out.ImageID, out.RestartCount, out.Ready = c.name, c.id, c.image, c.imageID, c.restarts, c.ready
+	if c.known {
+		out.Started = new(c.started)
+	}
+	if c.state != nil {
+		c.state.DeepCopyInto(&out.State)
+	} else {
+		out.State.Running = &v1.ContainerStateRunning{StartedAt: c.since}
+	}
+}
