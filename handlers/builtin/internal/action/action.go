@@ -11,24 +11,33 @@ import (
 	"sync"
 )
 
-// readers are not in use: they would lie between the handlers that are bound, and keep memory there.
-var readers = sync.Pool{New: func() any { return new(bytes.Reader) }}
+// decoder reads one config after the other. A new one for each would take 1 KB, which would lie
+// between the handlers that are bound, and keep memory there.
+type decoder struct {
+	config bytes.Reader
+	json   *json.Decoder
+}
+
+var decoders = sync.Pool{New: func() any {
+	d := new(decoder)
+	d.json = json.NewDecoder(&d.config)
+	d.json.DisallowUnknownFields()
+	return d
+}}
 
 // Decode decodes config, one JSON object, into action, the pointer to a struct. Unknown fields
 // are errors.
 func Decode(config []byte, action any) error {
-	r := readers.Get().(*bytes.Reader)
-	defer readers.Put(r)
-	defer r.Reset(nil)
-	r.Reset(config)
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
-	if err := d.Decode(action); err != nil {
+	d := decoders.Get().(*decoder)
+	d.config.Reset(config)
+	if err := d.json.Decode(action); err != nil { // d is not used again: what is left of config is unknown
 		return fmt.Errorf("config: %w", err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if _, err := d.json.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("config: more than one JSON value")
 	}
+	d.config.Reset(nil)
+	decoders.Put(d)
 	return nil
 }
 
