@@ -44,6 +44,8 @@ type account struct {
 	gap   bool  // there is a connection whose tick has not been told; the list of the probe may have it
 	asked int64 // when the list that was merged last was asked for
 
+	failure int64 // the oldest failure in its history
+
 	// What it has matched.
 	settled  int64  // the time of the last tick
 	total    total  // of the ticks without an error: what prober_probe_total counts

@@ -343,8 +343,8 @@ func (w *world) summary() {
 	}
 	r.add("ticks", "%d of %d probes: %d lost, %d doubled, %d a period late, %d without a result since the agent did not run",
 		t.ticks, t.probes, t.lost, t.doubled, t.tardy, t.stalls)
-	r.add("attempts", "%d repeated, %d of no tick, %d after a change, %d of no probe; %d ticks of no attempt",
-		t.retries, t.untold, t.stale, t.strays, t.unseen)
+	r.add("attempts", "%d repeated, %d of no tick, %d of a tick that the history has dropped, %d after a change, %d of no probe; %d ticks of no attempt",
+		t.retries, t.untold, t.dropped, t.stale, t.strays, t.unseen)
 	r.add("skipped by the agent", "%s", w.skippedLocked())
 	r.add("results", "%d compared with the target, %d wrong; %d decided compared with the thresholds, %d wrong; %d errors",
 		t.results, t.wrong, t.decided, t.misjudge, t.errors)

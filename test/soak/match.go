@@ -36,6 +36,7 @@ type matches struct {
 	results  int // ticks whose result was compared with that of the target
 	decided  int // ticks whose decided result was compared with the model
 	untold   int // connections of no tick that the agent tells of
+	dropped  int // of ticks that the history may not have kept; each counts as a tick
 	unseen   int // ticks without a connection, that the agent does not explain
 	errors   int // ticks that ended in another error
 	wrong    int // ticks whose result is not that of the target
@@ -49,6 +50,7 @@ func (m *matches) add(o *matches) {
 	m.results += o.results
 	m.decided += o.decided
 	m.untold += o.untold
+	m.dropped += o.dropped
 	m.unseen += o.unseen
 	m.errors += o.errors
 	m.wrong += o.wrong
@@ -86,10 +88,15 @@ func (a *account) tell(t *tick, shown *bool) {
 }
 
 // merge adds the ticks of a list that was asked for at a time. It has all ticks that had ended then,
-// but for the oldest.
+// but for the oldest. A history without room for all drops the successes before the failures.
 func (a *account) merge(p *probeView, asked time.Time) {
+	a.failure = math.MaxInt64
 	for i := range p.History {
-		a.tell(&p.History[i], nil)
+		t := &p.History[i]
+		a.tell(t, nil)
+		if t.Result != "success" {
+			a.failure = min(a.failure, t.Time.UnixNano())
+		}
 	}
 	if p.Last == nil {
 		return
@@ -135,21 +142,30 @@ func (a *account) settle(complete int64) {
 func (a *account) longest() time.Duration { return a.timeout + 3*time.Second }
 
 // dropUntold drops the connections before a time, that of the next tick: the agent has told of no tick
-// that has made them. It returns false if a list must be merged first.
+// that has made them. A success after a failure of the list may have been dropped from the history; it
+// counts as a tick, so that the comparison with the total shows if there was none. It returns false if
+// a list must be merged first.
 func (a *account) dropUntold(before int64) bool {
 	for len(a.conns) > 0 && a.conns[0].at < before {
 		if a.asked <= before { // the list of that time may not have had the tick yet
 			a.gap = true
 			return false
 		}
-		if a.conns[0].at < a.began {
-			a.conns = slices.Delete(a.conns, 0, 1)
-			continue
-		}
-		a.sum.untold++
-		a.example("untold", "attempt at %s, before the tick of %s; list of %s", clock(a.conns[0].at), clock(before), clock(a.asked))
-		a.slots.add(a.conns[0].at)
+		c := a.conns[0]
 		a.conns = slices.Delete(a.conns, 0, 1)
+		switch {
+		case c.at < a.began:
+			continue
+		case c.verdict == succeeds && a.failure < c.at:
+			a.sum.dropped++
+			a.sum.ticks++
+			a.total.all++
+			a.model.add(succeeds, &a.probe)
+		default:
+			a.sum.untold++
+			a.example("untold", "attempt at %s, before the tick of %s; list of %s", clock(c.at), clock(before), clock(a.asked))
+		}
+		a.slots.add(c.at)
 	}
 	return true
 }

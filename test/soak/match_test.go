@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -30,11 +31,16 @@ func (s *script) play() *account {
 	a := newAccount(probe{period: 10 * time.Second, timeout: time.Second, exact: true, success: 1, fail: 1})
 	a.slots.last = second(10)
 	a.slots.begin()
+	var log []entry
 	for _, at := range s.conns {
-		a.add(entry{At: second(at), Verdict: succeeds})
+		log = append(log, entry{At: second(at), Verdict: succeeds})
 	}
 	for _, at := range s.failed {
-		a.add(entry{At: second(at), Verdict: fails})
+		log = append(log, entry{At: second(at), Verdict: fails})
+	}
+	slices.SortFunc(log, func(a, b entry) int { return int(a.At - b.At) })
+	for _, e := range log {
+		a.add(e)
 	}
 	for i := range s.ticks {
 		a.tell(&s.ticks[i], new(s.ticks[i].Result == "success"))
@@ -87,6 +93,12 @@ func TestSettleMatchesTicksWithConnections(t *testing.T) {
 			matches{ticks: 2, stalls: 1, results: 1, decided: 1}, 0, 1},
 		{"a tick that is not told", script{conns: []float64{20, 30, 40}, ticks: []tick{good(20), good(40)}},
 			matches{ticks: 2, results: 2, decided: 2, untold: 1}, 0, 0},
+		{"a success that the history has dropped", script{conns: []float64{30, 40}, failed: []float64{20}, ticks: []tick{good(40)}, listed: []tick{tickAt(20, 1, "failure", "")}},
+			matches{ticks: 3, results: 2, decided: 1, dropped: 1}, 0, 0},
+		{"a failure that is not told", script{conns: []float64{40}, failed: []float64{20, 30}, ticks: []tick{good(40)}, listed: []tick{tickAt(20, 1, "failure", "")}},
+			matches{ticks: 2, results: 2, decided: 1, untold: 1}, 0, 0},
+		{"a success that is not told, before all failures", script{conns: []float64{20, 40}, failed: []float64{30}, ticks: []tick{good(40)}, listed: []tick{tickAt(30, 1, "failure", "")}},
+			matches{ticks: 2, results: 2, decided: 1, untold: 1}, 0, 0},
 		{"a tick that no target has seen", script{conns: []float64{20}, ticks: []tick{good(20), good(30)}},
 			matches{ticks: 2, results: 1, decided: 1, unseen: 1}, 0, 0},
 		{"an error", script{conns: []float64{20}, ticks: []tick{tickAt(20, 1, "unknown", "trap")}},
