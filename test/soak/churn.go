@@ -33,14 +33,13 @@ func (w *world) writeFile(file int) error {
 	return putFile(filepath.Join(w.manifests, fmt.Sprintf("pods-%05d.yaml", file)), []byte(strings.Join(docs, "---\n")))
 }
 
-// churn changes a manifest each second, or so seldom that no change overtakes the one before it, and
-// that the agent, which reads all manifests after each change, does little else. It changes a pod,
-// removes or adds one, or does both.
+// churn changes a manifest each second, or so seldom that no change overtakes the one before it. It
+// changes a pod, removes or adds one, or does both.
 func (w *world) churn(ctx context.Context) {
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	files := w.files()
-	every(ctx, max(w.layout.pace*time.Second/2, 2*limit/time.Duration(files)), func(i int) {
+	every(ctx, max(time.Second, 2*limit/time.Duration(files)), func(i int) {
 		file := i % files
 		base := file * filePods
 		changes, goes := base+7, base+13
