@@ -16,7 +16,8 @@ import (
 // zero value is ready to use.
 type Files struct {
 	mu     sync.Mutex
-	stamps map[string]string // of each file, from before it was last read
+	stamps map[string]string    // of each file, from before it was last read
+	named  map[*v1.Pod][]string // the files of each pod of the last Keep; nil if there were no files
 }
 
 // Begin records that all files are about to be read again. It returns those that have changed
@@ -46,22 +47,29 @@ func (s *Files) note(file string) {
 	s.stamps[file] = filestamp.Of(file)
 }
 
-// Keep forgets the files that none of the pods refers to.
+// Keep forgets the files that none of the pods refers to. The pods must not be modified later.
 func (s *Files) Keep(pods []*v1.Pod) {
 	s.mu.Lock()
-	none := len(s.stamps) == 0
+	none, known := len(s.stamps) == 0, s.named
+	s.named = nil
 	s.mu.Unlock()
 	if none {
 		return
 	}
-	used := make(map[string]bool)
+	used, named := make(map[string]bool), make(map[*v1.Pod][]string)
 	for _, pod := range pods {
-		for _, file := range filesOf(pod) {
+		files, ok := known[pod]
+		if !ok { // most pods are those of the last call
+			files = filesOf(pod)
+		}
+		named[pod] = files
+		for _, file := range files {
 			used[file] = true
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.named = named
 	maps.DeleteFunc(s.stamps, func(file, _ string) bool { return !used[file] })
 }
 

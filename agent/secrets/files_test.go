@@ -1,0 +1,61 @@
+package secrets_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
+)
+
+// A file is watched as long as a pod refers to it.
+func TestFilesKeep(t *testing.T) {
+	dir := folders(t, []string{"a", "b"}, nil)
+	pod := func(config string) *v1.Pod {
+		return &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				manager.Annotation: fmt.Sprintf("c: {readiness: {plugin: {name: demo, config: {key: %q}}}}", config),
+			}},
+			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
+		}
+	}
+	a, b, next, other := pod("${file:"+dir+"/a}"), pod("${file:"+dir+"/b}"), pod("${file:"+dir+"/a}"), pod("no reference")
+	var file config.Agent
+	file.Secrets.Allow = []string{"file:" + dir + "/*"}
+	policy, files := secrets.PolicyOf("/etc/prober.yaml", &file), new(secrets.Files)
+	for i, step := range []struct {
+		pods []*v1.Pod
+		want string // the files that are watched
+	}{
+		{[]*v1.Pod{a, b, other}, "ab"},
+		{[]*v1.Pod{a, b, other}, "ab"},
+		{[]*v1.Pod{a, other}, "a"},
+		{[]*v1.Pod{next, b}, "ab"},
+		{[]*v1.Pod{next, other}, "a"},
+		{[]*v1.Pod{other}, ""},
+		{[]*v1.Pod{a, b}, "ab"},
+		{nil, ""},
+	} {
+		for _, name := range []string{"a", "b"} {
+			if _, err := policy.Resolve(nil, files, "file", dir+"/"+name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files.Keep(step.pods)
+		known, _ := files.Stamps()
+		got := ""
+		for _, name := range []string{"a", "b"} {
+			if strings.Contains(known, dir+"/"+name) {
+				got += name
+			}
+		}
+		if got != step.want {
+			t.Errorf("step %d: %q is watched, want %q", i, got, step.want)
+		}
+	}
+}
