@@ -101,7 +101,7 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 }
 
 // selectProbes returns the probes that match of the pods called pod, and of all pods if pod is "".
-// Ticks that are due go first.
+// With all pods, ticks that are due go first.
 func (a *Agent) selectProbes(pod string, match func(*worker.Info) bool) (selected []worker.Info) {
 	if pod != "" {
 		for _, uid := range a.hub.Pods(pod) {

@@ -19,7 +19,7 @@ import (
 
 const (
 	pauseMin = 100 * time.Millisecond // between two updates of the table
-	pauseMax = 250 * time.Millisecond // an update of the table may take as long until readers are half a second late
+	pauseMax = 250 * time.Millisecond // an update may take 250 ms more before readers are half a second late
 	recount  = 250 * time.Millisecond // until missing probes are searched for again
 	chunk    = 128                    // objects that are encoded between two updates of the table
 	burst    = 16                     // objects that are encoded before ticks that are due go first

@@ -8,12 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keptStatus is a v1.PodStatus in a third of its memory: it has no room for what agents seldom set.
-// A status that has any of that is kept whole. It is read-only.
+// keptStatus is a v1.PodStatus in a third of its memory: it has room for what agents set that are not
+// the kubelet. A status with anything else is kept whole. It is read-only.
 type keptStatus struct {
 	whole      *v1.PodStatus // nil, or the other fields are empty
 	phase      v1.PodPhase
 	podIP      string
+	onlyIP     bool         // podIP alone is in PodIPs
+	start      *metav1.Time // StartTime
 	conditions []v1.PodCondition
 	containers []keptContainer // the init containers are the last ones
 	inits      uint16
@@ -24,6 +26,7 @@ type keptContainer struct {
 	name, id, image, imageID string
 	since                    metav1.Time        // of a container that runs
 	state                    *v1.ContainerState // nil for a container that runs
+	last                     *v1.ContainerState // LastTerminationState; nil for a zero one
 	restarts                 int32
 	ready, known, started    bool // started is set if known
 }
@@ -31,7 +34,8 @@ type keptContainer struct {
 // keep returns a copy of s to keep, and one to publish.
 func keep(s *v1.PodStatus) (kept *keptStatus, published *v1.PodStatus) {
 	kept = &keptStatus{
-		phase: s.Phase, podIP: s.PodIP, conditions: slices.Clone(s.Conditions), inits: uint16(len(s.InitContainerStatuses)),
+		phase: s.Phase, podIP: s.PodIP, onlyIP: len(s.PodIPs) == 1, start: s.StartTime.DeepCopy(),
+		conditions: slices.Clone(s.Conditions), inits: uint16(len(s.InitContainerStatuses)),
 		containers: make([]keptContainer, 0, len(s.ContainerStatuses)+len(s.InitContainerStatuses)),
 	}
 	for _, list := range [...][]v1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses} {
@@ -56,6 +60,9 @@ func keepContainer(c *v1.ContainerStatus) keptContainer {
 	} else {
 		kept.state = c.State.DeepCopy()
 	}
+	if c.LastTerminationState != (v1.ContainerState{}) {
+		kept.last = c.LastTerminationState.DeepCopy()
+	}
 	return kept
 }
 
@@ -65,10 +72,14 @@ func (s *keptStatus) status() *v1.PodStatus {
 		return s.whole
 	}
 	regular := len(s.containers) - int(s.inits)
-	return &v1.PodStatus{
-		Phase: s.phase, PodIP: s.podIP, Conditions: slices.Clone(s.conditions),
+	status := &v1.PodStatus{
+		Phase: s.phase, PodIP: s.podIP, StartTime: s.start.DeepCopy(), Conditions: slices.Clone(s.conditions),
 		ContainerStatuses: statuses(s.containers[:regular]), InitContainerStatuses: statuses(s.containers[regular:]),
 	}
+	if s.onlyIP {
+		status.PodIPs = []v1.PodIP{{IP: s.podIP}}
+	}
+	return status
 }
 
 // copied returns the status for a caller that modifies it.
@@ -99,5 +110,8 @@ func (c *keptContainer) into(out *v1.ContainerStatus) {
 		c.state.DeepCopyInto(&out.State)
 	} else {
 		out.State.Running = &v1.ContainerStateRunning{StartedAt: c.since}
+	}
+	if c.last != nil {
+		c.last.DeepCopyInto(&out.LastTerminationState)
 	}
 }

@@ -39,8 +39,8 @@ type watcher struct {
 
 var _ StatusPublisher = (*StatusStore)(nil)
 
-// PodStatus implements [StatusSource]. It usually makes a copy, about 1 KB for two containers; a
-// manager that watches the store does not call it.
+// PodStatus implements [StatusSource]. What it returns is read-only. It is usually built for the
+// call, about 1 KB for two containers; a manager that watches the store does not call it.
 func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
 	kept := s.kept(uid)
 	if kept == nil {

@@ -74,7 +74,7 @@ type owned struct {
 
 // addFirst adds the observer of one probe. owner returns owner from now on.
 func (o *observers) addFirst(first ProbeObserver, owner Owner) {
-	if same, _ := first.(Owner); same == owner {
+	if same, _ := first.(Owner); first != nil && same == owner {
 		o.add(first)
 	} else {
 		o.add(&owned{observers{first: first}, owner})

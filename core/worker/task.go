@@ -90,7 +90,7 @@ type Task struct {
 }
 
 // sleepers are the workers of a task that do not tick before it has another state: one of each kind
-// at most, since a task has no more. While one that has ended is about to leave, its successor ticks.
+// at most. A further one ticks: the successor of one that has ended and is about to leave.
 type sleepers struct {
 	mu   sync.Mutex
 	kind [len(probe.Kinds)]*Worker

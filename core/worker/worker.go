@@ -107,8 +107,8 @@ type Config struct {
 	Paused bool
 	// Observer observes the ticks of this probe, before the observers of [Shared]; may be nil.
 	Observer ProbeObserver
-	// Owner is told of the end of the worker; may be nil. The worker is smaller if it is the
-	// Observer too.
+	// Owner is told of the end of the worker; may be nil. It must be a pointer. The worker is
+	// smaller if it is the Observer too.
 	Owner Owner
 }
 

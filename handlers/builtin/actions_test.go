@@ -60,7 +60,7 @@ func FuzzConfig(f *testing.F) {
 	for _, config := range []string{
 		``, `null`, `[]`, `{}`, `{} {}`, `{"nonsense":1}`, `{"Port":1}`, `{"port":null}`, `{"port":1.5}`, `{"port":3000000000}`, `{"port":"http"}`, `{"port":{}}`, `{"port":true}`,
 		`{"command":"ls"}`, `{"command":["ls",1]}`, `{"command":null}`, `{"path":1}`, `{"scheme":1}`, `{"host":[]}`, `{"protocol":1}`, `{"mode":{}}`, `{"service":null}`, `{"service":1}`,
-		`{"httpHeaders":{}}`, `{"httpHeaders":[1]}`, `{"httpHeaders":[{"name":1}]}`, `{"httpHeaders":[{"value":"x","nonsense":1}]}`, `{"port":1`,
+		`{"httpHeaders":{}}`, `{"httpHeaders":[1]}`, `{"httpHeaders":[{"name":1}]}`, `{"httpHeaders":[{"value":"x","nonsense":1}]}`, `{"port":1`, "{}\n\n", "{} ",
 	} {
 		f.Add([]byte(config))
 	}

@@ -65,6 +65,22 @@ func TestApplyKeepsUnchangedContainers(t *testing.T) {
 	w.never(t, "a probe's change restarts nothing", "Killing Container a")
 }
 
+// A pod with another name is another pod, whatever its UID: results, events and metrics have its name.
+func TestRenamedPodIsAnotherPod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := strings.Replace(changing, "  name: pod\n", "  name: NAME\n  uid: same\n", 1)
+	w.apply(t, text, "NAME", "pod", "THRESHOLD", "1", "VALUE", "one")
+	w.awaitPod(t, "pod", "ready", isReady)
+	w.apply(t, text, "NAME", "renamed", "THRESHOLD", "1", "VALUE", "one")
+	w.awaitPod(t, "renamed", "ready", isReady)
+	for _, s := range w.manager.Probes() {
+		if s.Pod != "renamed" {
+			t.Errorf("a probe of pod %s is left", s.Pod)
+		}
+	}
+}
+
 // While the container is replaced, its policy must not end its probes.
 func TestChangedContainerWithPolicyNeverKeepsProbes(t *testing.T) {
 	t.Parallel()

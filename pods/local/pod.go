@@ -86,6 +86,10 @@ func (p *pod) change(spec *v1.Pod) bool {
 	case p.terminating:
 		p.next = spec
 		return false
+	case p.spec.Namespace != spec.Namespace || p.spec.Name != spec.Name: // another pod with the same UID
+		p.next = spec
+		p.terminateLocked()
+		return false
 	case samePod(p.spec, spec):
 		return p.unprobed && !p.complete
 	case p.complete: // it has ended by itself: run the new spec as a new pod

@@ -39,7 +39,7 @@ const (
 type CommandRunner interface {
 	// RunInContainer runs cmd with the directory and the environment of the container, and
 	// returns its output. It ends with ctx, or after timeout (0: no timeout). An exit code
-	// other than 0 is an error.
+	// other than 0 is an error. It must not change cmd.
 	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 }
 

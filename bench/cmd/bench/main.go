@@ -54,6 +54,7 @@ type options struct {
 	list      bool
 	records   string
 	page      string
+	profiles  string
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -68,6 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.BoolVar(&o.list, "list", false, "list the scenarios")
 	flags.StringVar(&o.records, "records", "records", "folder of the records")
 	flags.StringVar(&o.page, "page", "../docs/performance.md", `the page to write; "" writes none`)
+	flags.StringVar(&o.profiles, "profiles", "", "folder for processor and heap profiles of managers under load; the figures are shown, but not recorded")
 	if err := flags.Parse(args); err != nil {
 		return flag.ErrHelp
 	}
@@ -108,7 +110,7 @@ func (o *options) measure(ctx context.Context, store record.Store, stdout, stder
 		if err != nil {
 			return err
 		}
-		if old != nil && old.Command == o.command(s) && !o.again {
+		if old != nil && old.Command == o.command(s) && !o.again && o.profiles == "" {
 			fmt.Fprintf(stderr, "bench: %s has a record of commit %s; -again replaces it\n", s.Name, old.Machine.Commit)
 			continue
 		}
@@ -121,6 +123,9 @@ func (o *options) measure(ctx context.Context, store record.Store, stdout, stder
 			err = fmt.Errorf("%s: %w", s.Name, err)
 			fmt.Fprintln(stderr, "bench: error:", err)
 			failed = append(failed, err)
+			continue
+		}
+		if o.profiles != "" {
 			continue
 		}
 		if err := store.Save(r); err != nil {
@@ -136,7 +141,7 @@ func (o *options) measure(ctx context.Context, store record.Store, stdout, stder
 // one measures a scenario. Each run is a line of JSON on stdout.
 func (o *options) one(ctx context.Context, s *scenario.Scenario, stdout, stderr io.Writer) (_ *record.Record, err error) {
 	r := &record.Record{Scenario: s.Name, Command: o.command(s), Machine: measure.ThisMachine(), Start: time.Now().Round(time.Second)}
-	env := &scenario.Env{Seconds: s.Seconds, Rounds: s.Rounds, Probes: o.probes}
+	env := &scenario.Env{Seconds: s.Seconds, Rounds: s.Rounds, Probes: o.probes, Profiles: o.profiles}
 	if o.seconds > 0 {
 		env.Seconds = o.seconds
 	}

@@ -37,6 +37,14 @@ func Serve(ctx context.Context, c *child.Conn) error {
 	if err := c.Reply(ready); err != nil {
 		return err
 	}
+	if r.Profiles == "" {
+		return j.serve(ctx, c)
+	}
+	return profiled(&r, func() error { return j.serve(ctx, c) })
+}
+
+// serve measures as often as it is asked to.
+func (j *job) serve(ctx context.Context, c *child.Conn) error {
 	for {
 		var m Measure
 		if err := c.Next(&m); errors.Is(err, io.EOF) {

@@ -43,6 +43,8 @@ type Request struct {
 	Scraped bool
 	// MaxSeconds is the longest measurement.
 	MaxSeconds int
+	// Profiles is the folder for a processor profile of the measurements, and a heap profile; "": none.
+	Profiles string
 }
 
 // Ready is the answer to it, when all probes have had their first tick.

@@ -36,7 +36,7 @@ func (m *maker) pod(i int) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		UID: types.UID(fmt.Sprintf("f81d4fae-7dec-11d0-a765-%012d", i)), Namespace: "default", Name: fmt.Sprintf("web-7d4b9c6f5d-%06d", i),
 	}}
-	pod.Status = v1.PodStatus{Phase: v1.PodRunning, PodIP: target.Address(0)}
+	pod.Status = v1.PodStatus{Phase: v1.PodRunning, PodIP: target.Address(0), PodIPs: []v1.PodIP{{IP: target.Address(0)}}, StartTime: &m.started}
 	names := []string{"app", "side"}
 	if m.request.OneProbe {
 		names = names[:1]

@@ -205,11 +205,22 @@ func (s *section) write(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\n```sh\n%s\n```\n", s.Command)
 	b.WriteString(s.circumstances())
 	s.table(b)
+	if s.missed() {
+		b.WriteString("\n" + strings.Join(sentences(s.Why), "\n") + "\n")
+	}
 	for _, r := range s.Runs {
 		if r.Error != "" {
 			fmt.Fprintf(b, "\n%s, round %d, has no figures: %s\n", label(&r), r.Round, firstLine(r.Error))
 		}
 	}
+}
+
+// missed reports whether a goal is not met for which the scenario says why.
+func (s *section) missed() bool {
+	return s.Why != "" && slices.ContainsFunc(s.Goals, func(g scenario.Goal) bool {
+		_, verdict := s.judge(g)
+		return strings.Contains(verdict, "not met")
+	})
 }
 
 // circumstances says when it was measured, and what else the machine did.

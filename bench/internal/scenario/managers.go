@@ -203,7 +203,7 @@ const startLimit = 5 * time.Minute
 
 // loaded runs a manager, and adds the figures of its start to those that measure returns.
 func (e *Env) loaded(ctx context.Context, r load.Request, run func(*child.Process, *load.Ready) (map[string]record.Number, error)) (map[string]record.Number, error) {
-	r.MaxSeconds = e.Seconds
+	r.MaxSeconds, r.Profiles = e.Seconds, e.Profiles
 	ctx, cancel := context.WithTimeout(ctx, startLimit+time.Duration(4*e.Seconds)*time.Second)
 	defer cancel()
 	p, err := child.Start(ctx, load.JobName)

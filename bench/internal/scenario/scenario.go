@@ -37,7 +37,9 @@ type Scenario struct {
 	Peer    string // subject
 	Limit   string // subject that does the least which the work allows; "": none
 	Goals   []Goal
-	Plots   []Plot
+	// Why says what keeps prober from a goal, by a profile. It is shown while one is not met.
+	Why   string
+	Plots []Plot
 }
 
 // Column is a figure of a table.
@@ -69,12 +71,14 @@ type Plot struct {
 type Env struct {
 	Seconds int
 	Rounds  int
-	Probes  int                    // most probes of a load, for a quick look; 0: no limit
-	Emit    func(record.Run)       // takes a run
-	Logf    func(string, ...any)   // shows progress
-	prober  func() (string, error) // builds the binary
-	cleanup func() error           // removes it
-	server  *target.Server         // nil until it is needed
+	Probes  int // most probes of a load, for a quick look; 0: no limit
+	// Profiles is the folder for profiles of managers under load; "": none.
+	Profiles string
+	Emit     func(record.Run)       // takes a run
+	Logf     func(string, ...any)   // shows progress
+	prober   func() (string, error) // builds the binary
+	cleanup  func() error           // removes it
+	server   *target.Server         // nil until it is needed
 }
 
 // Jobs are those of child processes.
