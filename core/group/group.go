@@ -144,6 +144,7 @@ type entry[K comparable] struct {
 	version uint32 // number of changes so far
 	paused  bool   // as configured
 	resting bool   // no tick was under way when it was taken
+	forgets bool   // the group keeps no history; read-only from the start
 }
 
 var (
@@ -192,7 +193,7 @@ func (g *Group[K]) Add(key K, p Probe) error {
 		return err
 	}
 	id := ID[K]{key, p.Task.Subject.Container, p.Kind}
-	e := &entry[K]{tag: p.Tag, paused: p.Paused}
+	e := &entry[K]{tag: p.Tag, paused: p.Paused, forgets: g.memory.budget == 0}
 	delay, phase := g.spread(id, p.Spec.Period)
 	e.Init(&g.shared, worker.Config{
 		Setup: p.setup(), Task: p.Task, Kind: p.Kind, Delay: delay, Phase: phase, Paused: p.Paused, Observer: e, Owner: e,

@@ -58,7 +58,13 @@ type rest struct {
 }
 
 // Tick implements [worker.ProbeObserver].
-func (e *entry[K]) Tick(t *worker.Tick) { e.record.add(t, &e.of.group.memory) }
+func (e *entry[K]) Tick(t *worker.Tick) {
+	if e.forgets { // without a look at the group: e.of is in no cache
+		e.record.add(t, nil)
+	} else {
+		e.record.add(t, &e.of.group.memory)
+	}
+}
 
 // Skipped implements [worker.ProbeObserver].
 func (e *entry[K]) Skipped(worker.SkipReason, int) {}
@@ -66,19 +72,19 @@ func (e *entry[K]) Skipped(worker.SkipReason, int) {}
 // Close implements [worker.ProbeObserver].
 func (e *entry[K]) Close() {}
 
-// add makes t the last tick.
+// add makes t the last tick. h is nil if no other ticks are kept.
 func (r *record) add(t *worker.Tick, h *history) {
 	result, output, text := t.Outcome.Result, t.Outcome.Output, ""
 	if t.Err != nil {
 		result, text = probe.Unknown, probe.Cut(t.Err.Error())
 	}
 	details := t.Outcome.Details
-	if h.budget == 0 {
+	if h == nil {
 		output, text, details = short(output), short(text), ""
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.budget > 0 && len(r.last) > 0 {
+	if h != nil && len(r.last) > 0 {
 		r.keepLocked(h.share())
 	}
 	r.last = appendTick(r.last[:0], t, result, output, text)
