@@ -154,7 +154,7 @@ bench: ## benchmarks of the parts, in benchstat's format
 # Scenarios with a record in bench/records are left out: BENCHFLAGS=-again measures them again, and
 # BENCHFLAGS='-again -scenario http,tcp' some of them.
 .PHONY: bench-peers
-bench-peers: ## docs/performance.md: prober beside the kubelet's own code; takes 22 minutes, needs Linux
+bench-peers: ## docs/performance.md: prober beside the kubelet's own code; takes 25 minutes, needs Linux
 	cd bench && $(GO) run -tags k8s136 ./cmd/bench $(BENCHFLAGS)
 
 .PHONY: bench-scale
