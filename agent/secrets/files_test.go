@@ -48,14 +48,14 @@ func TestFilesKeep(t *testing.T) {
 		}
 		files.Keep(step.pods)
 		known, _ := files.Stamps()
-		got := ""
+		var got strings.Builder
 		for _, name := range []string{"a", "b"} {
 			if strings.Contains(known, dir+"/"+name) {
-				got += name
+				got.WriteString(name)
 			}
 		}
-		if got != step.want {
-			t.Errorf("step %d: %q is watched, want %q", i, got, step.want)
+		if got.String() != step.want {
+			t.Errorf("step %d: %q is watched, want %q", i, got.String(), step.want)
 		}
 	}
 }
