@@ -144,8 +144,8 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 // valid returns value as a label may have it.
 func valid(value string) string { return strings.ToValidUTF8(value, "\ufffd") }
 
-// release removes one worker from s: the first one, or a successor. The durations of the last one move to another series of
-// the same probe, if there is one, because both have the same labels.
+// release removes one worker from s: the first one, or a successor. The durations of the last one
+// move to another series of the same probe, if there is one, because both have the same labels.
 func (m *Metrics) release(s *series, first bool) {
 	m.workers.Add(-1)
 	m.series.mu.Lock()

@@ -101,8 +101,8 @@ func (r *record) restLocked() *rest {
 	return r.rest
 }
 
-// keepLocked adds the last tick to the past, and makes room for it in share bytes: it removes the oldest
-// successes first, then the oldest ticks.
+// keepLocked adds the last tick to the past, and makes room for it in share bytes: it removes the
+// oldest successes first, then the oldest ticks.
 func (r *record) keepLocked(share int) {
 	rest := r.restLocked()
 	rest.past = appendShort(rest.past, r.last)

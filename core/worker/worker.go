@@ -305,7 +305,8 @@ func (w *Worker) finish(r *runner, more bool) (next int64) {
 }
 
 // rest ends the tick of a worker that goes on, and returns when it is due next, never if it is
-// asleep now: it sleeps if the gate of the tick lasts, and was not opened meanwhile. For a stopped one it does nothing; ended reports whether it was stopped here.
+// asleep now: it sleeps if the gate of the tick lasts, and was not opened meanwhile. For a stopped
+// one it does nothing; ended reports whether it was stopped here.
 func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

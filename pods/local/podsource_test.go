@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,13 +37,35 @@ spec:
 	}
 	write("same", "/")
 	write("changed", "/")
-	applied := make(chan []*v1.Pod, 1)
+	source, applied := startSource(t, dir)
+	before := byName(applied())
+	write("changed", "/other")
+	if err := source.Reload(t.Context(), pods.Reload{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	after := byName(applied())
+	if before["same"] != after["same"] {
+		t.Error("the unchanged pod was copied")
+	}
+	if path := after["changed"].Spec.Containers[0].ReadinessProbe.HTTPGet.Path; path != "/other" {
+		t.Errorf("the changed pod has the path %q", path)
+	}
+}
+
+// startSource starts the pods of the manifests in dir until the test ends. They change only by a
+// call of Reload. applied returns those that were applied last.
+func startSource(t testing.TB, dir string) (source *local.PodSource, applied func() []*v1.Pod) {
+	var last []*v1.Pod // of the calls of Applied: that of the start is awaited, the others are part of Reload
+	started := make(chan error, 1)
 	host := testHost()
 	host.PollInterval = time.Hour
 	host.Begin = func() {}
 	host.Check = func(context.Context, *v1.Pod) []error { return nil }
-	host.Applied = func(_ context.Context, _ pods.Reload, pods []*v1.Pod, err error) error {
-		applied <- pods
+	host.Applied = func(_ context.Context, r pods.Reload, pods []*v1.Pod, err error) error {
+		last = pods
+		if r.Cause == "start" {
+			started <- err
+		}
 		return err
 	}
 	source, err := local.NewPodSource(t.Context(), &manifest.Source{Paths: []string{dir}}, local.Config{}, host)
@@ -54,24 +77,15 @@ spec:
 		t.Fatal(err)
 	}
 	source.Start(t.Context(), m)
-	before := byName(<-applied)
-	write("changed", "/other")
-	if err := source.Reload(t.Context(), pods.Reload{All: true}); err != nil {
+	t.Cleanup(func() {
+		if err := errors.Join(source.Stop(context.Background()), m.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	after := byName(<-applied)
-	if before["same"] != after["same"] {
-		t.Error("the unchanged pod was copied")
-	}
-	if path := after["changed"].Spec.Containers[0].ReadinessProbe.HTTPGet.Path; path != "/other" {
-		t.Errorf("the changed pod has the path %q", path)
-	}
-	if err := source.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
+	return source, func() []*v1.Pod { return last }
 }
 
 func byName(list []*v1.Pod) map[string]*v1.Pod {

@@ -1,21 +1,13 @@
 package local_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
-	"github.com/daeace23/prober/pods/local"
-	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 const reloadPod = `apiVersion: v1
@@ -57,7 +49,7 @@ func BenchmarkReload(b *testing.B) {
 			for file := range n / inFile {
 				write(file, 3)
 			}
-			source, stop := startSource(b, dir)
+			source, _ := startSource(b, dir)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				write(n/inFile/2, 4+i%2)
@@ -65,38 +57,6 @@ func BenchmarkReload(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			stop()
 		})
-	}
-}
-
-// startSource starts the pods of the manifests in dir. They change only by a call of Reload.
-func startSource(b *testing.B, dir string) (source *local.PodSource, stop func()) {
-	host, applied := testHost(), make(chan error, 1)
-	host.PollInterval = time.Hour
-	host.Begin = func() {}
-	host.Check = func(context.Context, *v1.Pod) []error { return nil }
-	host.Applied = func(_ context.Context, r pods.Reload, _ []*v1.Pod, err error) error {
-		if r.Cause == "start" {
-			applied <- err
-		}
-		return err
-	}
-	source, err := local.NewPodSource(b.Context(), &manifest.Source{Paths: []string{dir}}, local.Config{}, host)
-	if err != nil {
-		b.Fatal(err)
-	}
-	m, err := manager.New(manager.Config{Status: source, Handlers: succeed{}, RestartGrace: local.RestartGrace})
-	if err != nil {
-		b.Fatal(err)
-	}
-	source.Start(b.Context(), m)
-	if err := <-applied; err != nil {
-		b.Fatal(err)
-	}
-	return source, func() {
-		if err := errors.Join(source.Stop(context.WithoutCancel(b.Context())), m.Close()); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
