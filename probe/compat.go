@@ -39,6 +39,12 @@ const (
 	// Otherwise such an attempt is an error with [ReasonHostStall] or
 	// [ReasonHostResources].
 	CompatHostTrouble
+	// CompatGRPCLibrary makes every attempt of the grpc handler with the kubelet's client
+	// (grpc-go). An attempt costs four times as much. Otherwise that client only continues
+	// the attempts whose answer is not a plain one, on their connections. The server sees the
+	// same connections and requests, but not the frames PING and WINDOW_UPDATE with which
+	// grpc-go estimates the bandwidth.
+	CompatGRPCLibrary
 	// CompatStatusOnRestart resets every result when the agent starts, as kubelets
 	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
 	// not part of CompatKubeletV1_36.
@@ -49,7 +55,7 @@ const (
 // never block a worker and that attempts can be cancelled.
 const CompatKubeletV1_36 = CompatKeepRun | CompatAddPodStops | CompatStopSkipsSidecars | CompatTriggerAlways |
 	CompatSeedStaleStarted | CompatInheritReplaced | CompatHerd | CompatBodyHangIsError | CompatLinger |
-	CompatHostTrouble
+	CompatHostTrouble | CompatGRPCLibrary
 
 // Has reports whether all switches of x are on in c.
 func (c Compat) Has(x Compat) bool { return c&x == x }

@@ -75,6 +75,9 @@ func FuzzConfig(f *testing.F) {
 					want = errors.New("more than one JSON value")
 				}
 			}
+			if want != nil && strings.EqualFold(want.Error(), `json: unknown field "connection"`) {
+				continue // the http handler has this key, the API does not
+			}
 			_, err := h.Prepare(config, probe.Target{})
 			switch {
 			case want != nil && (err == nil || withoutTypes(err) != "config: "+withoutTypes(want)):

@@ -37,10 +37,11 @@ type Config struct {
 	// Runner runs the commands of exec probes; required by [Register] and [NewExec].
 	Runner CommandRunner
 	// DialContext makes every connection; nil means a [net.Dialer]. The network is
-	// "tcp", or "unix" for a target that is a socket.
+	// "tcp", or "unix" for a target that is a socket. It has to return when ctx ends, and
+	// its connections have to obey SetDeadline: an attempt waits for both.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// Compat turns fixes off. The handlers know [probe.CompatBodyHangIsError],
-	// [probe.CompatLinger] and [probe.CompatHostTrouble].
+	// [probe.CompatLinger], [probe.CompatHostTrouble] and [probe.CompatGRPCLibrary].
 	Compat probe.Compat
 	// UserAgent replaces [DefaultUserAgent] when not empty.
 	UserAgent string

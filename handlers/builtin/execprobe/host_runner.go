@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +37,7 @@ var _ CommandRunner = (*HostRunner)(nil)
 // RunInContainer runs cmd; see [CommandRunner]. At most [probe.MaxOutput] bytes of
 // its output are kept. A command that signal n ended has the exit status 128 + n.
 func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
-	if timeout > 0 {
+	if at, ok := ctx.Deadline(); timeout > 0 && (!ok || time.Until(at) > timeout) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -50,18 +49,23 @@ func (r *HostRunner) RunInContainer(ctx context.Context, containerID string, cmd
 	if err != nil {
 		return nil, err
 	}
-	output, killed, err := runGroup(ctx, c)
-	if killed {
+	end, err := procgroup.Capture(ctx, c, probe.MaxOutput)
+	if err != nil {
+		return nil, startError(err)
+	}
+	output := end.Output(probe.MaxOutput)
+	switch {
+	case end.Killed:
 		err := endError(ctx, cmd, timeout)
-		if late, ok := err.(*CommandTimeoutError); ok && c.ProcessState != nil {
-			late.CPU = max(1, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
+		if late, ok := err.(*CommandTimeoutError); ok {
+			late.CPU = max(1, end.CPU)
 		}
 		return output, err
+	case end.Status != 0:
+		return output, &CommandExitError{end.Status}
+	default:
+		return output, nil
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return output, &CommandExitError{procgroup.ExitStatus(exit.ProcessState)}
-	}
-	return output, err
 }
 
 // endError returns the error of a command that ctx ended.
@@ -72,8 +76,8 @@ func endError(ctx context.Context, cmd []string, timeout time.Duration) error {
 	return ctx.Err()
 }
 
-// command returns cmd, not started, in the container's environment.
-func (r *HostRunner) command(containerID string, cmd []string) (*exec.Cmd, error) {
+// command returns cmd in the container's environment.
+func (r *HostRunner) command(containerID string, cmd []string) (*procgroup.Command, error) {
 	if len(cmd) == 0 {
 		return nil, errors.New("no command")
 	}
@@ -89,7 +93,7 @@ func (r *HostRunner) command(containerID string, cmd []string) (*exec.Cmd, error
 	if err != nil {
 		return nil, err
 	}
-	return &exec.Cmd{Path: path, Args: cmd, Dir: dir, Env: env, WaitDelay: procgroup.OutputGrace, SysProcAttr: procgroup.Attr()}, nil
+	return &procgroup.Command{Path: path, Args: cmd, Dir: dir, Env: env}, nil
 }
 
 // lookPath finds the program called name in the PATH of env rather than of the agent. A
@@ -121,22 +125,6 @@ func lookPath(name, dir string, env []string) (string, error) {
 		}
 	}
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
-}
-
-// runGroup runs c in its own process group until it ends or ctx does, kills what is left of the
-// group, and returns the first bytes of stdout and stderr.
-func runGroup(ctx context.Context, c *exec.Cmd) (output []byte, killed bool, err error) {
-	stdout, stderr := &procgroup.Head{Limit: probe.MaxOutput}, &procgroup.Head{Limit: probe.MaxOutput}
-	c.Stdout, c.Stderr = stdout, stderr
-	killed, err = procgroup.Run(ctx, c, nil)
-	switch {
-	case c.ProcessState == nil:
-		return nil, false, startError(err)
-	case errors.Is(err, exec.ErrWaitDelay): // it has ended well; a process that left the group holds its output
-		err = nil
-	}
-	output = slices.Concat(stdout.Bytes, stderr.Bytes)
-	return output[:min(len(output), probe.MaxOutput)], killed, err
 }
 
 // startError returns err, the error of a command that could not be started. It gets the reason

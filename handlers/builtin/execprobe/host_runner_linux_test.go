@@ -214,7 +214,10 @@ func TestHostRunnerKillsGroup(t *testing.T) {
 	})
 }
 
-func init() { escape = escapeSession }
+func init() {
+	roles["EXECPROBE_TEST_ESCAPE"] = escapeSession
+	roles["EXECPROBE_TEST_CLOSED"] = runWithoutStreams
+}
 
 // escapeSession starts a process in another session that keeps stdout open, and prints its process
 // ID.

@@ -6,19 +6,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
-	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/action"
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
@@ -32,38 +25,49 @@ const DefaultUserAgent = network.UserAgent
 // Config configures a [Handler]. The zero value is ready to use.
 type Config struct {
 	// DialContext makes every connection; nil means a [net.Dialer]. The network is
-	// "tcp", or "unix" for a target that is a socket.
+	// "tcp", or "unix" for a target that is a socket. An attempt costs several times as much
+	// over a connection that is no [syscall.Conn], as those of package net are.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off: [probe.CompatLinger] and [probe.CompatHostTrouble].
+	// Compat turns fixes off: [probe.CompatLinger], [probe.CompatHostTrouble] and
+	// [probe.CompatGRPCLibrary].
 	Compat probe.Compat
 	// UserAgent replaces [DefaultUserAgent] when not empty.
 	UserAgent string
 }
 
-// Handler is the grpc handler. Each attempt makes its own connection. Only an invalid port and
-// trouble of the agent's own host are errors. One Handler serves any number of probes.
+// Handler is the grpc handler. Each attempt makes its own connection, or, as grpc-go does, more of
+// them if the server has closed it without an answer. Only an invalid port and trouble of the agent's own host are errors. One
+// Handler serves any number of probes.
 type Handler struct {
-	dial      network.DialFunc
-	plaintext []grpc.DialOption
-	tls       []grpc.DialOption
+	connector   *network.Connector
+	onlyLibrary bool   // makes every attempt with grpc-go
+	userAgent   string // as grpc-go sends it
+	credentials credentials.TransportCredentials
+	plaintext   []grpc.DialOption
+	tls         []grpc.DialOption
 }
 
 var _ probe.Preparer = (*Handler)(nil)
 
 // New returns the grpc handler.
 func New(cfg Config) *Handler {
+	userAgent := cmp.Or(cfg.UserAgent, DefaultUserAgent)
 	options := func(creds credentials.TransportCredentials) []grpc.DialOption {
 		return []grpc.DialOption{
-			grpc.WithUserAgent(cmp.Or(cfg.UserAgent, DefaultUserAgent)),
+			grpc.WithUserAgent(userAgent),
 			grpc.WithNoProxy(),
 			grpc.WithDisableServiceConfig(),
 			grpc.WithTransportCredentials(creds),
 		}
 	}
+	secure := tracedCredentials{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})}
 	return &Handler{
-		dial:      network.Dialer(cfg.DialContext, cfg.Compat),
-		plaintext: options(insecure.NewCredentials()),
-		tls:       options(tracedCredentials{credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})}),
+		connector:   network.NewConnector(cfg.DialContext, cfg.Compat),
+		onlyLibrary: cfg.Compat.Has(probe.CompatGRPCLibrary),
+		userAgent:   userAgent + " grpc-go/" + grpc.Version,
+		credentials: secure,
+		plaintext:   options(insecure.NewCredentials()),
+		tls:         options(secure),
 	}
 }
 
@@ -92,11 +96,7 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 
 // bind binds the handler to a at place.
 func (h *Handler) bind(a Action, place network.Place) *bound {
-	b := &bound{dial: h.dial, place: place, options: h.plaintext, service: a.Service}
-	if a.TLS {
-		b.options, b.secure = h.tls, true
-	}
-	return b
+	return &bound{handler: h, place: place, secure: a.TLS, service: a.Service}
 }
 
 // Prepare binds the handler to config, the JSON of a v1.GRPCAction.
@@ -136,9 +136,8 @@ func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 
 // bound is a Handler with an action; read-only.
 type bound struct {
-	dial    network.DialFunc
+	handler *Handler
 	place   network.Place
-	options []grpc.DialOption
 	secure  bool
 	service string
 }
@@ -154,177 +153,14 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	// does not apply, as with TLS, or with a tracer.
 	a.progress.Uncounted = !h.secure && req.Trace == nil
 	a.progress.Enter(network.StepDial)
-	out, err := a.run(ctx)
+	out, done, err := probe.Outcome{}, false, error(nil)
+	if req.Trace == nil && !h.handler.onlyLibrary {
+		out, done, err = a.bare(ctx)
+	}
+	if !done {
+		out, err = a.library(ctx)
+	}
 	phases.Emit(req.Trace)
 	a.progress.Explain(ctx, req.Trace, &out)
 	return out, err
-}
-
-// attempt is one attempt of a bound.
-type attempt struct {
-	*bound
-	at     network.Endpoint
-	req    *probe.Request
-	phases *network.Phases
-
-	progress network.Progress
-
-	mu        sync.Mutex
-	dialError error // of the last dial that failed
-	connected bool  // the last dial did not fail
-}
-
-func (a *attempt) run(ctx context.Context) (probe.Outcome, error) {
-	address := a.at.Address()
-	options := append(a.options[:len(a.options):len(a.options)], grpc.WithContextDialer(
-		func(dialCtx context.Context, _ string) (net.Conn, error) { return a.connect(ctx, dialCtx) }))
-	// An IPv6 zone has a percent sign, which must be escaped in the target's URL.
-	conn, err := grpc.NewClient("passthrough:///"+strings.ReplaceAll(address, "%", "%25"), options...)
-	if err != nil {
-		return network.Verdict(ctx, err, fmt.Sprintf("error: failed to connect service at %q: %+v", address, err))
-	}
-	defer conn.Close()
-	if err := awaitReady(ctx, conn); err != nil {
-		return a.notConnected(ctx, err)
-	}
-	a.phases.End("tls", "", "")
-	a.phases.Begin("first byte", "")
-	a.progress.Enter(network.StepGRPC)
-	res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: a.service})
-	a.phases.End("first byte", "", "")
-	if err != nil {
-		return a.rpcError(ctx, err)
-	}
-	return serving(res.GetStatus()), nil
-}
-
-// connect makes the connection. ctx is the attempt's, for its trace. dialCtx ends when the
-// connection is no longer needed.
-func (a *attempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
-	if a.phases != nil {
-		traced, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(dialCtx, cancel)()
-		dialCtx = traced
-	}
-	nw, address := a.at.Dialed()
-	next := network.StepHTTP2
-	if a.secure {
-		next = network.StepTLS
-	}
-	conn, err := a.progress.Dial(dialCtx, a.dial, nw, address, next)
-	a.dialed(err)
-	if err != nil {
-		return nil, err
-	}
-	if a.secure {
-		a.phases.Begin("tls", "")
-	}
-	return conn, nil
-}
-
-// dialed records the error of the last dial.
-func (a *attempt) dialed(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.connected = err == nil
-	if err != nil {
-		a.dialError = err
-	}
-}
-
-// lost returns what ended an attempt whose connection is gone: err if the last dial did not fail,
-// else as cause.
-func (a *attempt) lost(ctx context.Context, err error) error {
-	a.mu.Lock()
-	connected := a.connected
-	a.mu.Unlock()
-	if connected {
-		return err
-	}
-	return a.cause(ctx, err)
-}
-
-// cause returns what ended an attempt without an answer of the target: the error of the last dial
-// that failed, or err.
-func (a *attempt) cause(ctx context.Context, err error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if ctx.Err() == context.Canceled {
-		return err
-	}
-	return cmp.Or(a.dialError, err)
-}
-
-// awaitReady waits until conn is connected, however many dials that takes. Like the kubelet, it
-// does not return early if the port is closed.
-func awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
-	for {
-		state := conn.GetState()
-		if state == connectivity.Ready {
-			return nil
-		}
-		if state == connectivity.Idle {
-			conn.Connect()
-		}
-		if !conn.WaitForStateChange(ctx, state) {
-			return ctx.Err()
-		}
-	}
-}
-
-// notConnected returns the answer of an attempt without a connection.
-func (a *attempt) notConnected(ctx context.Context, err error) (probe.Outcome, error) {
-	address := a.at.Address()
-	text := fmt.Sprintf("error: failed to connect service at %q: %+v", address, err)
-	if errors.Is(err, context.DeadlineExceeded) {
-		text = fmt.Sprintf("timeout: failed to connect service %q within %v: %v", address, a.req.Spec.Timeout, err)
-	}
-	return network.Verdict(ctx, a.cause(ctx, err), text)
-}
-
-// rpcError returns the answer of an attempt whose call failed.
-func (a *attempt) rpcError(ctx context.Context, err error) (probe.Outcome, error) {
-	text, reason := fmt.Sprintf("error: health rpc probe failed: %+v", err), probe.ReasonProtocol
-	switch s, _ := status.FromError(err); s.Code() {
-	case codes.Unimplemented:
-		text = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): " + s.Message()
-	case codes.DeadlineExceeded:
-		text, reason = fmt.Sprintf("timeout: health rpc did not complete within %v", a.req.Spec.Timeout), probe.ReasonDeadline
-		err = a.cause(ctx, err)
-	case codes.Unavailable:
-		err = a.lost(ctx, err)
-	}
-	outcome, err := network.Verdict(ctx, err, text)
-	if err == nil {
-		outcome.Reason = reason
-	}
-	return outcome, err
-}
-
-// serving returns the outcome of the health service's answer.
-func serving(s healthpb.HealthCheckResponse_ServingStatus) probe.Outcome {
-	if s != healthpb.HealthCheckResponse_SERVING {
-		return probe.Outcome{Result: probe.Failure, Output: fmt.Sprintf("service unhealthy (responded with %q)", s)}
-	}
-	return probe.Outcome{Result: probe.Success, Output: "service healthy"}
-}
-
-// tracedCredentials report the end of the handshake to the progress of an attempt.
-type tracedCredentials struct {
-	credentials.TransportCredentials
-}
-
-// ClientHandshake implements [credentials.TransportCredentials].
-func (c tracedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
-	if p := network.Of(raw); p != nil && err == nil {
-		p.Enter(network.StepHTTP2)
-	}
-	return conn, info, err
-}
-
-// Clone implements [credentials.TransportCredentials].
-func (c tracedCredentials) Clone() credentials.TransportCredentials {
-	return tracedCredentials{c.TransportCredentials.Clone()}
 }

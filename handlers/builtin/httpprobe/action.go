@@ -29,6 +29,21 @@ type Action struct {
 	Header http.Header
 	// UnencryptedHTTP2 sends HTTP/2 without TLS. The scheme must be HTTP.
 	UnencryptedHTTP2 bool
+	// Reuse keeps the connection of an attempt for the next one, which takes far less time of the
+	// processor. The probe then no longer tests that the target accepts new connections: it goes
+	// on to succeed when the listener is closed or its queue is full. A proxy or a Service chooses
+	// a backend once, and a name is resolved once, for each connection.
+	//
+	// The connection is kept after a Success or a Warning whose response was complete, over
+	// HTTP/1.1, without TLS or with TLS to an IP address. It costs a descriptor and a timer a
+	// probe. It is closed when another endpoint is probed, when it was not used for two periods
+	// (90 s if [probe.Request] has none), and by [probe.Release]. If the server has closed it, the
+	// attempt uses a fresh one.
+	//
+	// All other attempts make fresh connections, as without Reuse: those that are traced, that
+	// overlap, or whose request or response is not an ordinary one; over HTTP/2; on systems other
+	// than Linux; and on connections of [Config.DialContext] that are no [syscall.Conn].
+	Reuse bool
 }
 
 // Bind returns the handler of one probe. Its errors name the invalid field.
@@ -37,40 +52,36 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := h.bind(a, network.Place{Host: a.Host, Port: port})
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
+	return h.bind(a, network.Place{Host: a.Host, Port: port})
 }
 
 // bind binds the handler to a at place.
-func (h *Handler) bind(a Action, place network.Place) (*bound, error) {
+func (h *Handler) bind(a Action, place network.Place) (probe.Handler, error) {
 	base, err := baseURL(a.Scheme, a.Path)
 	if err != nil {
 		return nil, err
 	}
-	b := &bound{
-		place:            place,
-		client:           h.client,
-		base:             *base,
-		header:           h.header,
-		bodyErrorIsError: h.bodyErrorIsError,
-		showBody:         h.showBody,
-	}
+	b := &bound{Handler: h, place: place, base: base, https: base.Scheme == "https", http2: a.UnencryptedHTTP2}
 	if len(a.Header) > 0 {
-		b.header = withDefaults(canonical(a.Header), h.userAgent)
+		b.own = withDefaults(canonical(a.Header), h.userAgent)
 	}
-	if a.UnencryptedHTTP2 {
-		if base.Scheme != "http" {
+	if b.http2 {
+		if b.https {
 			return nil, fmt.Errorf("protocol: HTTP2 is for scheme HTTP, not %s", a.Scheme)
 		}
-		b.client = h.h2c
+		return b, nil
+	}
+	if b.lines, b.plain = h.linesOf(base, b.own); b.plain {
+		b.base = nil
+		if a.Reuse {
+			return &reusing{bound: b}, nil
+		}
 	}
 	return b, nil
 }
 
-// Prepare binds the handler to config, the JSON of a v1.HTTPGetAction.
+// Prepare binds the handler to config, the JSON of a v1.HTTPGetAction. A further key is
+// connection: "fresh", the default, or "reuse" for [Action.Reuse].
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	a, port, err := decode(config)
 	if err != nil {
@@ -100,6 +111,7 @@ func decode(config []byte) (a Action, port action.Port, err error) {
 		Scheme      string       `json:"scheme"`
 		HTTPHeaders []HTTPHeader `json:"httpHeaders"`
 		Protocol    *string      `json:"protocol"`
+		Connection  *string      `json:"connection"`
 	}
 	var get HTTPGetAction
 	if err := action.Decode(config, &get); err != nil {
@@ -109,8 +121,23 @@ func decode(config []byte) (a Action, port action.Port, err error) {
 	for _, h := range get.HTTPHeaders { // the values of a name keep their order
 		a.Header.Add(h.Name, h.Value)
 	}
-	a.UnencryptedHTTP2, err = isHTTP2(get.Protocol)
+	if a.UnencryptedHTTP2, err = isHTTP2(get.Protocol); err == nil {
+		a.Reuse, err = isReuse(get.Connection)
+	}
 	return a, get.Port, err
+}
+
+// isReuse reports whether the connection of an action is to be kept. The Kubernetes API has no such
+// field.
+func isReuse(connection *string) (bool, error) {
+	switch {
+	case connection == nil, *connection == "fresh":
+		return false, nil
+	case *connection == "reuse":
+		return true, nil
+	default:
+		return false, fmt.Errorf("connection: unknown connection %q; known: fresh, reuse", *connection)
+	}
 }
 
 // isHTTP2 reports whether the protocol of an action is HTTP/2 without TLS. Kubernetes has the field

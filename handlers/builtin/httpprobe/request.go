@@ -46,7 +46,7 @@ func withHost(base url.URL, at network.Endpoint) (*url.URL, error) {
 		base.Host = at.Address()
 	}
 	if at.Unix != "" {
-		base.Host = cmp.Or(at.Host, "localhost")
+		base.Host = hostOfSocket(at)
 		return &base, nil
 	}
 	if isPlainHost(at.Host) {
@@ -63,14 +63,19 @@ func isPlainHost(host string) bool {
 		return err == nil && addr.Zone() == ""
 	}
 	for i := range len(host) {
-		switch c := host[i]; {
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '.', c == '-', c == '_':
-		default:
+		if !isHostByte(host[i]) {
 			return false
 		}
 	}
 	return true
 }
+
+func isHostByte(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '.' || c == '-' || c == '_'
+}
+
+// hostOfSocket returns the host in the URL of a probe of a socket.
+func hostOfSocket(at network.Endpoint) string { return cmp.Or(at.Host, "localhost") }
 
 // withDefaults returns h with defaults for Accept and User-Agent, which are left out if they are
 // given as "".

@@ -23,14 +23,14 @@ type Config struct {
 
 // Handler is the tcp handler. It sends and reads nothing. One Handler serves any number of probes.
 type Handler struct {
-	dial network.DialFunc
+	connector *network.Connector
 }
 
 var _ probe.Preparer = (*Handler)(nil)
 
 // New returns the tcp handler.
 func New(cfg Config) *Handler {
-	return &Handler{network.Dialer(cfg.DialContext, cfg.Compat)}
+	return &Handler{network.NewConnector(cfg.DialContext, cfg.Compat)}
 }
 
 // Action is what one probe connects to. The zero value connects to the target of the request.
@@ -51,7 +51,7 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bound{h.dial, network.Place{Host: a.Host, Port: port}}, nil
+	return &bound{h.connector, network.Place{Host: a.Host, Port: port}}, nil
 }
 
 // Prepare binds the handler to config, the JSON of a v1.TCPSocketAction.
@@ -64,18 +64,18 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	if err := action.Decode(config, &a); err != nil {
 		return nil, err
 	}
-	return &bound{h.dial, network.Place{Host: a.Host, Port: a.Port, Target: target}}, nil
+	return &bound{h.connector, network.Place{Host: a.Host, Port: a.Port, Target: target}}, nil
 }
 
 // Probe carries out an attempt at the request's own target.
 func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	return (&bound{dial: h.dial}).Probe(ctx, req)
+	return (&bound{connector: h.connector}).Probe(ctx, req)
 }
 
 // bound is a Handler with an action; read-only.
 type bound struct {
-	dial  network.DialFunc
-	place network.Place
+	connector *network.Connector
+	place     network.Place
 }
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -96,8 +96,7 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 
 // connect makes a connection and closes it. It sets failed to the error of the dial.
 func (h *bound) connect(ctx context.Context, at network.Endpoint, failed *error) (probe.Outcome, error) {
-	nw, address := at.Dialed()
-	conn, err := h.dial(ctx, nw, address)
+	conn, err := h.connector.Connect(ctx, at)
 	if err != nil {
 		*failed = err
 		return network.Verdict(ctx, err, err.Error())

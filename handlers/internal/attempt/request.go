@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -18,6 +19,11 @@ type Plugin struct {
 
 // Request returns the request document of an attempt.
 func (p *Plugin) Request(req *probe.Request, config []byte) []byte {
+	return p.AppendRequest(nil, req, config)
+}
+
+// AppendRequest appends the request document of an attempt to b.
+func (p *Plugin) AppendRequest(b []byte, req *probe.Request, config []byte) []byte {
 	doc := p.document(config, req.Target)
 	doc.Probe = abi.Probe{
 		Kind: req.Kind, Attempt: req.Attempt, PeriodMs: req.Spec.Period.Milliseconds(), TimeoutMs: req.Spec.Timeout.Milliseconds(),
@@ -30,7 +36,7 @@ func (p *Plugin) Request(req *probe.Request, config []byte) []byte {
 	if req.Container != nil {
 		doc.Container.Name, doc.Container.Ports = req.Container.Name, req.Container.Ports
 	}
-	return abi.AppendRequest(make([]byte, 0, 1024), &doc)
+	return abi.AppendRequest(slices.Grow(b, 1024), &doc)
 }
 
 // ConfigRequest returns the request document for the validation of a config.

@@ -1,6 +1,7 @@
 package kubelettests
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/test/oracle"
 )
 
@@ -377,6 +380,107 @@ func grpcZones(t *testing.T) {
 	r := request{handler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: 1}}, podIP: "::1%lo", timeout: time.Second}
 	differentAnswers(t, r, `failure error: failed to connect service at "[::1%lo]:1": parse "passthrough:///[::1%lo]:1": invalid URL escape "%lo"`,
 		`failure timeout: failed to connect service "[::1%lo]:1" within 1s: context deadline exceeded`)
+}
+
+// frames of HTTP/2
+const (
+	http2Preface  = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	http2Settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"                 // empty
+	http2Data     = "\x00\x00\x05\x00\x01\x00\x00\x00\x01"                 // the header of 5 bytes that end a request
+	http2Reset    = "\x00\x00\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x02" // INTERNAL_ERROR
+	http2Serving  = "\x00\x00\x14\x01\x04\x00\x00\x00\x01\x88\x0f\x10\x10application/grpc" +
+		"\x00\x00\x07\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x02\x08\x01" +
+		"\x00\x00\x0f\x01\x05\x00\x00\x00\x01\x00\x0bgrpc-status\x010"
+	http2Estimate = "\x00\x00\x08\x06\x00\x00\x00\x00\x00\x02\x04\x10\x10\x09\x0e\x07\x07" // the PING of grpc-go
+)
+
+// rawGRPC serves connections with f, and returns what it is probed with, and the number of connections so far.
+func rawGRPC(t *testing.T, f func(conn net.Conn)) (r request, conns *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns = new(atomic.Int64)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conns.Add(1)
+			serving.Go(func() {
+				defer func() { _ = conn.Close() }()
+				f(conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait()
+	})
+	port := listener.Addr().(*net.TCPAddr).Port
+	return request{handler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(port)}}, podIP: "127.0.0.1", timeout: time.Second}, conns
+}
+
+// What [probe.CompatGRPCLibrary] turns off.
+func TestGRPCLibrary(t *testing.T) {
+	for _, side := range []struct {
+		name  string
+		ask   func(request) answer
+		fixes probe.Compat
+	}{{"kubelet", askKubelet, 0}, {"ours", askOurs, 0}, {"ours without the switch", askOurs, probe.CompatGRPCLibrary}} {
+		t.Run(side.name+" does not ask a server that sends no settings", func(t *testing.T) {
+			received := make(chan string, 1)
+			r, _ := rawGRPC(t, func(conn net.Conn) {
+				b, _ := io.ReadAll(conn)
+				received <- string(b)
+			})
+			r.fixes = side.fixes
+			side.ask(r).want(t, "failure", fmt.Sprintf(`=timeout: failed to connect service "127.0.0.1:%d" within 1s: context deadline exceeded`, r.handler.GRPC.Port))
+			rest, ok := strings.CutPrefix(<-received, http2Preface+http2Settings)
+			if !ok || strings.Contains(rest, http2Data) {
+				t.Errorf("the server has received %q after the settings", rest)
+			}
+		})
+		for name, c := range map[string]struct{ frames, result, output string }{
+			"a plain answer":    {http2Serving, "success", "=service healthy"},
+			"an unusual answer": {http2Reset, "failure", "=error: health rpc probe failed: rpc error: code = Internal desc = stream terminated by RST_STREAM with error code: INTERNAL_ERROR"},
+		} {
+			t.Run(side.name+" gets "+name, func(t *testing.T) {
+				received := make(chan string, 10)
+				r, conns := rawGRPC(t, func(conn net.Conn) { received <- answerByFrames(conn, c.frames) })
+				r.fixes = side.fixes
+				side.ask(r).want(t, c.result, c.output)
+				got := <-received
+				if n := strings.Count(got, http2Data); n != 1 || conns.Load() != 1 {
+					t.Errorf("%d requests in the first of %d connections", n, conns.Load())
+				}
+				estimates := c.frames == http2Serving && side.fixes == 0
+				if strings.Contains(got, http2Estimate) != estimates {
+					t.Errorf("got %q; want an estimate of the bandwidth: %t", got, estimates)
+				}
+			})
+		}
+	}
+}
+
+// answerByFrames answers a request, and returns what the client has sent.
+func answerByFrames(conn net.Conn, frames string) string {
+	_, _ = io.WriteString(conn, http2Settings)
+	var received []byte
+	for !bytes.Contains(received, []byte(http2Data)) {
+		b := make([]byte, 1024)
+		n, err := conn.Read(b)
+		if err != nil {
+			return string(received)
+		}
+		received = append(received, b[:n]...)
+	}
+	_, _ = io.WriteString(conn, frames)
+	rest, _ := io.ReadAll(conn)
+	return string(append(received, rest...))
 }
 
 func httpSchemes(t *testing.T) {

@@ -32,7 +32,8 @@ type request struct {
 	ports   []v1.ContainerPort
 	podIP   string
 	timeout time.Duration
-	follow  bool // redirects to other hosts
+	follow  bool         // redirects to other hosts
+	fixes   probe.Compat // of [probe.CompatKubeletV1_36], that ours has on
 	// Of commands.
 	output string
 	err    error
@@ -122,7 +123,7 @@ func askOurs(r request) answer {
 	}
 	registry := new(handlers.Registry)
 	if err := builtin.Register(registry, builtin.Config{
-		Runner: ran(r), Compat: manager.KubeletV1_36, FollowNonLocalRedirects: r.follow,
+		Runner: ran(r), Compat: manager.KubeletV1_36 &^ r.fixes, FollowNonLocalRedirects: r.follow,
 	}); err != nil {
 		return answer{err: err}
 	}

@@ -53,11 +53,20 @@ func Dialer(dial DialFunc, compat probe.Compat) DialFunc {
 func markHostTrouble(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
-		if err != nil && probe.IsHostResources(err) {
-			return nil, &probe.Error{Reason: probe.ReasonHostResources, Err: err}
+		if err != nil {
+			return nil, hostTrouble(err)
 		}
-		return conn, err
+		return conn, nil
 	}
+}
+
+// hostTrouble returns err, with the reason [probe.ReasonHostResources] if the agent's own host has
+// caused it.
+func hostTrouble(err error) error {
+	if probe.IsHostResources(err) {
+		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}
+	}
+	return err
 }
 
 // Verdict returns the answer of an attempt that err ended before the target answered: a Failure

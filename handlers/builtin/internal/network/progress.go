@@ -37,19 +37,21 @@ type Progress struct {
 
 	mu        sync.Mutex
 	at        Step
-	where     string
+	where     string   // of the last dial; "" means to
+	to        Endpoint // of the last dial
 	since     time.Time
 	connected time.Duration // how long the last dial took
+	reused    bool          // the connection is of an earlier attempt
 	conn      *countedConn  // of the last dial; nil if it failed or is not counted
 	failed    error         // of the last dial
+	first     countedConn   // spares an allocation
 	status    int           // of the response
 }
 
 // FailedDial returns the progress of an attempt that ended with err, the error of its dial, which
 // began at start.
 func FailedDial(at Endpoint, start time.Time, err error) *Progress {
-	network, address := at.Dialed()
-	return &Progress{Unix: at.Unix, at: StepDial, since: start, where: network + " " + address, failed: err}
+	return &Progress{Unix: at.Unix, at: StepDial, since: start, to: at, failed: err}
 }
 
 // Of returns the progress that counts the bytes of conn, or nil.
@@ -72,12 +74,29 @@ func (p *Progress) Dial(ctx context.Context, dial DialFunc, network, address str
 	if p.Unix != "" {
 		network, address = "unix", p.Unix
 	}
-	start := time.Now()
-	p.mu.Lock()
-	p.at, p.where, p.since, p.failed, p.conn = StepDial, network+" "+address, start, nil, nil
-	p.connected = 0
-	p.mu.Unlock()
+	start := p.dials(network+" "+address, Endpoint{})
 	conn, err := dial(ctx, network, address)
+	return p.dialled(start, conn, err, next)
+}
+
+// Connect makes a connection to at that counts its bytes. next is the step after it.
+func (p *Progress) Connect(ctx context.Context, c *Connector, at Endpoint, next Step) (net.Conn, error) {
+	start := p.dials("", at)
+	conn, err := c.Connect(ctx, at)
+	return p.dialled(start, conn, err, next)
+}
+
+// dials begins the step of a dial.
+func (p *Progress) dials(where string, to Endpoint) (start time.Time) {
+	start = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.where, p.to, p.since, p.failed, p.conn, p.connected, p.reused = StepDial, where, to, start, nil, nil, 0, false
+	return start
+}
+
+// dialled ends the step of a dial.
+func (p *Progress) dialled(start time.Time, conn net.Conn, err error, next Step) (net.Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -89,8 +108,26 @@ func (p *Progress) Dial(ctx context.Context, dial DialFunc, network, address str
 	if p.Uncounted {
 		return conn, nil
 	}
-	p.conn = &countedConn{Conn: conn, of: p}
-	return p.conn, nil
+	return p.countLocked(conn), nil
+}
+
+// Reuse begins a step on a connection to at that an earlier attempt has made. It returns conn, which
+// counts its bytes.
+func (p *Progress) Reuse(conn net.Conn, at Endpoint, next Step) net.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.to, p.since, p.reused = next, at, time.Now(), true
+	return p.countLocked(conn)
+}
+
+// countLocked returns conn, which counts its bytes.
+func (p *Progress) countLocked(conn net.Conn) net.Conn {
+	p.conn = &p.first
+	if p.conn.of != nil {
+		p.conn = new(countedConn)
+	}
+	p.conn.Conn, p.conn.of = conn, p
+	return p.conn
 }
 
 // Hooks returns a ctx with which net and net/http report lookups and handshakes to p.
@@ -129,6 +166,10 @@ func (p *Progress) wait() *explain.Wait {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := &explain.Wait{Call: string(p.at), Where: p.where, For: time.Since(p.since)}
+	if w.Where == "" && p.to != (Endpoint{}) {
+		network, address := p.to.Dialed()
+		w.Where = network + " " + address
+	}
 	switch p.at {
 	case StepDNS:
 		w.Saw = []string{"no answer from the resolver"}
@@ -150,6 +191,9 @@ func (p *Progress) wait() *explain.Wait {
 	}
 	if p.connected > 0 {
 		w.Saw = append(w.Saw, "connected after "+explain.Round(p.connected).String())
+	}
+	if p.reused {
+		w.Saw = append(w.Saw, "on the connection of an earlier attempt")
 	}
 	if p.conn != nil {
 		w.Saw = append(w.Saw, p.conn.saw())

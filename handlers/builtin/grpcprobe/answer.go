@@ -1,0 +1,101 @@
+package grpcprobe
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// fields are those of a header block that matter.
+type fields struct {
+	count       int
+	size        uint32
+	status      string // :status
+	contentType string
+	code        string // grpc-status
+	message     string // grpc-message
+	other       bool   // some field is left to grpc-go
+}
+
+// maxFields is the size of a header block above which it is left to grpc-go, by the rule of RFC 9113,
+// section 6.5.2. It is the lowest limit that grpc-go may have itself.
+const maxFields = 8 << 10
+
+// add adds a field.
+func (h *fields) add(f hpack.HeaderField) {
+	h.count++
+	h.size += f.Size()
+	if h.other || h.size > maxFields || !isName(f.Name) || !printable(f.Value) {
+		h.other = true
+		return
+	}
+	switch f.Name {
+	case ":status":
+		h.other = h.count != 1
+		h.status = f.Value
+	case "content-type":
+		h.setOnce(&h.contentType, f.Value)
+	case "grpc-status":
+		h.setOnce(&h.code, f.Value)
+	case "grpc-message":
+		h.setOnce(&h.message, f.Value)
+	case "grpc-encoding":
+		h.other = f.Value != "identity"
+	default:
+		// Values of -bin fields must be base64, and one of them may replace the status.
+		h.other = strings.HasPrefix(f.Name, ":") || strings.HasSuffix(f.Name, "-bin")
+	}
+}
+
+func (h *fields) setOnce(field *string, value string) {
+	h.other = *field != ""
+	*field = value
+}
+
+// isName reports whether s is a name that is in use.
+func isName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && c != ':'
+	})
+}
+
+// begins reports whether h begins an answer.
+func (h *fields) begins() bool {
+	return !h.other && h.status == "200" && h.isGRPC() && h.code == "" && h.message == ""
+}
+
+// ends reports whether h are trailers.
+func (h *fields) ends() bool {
+	return !h.other && h.status == "" && h.contentType == "" && h.code != ""
+}
+
+// isWhole reports whether h are the headers and trailers of an answer without a message.
+func (h *fields) isWhole() bool {
+	return !h.other && h.status == "200" && h.isGRPC() && h.code != ""
+}
+
+// isGRPC reports whether the content type is one of gRPC.
+func (h *fields) isGRPC() bool {
+	rest, ok := strings.CutPrefix(h.contentType, "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
+}
+
+// statusOf returns the error that h stand for, nil for OK.
+func (h *fields) statusOf() (err error, known bool) {
+	if len(h.code) > 9 || strings.Trim(h.code, "0123456789") != "" {
+		return nil, false
+	}
+	code, err := strconv.ParseUint(h.code, 10, 32)
+	if err != nil {
+		return nil, false
+	}
+	message, err := url.PathUnescape(h.message)
+	if err != nil {
+		return nil, false
+	}
+	return status.Error(codes.Code(code), message), true
+}

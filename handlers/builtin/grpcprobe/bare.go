@@ -1,0 +1,144 @@
+package grpcprobe
+
+import (
+	"context"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/probe"
+)
+
+// bare makes the attempt over bare frames of HTTP/2, which takes a fraction of what a connection of
+// grpc-go does. It decides only on what it knows in full: done is false if grpc-go has to make the
+// attempt, because the dial failed, or to continue it on its connection, because the server sent something
+// else than the plain answer.
+func (a *attempt) bare(ctx context.Context) (out probe.Outcome, done bool, err error) {
+	address := a.at.Address()
+	r := request{secure: a.secure, authority: authorityOf(address), userAgent: a.handler.userAgent, service: a.service}
+	if !r.isPlain() {
+		return out, false, nil
+	}
+	conn, socket, err := a.dialBare(ctx, address)
+	if end := ended(ctx); end != nil {
+		if err == nil {
+			_ = conn.Close()
+		}
+		out, err = a.notConnected(ctx, end)
+		return out, true, err
+	}
+	if err != nil || !socket {
+		a.first = &dialed{conn, err}
+		return out, false, nil
+	}
+	x := newExchange(&a.progress)
+	defer x.release()
+	err = a.check(ctx, conn, x, &r)
+	switch {
+	case a.first != nil:
+		return out, false, nil
+	case err == nil && x.failure == nil:
+		out = serving(x.response.GetStatus())
+	case err == nil:
+		out, err = a.rpcError(ctx, x.failure)
+	case x.settings:
+		out, err = a.rpcError(ctx, status.FromContextError(ended(ctx)).Err())
+	default:
+		out, err = a.notConnected(ctx, ended(ctx))
+	}
+	return out, true, err
+}
+
+// dialBare makes the connection; address is that of a.at. socket reports whether it is one of the kernel, which takes the
+// preface before the server reads it. Otherwise both ends may wait for the other one to read.
+func (a *attempt) dialBare(ctx context.Context, address string) (conn net.Conn, socket bool, err error) {
+	nw := "tcp"
+	if a.at.Unix != "" {
+		nw, address = a.at.Dialed()
+	}
+	next := network.StepHTTP2
+	if a.secure {
+		next = network.StepTLS
+	}
+	conn, err = a.progress.Dial(ctx, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := a.handler.connector.Connect(ctx, a.at)
+		socket = isSocket(conn)
+		if own, ok := conn.(*network.Conn); ok {
+			_ = own.SetNoDelay(true) // an exchange writes several times
+		}
+		return conn, err
+	}, nw, address, next)
+	if err == nil || ended(ctx) == nil {
+		a.record(err)
+	}
+	return conn, socket, err
+}
+
+// isSocket reports whether conn is a connection of the kernel.
+func isSocket(conn net.Conn) bool {
+	switch conn.(type) {
+	case *network.Conn, syscall.Conn:
+		return true
+	default:
+		return false
+	}
+}
+
+// check makes the exchange x over conn, and closes conn. If it returns an error before the end of ctx, it leaves conn to
+// grpc-go, as the result of its first dial.
+func (a *attempt) check(ctx context.Context, conn net.Conn, x *exchange, r *request) error {
+	stop := network.Until(ctx, conn)
+	h := handshake{conn: conn}
+	if a.secure {
+		h.conn, h.info, h.err = a.handler.credentials.ClientHandshake(ctx, r.authority, conn)
+	}
+	err := h.err
+	if err == nil {
+		r.deadline, _ = ctx.Deadline()
+		err = x.run(h.conn, r)
+	}
+	if stop() && err != nil && ended(ctx) == nil {
+		a.first = &dialed{conn: x.resume(conn, h, err)}
+		return err
+	}
+	if h.err == nil {
+		conn = h.conn
+	}
+	if err != nil {
+		x.cancel(conn)
+	}
+	_ = conn.Close()
+	return err
+}
+
+// ended returns the error of ctx. It does not wait until ctx notices its deadline.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// authorityOf returns what grpc-go derives from an address.
+func authorityOf(address string) string {
+	if strings.HasPrefix(address, ":") {
+		return "localhost" + address
+	}
+	return address
+}
+
+// isPlain reports whether grpc-go would send the texts of r as they are.
+func (r *request) isPlain() bool {
+	return len(r.authority) <= maxText && len(r.userAgent) <= maxText && len(r.service) <= maxText &&
+		!strings.ContainsFunc(r.authority, func(c rune) bool {
+			return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.:[]", c)
+		}) && printable(r.userAgent) && utf8.ValidString(r.service)
+}

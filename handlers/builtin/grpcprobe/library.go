@@ -1,0 +1,223 @@
+package grpcprobe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/probe"
+)
+
+// attempt is one attempt of a bound.
+type attempt struct {
+	*bound
+	at     network.Endpoint
+	req    *probe.Request
+	phases *network.Phases
+
+	progress network.Progress
+
+	mu        sync.Mutex
+	first     *dialed // what the first dial of grpc-go returns, nil if it dials
+	dialError error   // of the last dial that failed
+	connected bool    // the last dial did not fail
+}
+
+// dialed is the result of a dial.
+type dialed struct {
+	conn net.Conn
+	err  error
+}
+
+// library makes the attempt with grpc-go.
+func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
+	options := a.handler.plaintext
+	if a.secure {
+		options = a.handler.tls
+	}
+	options = append(options[:len(options):len(options)], grpc.WithContextDialer(
+		func(dialCtx context.Context, _ string) (net.Conn, error) { return a.connect(ctx, dialCtx) }))
+	// An IPv6 zone has a percent sign, which must be escaped in the target's URL.
+	conn, err := grpc.NewClient("passthrough:///"+strings.ReplaceAll(a.at.Address(), "%", "%25"), options...)
+	if err != nil {
+		return network.Verdict(ctx, err, fmt.Sprintf("error: failed to connect service at %q: %+v", a.at.Address(), err))
+	}
+	defer conn.Close()
+	defer func() {
+		if first := a.takeFirst(); first != nil && first.conn != nil {
+			_ = first.conn.Close() // grpc-go has not dialled
+		}
+	}()
+	if err := awaitReady(ctx, conn); err != nil {
+		return a.notConnected(ctx, err)
+	}
+	a.phases.End("tls", "", "")
+	a.phases.Begin("first byte", "")
+	a.progress.Enter(network.StepGRPC)
+	res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: a.service})
+	a.phases.End("first byte", "", "")
+	if err != nil {
+		return a.rpcError(ctx, err)
+	}
+	return serving(res.GetStatus()), nil
+}
+
+// connect makes the connection. ctx is the attempt's, for its trace. dialCtx ends when the
+// connection is no longer needed.
+func (a *attempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
+	if first := a.takeFirst(); first != nil {
+		return first.conn, first.err
+	}
+	if a.phases != nil {
+		traced, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(dialCtx, cancel)()
+		dialCtx = traced
+	}
+	nw, address := a.at.Dialed()
+	next := network.StepHTTP2
+	if a.secure {
+		next = network.StepTLS
+	}
+	conn, err := a.progress.Dial(dialCtx, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return a.handler.connector.Dial(ctx, a.at)
+	}, nw, address, next)
+	a.record(err)
+	if err != nil {
+		return nil, err
+	}
+	if a.secure {
+		a.phases.Begin("tls", "")
+	}
+	return conn, nil
+}
+
+// takeFirst returns what the first dial of grpc-go returns, once.
+func (a *attempt) takeFirst() *dialed {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := a.first
+	a.first = nil
+	return first
+}
+
+// record records the error of the last dial.
+func (a *attempt) record(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.connected = err == nil
+	if err != nil {
+		a.dialError = err
+	}
+}
+
+// lost returns what ended an attempt whose connection is gone: err if the last dial did not fail,
+// else as cause.
+func (a *attempt) lost(ctx context.Context, err error) error {
+	a.mu.Lock()
+	connected := a.connected
+	a.mu.Unlock()
+	if connected {
+		return err
+	}
+	return a.cause(ctx, err)
+}
+
+// cause returns what ended an attempt without an answer of the target: the error of the last dial
+// that failed, or err.
+func (a *attempt) cause(ctx context.Context, err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ctx.Err() == context.Canceled {
+		return err
+	}
+	return cmp.Or(a.dialError, err)
+}
+
+// awaitReady waits until conn is connected, however many dials that takes. Like the kubelet, it
+// does not return early if the port is closed.
+func awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
+	for {
+		state := conn.GetState()
+		if state == connectivity.Ready {
+			return nil
+		}
+		if state == connectivity.Idle {
+			conn.Connect()
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return ctx.Err()
+		}
+	}
+}
+
+// notConnected returns the answer of an attempt without a connection.
+func (a *attempt) notConnected(ctx context.Context, err error) (probe.Outcome, error) {
+	address := a.at.Address()
+	text := fmt.Sprintf("error: failed to connect service at %q: %+v", address, err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		text = fmt.Sprintf("timeout: failed to connect service %q within %v: %v", address, a.req.Spec.Timeout, err)
+	}
+	return network.Verdict(ctx, a.cause(ctx, err), text)
+}
+
+// rpcError returns the answer of an attempt whose call failed.
+func (a *attempt) rpcError(ctx context.Context, err error) (probe.Outcome, error) {
+	text, reason := fmt.Sprintf("error: health rpc probe failed: %+v", err), probe.ReasonProtocol
+	switch s, _ := status.FromError(err); s.Code() {
+	case codes.Unimplemented:
+		text = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): " + s.Message()
+	case codes.DeadlineExceeded:
+		text, reason = fmt.Sprintf("timeout: health rpc did not complete within %v", a.req.Spec.Timeout), probe.ReasonDeadline
+		err = a.cause(ctx, err)
+	case codes.Unavailable:
+		err = a.lost(ctx, err)
+	}
+	outcome, err := network.Verdict(ctx, err, text)
+	if err == nil {
+		outcome.Reason = reason
+	}
+	return outcome, err
+}
+
+// serving returns the outcome of the health service's answer.
+func serving(s healthpb.HealthCheckResponse_ServingStatus) probe.Outcome {
+	if s != healthpb.HealthCheckResponse_SERVING {
+		return probe.Outcome{Result: probe.Failure, Output: fmt.Sprintf("service unhealthy (responded with %q)", s)}
+	}
+	return probe.Outcome{Result: probe.Success, Output: "service healthy"}
+}
+
+// tracedCredentials report the end of the handshake to the progress of an attempt.
+type tracedCredentials struct {
+	credentials.TransportCredentials
+}
+
+// ClientHandshake implements [credentials.TransportCredentials]. A connection that was begun has made its handshake.
+func (c tracedCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if b, ok := raw.(*begun); ok {
+		return b, b.handshake.info, b.handshake.err
+	}
+	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if p := network.Of(raw); p != nil && err == nil {
+		p.Enter(network.StepHTTP2)
+	}
+	return conn, info, err
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (c tracedCredentials) Clone() credentials.TransportCredentials {
+	return tracedCredentials{c.TransportCredentials.Clone()}
+}

@@ -1,0 +1,236 @@
+package httpprobe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"time"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/probe"
+)
+
+// bound is a Handler with an action; read-only.
+type bound struct {
+	*Handler
+	place network.Place
+	lines requestLines // if plain
+	base  *url.URL     // without the host; nil if plain, since lines have it
+	own   http.Header  // with the defaults; nil means that of the Handler
+	https bool
+	http2 bool // without TLS
+	plain bool // the lean path knows the request
+}
+
+func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return h.probe(ctx, req, nil)
+}
+
+// probe makes an attempt, with the connection of keeper if it has one.
+func (h *bound) probe(ctx context.Context, req probe.Request, keeper *reusing) (probe.Outcome, error) {
+	at, err := h.place.Resolve(&req)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	if h.plain && req.Trace == nil && at.Host != "" && isPlainHost(at.Host) && ctx.Err() == nil && (!h.https || at.Unix == "" && isIP(at.Host)) {
+		return h.lean(ctx, req, at, keeper)
+	}
+	u, err := h.url(at)
+	if err != nil {
+		return probe.Outcome{}, err
+	}
+	return h.full(ctx, req, at, u)
+}
+
+// full has net/http make an attempt.
+func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint, u *url.URL) (probe.Outcome, error) {
+	a := &attempt{bound: h, req: &req}
+	a.progress.Unix = at.Unix
+	ctx = context.WithValue(ctx, attemptKey{}, a)
+	ctx, phases := network.NewPhases(ctx, req.Trace)
+	if phases != nil || h.https { // otherwise the dial tells enough, and costs less
+		ctx = a.progress.Hooks(ctx)
+	}
+	a.ctx = withoutDeadline{ctx}
+	client := h.client
+	if h.http2 {
+		client = h.h2c
+	}
+	out, err := a.get(ctx, client, a.newRequest(ctx, u))
+	phases.Emit(req.Trace)
+	a.progress.Explain(ctx, req.Trace, &out)
+	return out, err
+}
+
+// url returns the URL of an attempt at an endpoint.
+func (h *bound) url(at network.Endpoint) (*url.URL, error) {
+	if !h.plain {
+		return withHost(*h.base, at)
+	}
+	scheme := "http"
+	if h.https {
+		scheme = "https"
+	}
+	base, err := url.Parse(scheme + "://host:1" + h.lines.target)
+	if err != nil {
+		return nil, err
+	}
+	return withHost(*base, at)
+}
+
+// attempt is one attempt of a bound handler.
+type attempt struct {
+	*bound
+	req      *probe.Request
+	ctx      context.Context // of the attempt, for the dials of net/http
+	progress network.Progress
+	answered bool   // progress knows of the response
+	begun    *begun // of the lean path, which net/http continues; nil without one
+}
+
+// attemptKey is the context key of the *attempt.
+type attemptKey struct{}
+
+// withoutDeadline is a context that ends with another, but hides its deadline: a dialer that
+// knows it ends a moment earlier, which would change the text of the attempt's error.
+type withoutDeadline struct{ context.Context }
+
+// Deadline implements [context.Context].
+func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// dialError returns err, the error of a dial, or that of the attempt's context if it has ended,
+// which net/http would return if it noticed the end first.
+func (h *attempt) dialError(err error) error { return cmp.Or(h.ctx.Err(), err) }
+
+// newRequest returns the request for u.
+func (h *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
+	header := h.own
+	if header == nil {
+		header = h.header
+	}
+	return (&http.Request{
+		Method: http.MethodGet,
+		URL:    u,
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, // shared by all attempts: net/http only reads it
+		Host:   header.Get("Host"),
+	}).WithContext(ctx)
+}
+
+// get returns the answer to req. ctx is that of the attempt.
+func (h *attempt) get(ctx context.Context, client *http.Client, req *http.Request) (probe.Outcome, error) {
+	res, err := client.Do(req)
+	if err != nil {
+		return requestError(ctx, err)
+	}
+	defer res.Body.Close()
+	if !h.answered {
+		h.progress.Answered(res.StatusCode)
+	}
+	body, err := h.body(ctx, res)
+	if err == nil {
+		return h.answer(res.StatusCode, body), nil
+	}
+	out, err := h.bodyError(ctx, res.StatusCode, err)
+	h.show(&out, body)
+	return out, err
+}
+
+// body reads the body of res. It stops at the limit: the rest of a longer body does not matter.
+func (h *attempt) body(ctx context.Context, res *http.Response) ([]byte, error) {
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		// The body is the connection, which net/http does not end with the request. The
+		// kubelet's probe hangs for ever.
+		defer context.AfterFunc(ctx, func() { _ = res.Body.Close() })()
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, probe.MaxOutput))
+	if err != nil && res.StatusCode == http.StatusSwitchingProtocols {
+		err = cmp.Or(ctx.Err(), err)
+	}
+	return body, err
+}
+
+// answer returns the outcome of a response.
+func (h *attempt) answer(status int, body []byte) probe.Outcome {
+	out := judge(h.req, status, body)
+	h.show(&out, body)
+	return out
+}
+
+// show adds the body of the response to out if [Config.ShowBody] is set.
+func (h *attempt) show(out *probe.Outcome, body []byte) {
+	if h.showBody && out.Result == probe.Failure {
+		// Secrets are removed before the cut, which may leave a part of one.
+		text := h.req.Redacted(string(body))
+		out.Details = explain.Details{Body: explain.Excerpt(text, explain.MaxBody)}.String()
+	}
+}
+
+// requestError returns the answer of an attempt without a response.
+func requestError(ctx context.Context, err error) (probe.Outcome, error) {
+	output := err.Error()
+	if timedOut(ctx, err) {
+		// The text of net/http for a timeout of the client, which the kubelet uses.
+		output += " (Client.Timeout exceeded while awaiting headers)"
+	}
+	out, failed := network.Verdict(ctx, err, output)
+	if failed == nil && errors.Is(err, http.ErrSchemeMismatch) {
+		out.Reason = probe.ReasonTLS
+	}
+	return out, failed
+}
+
+// bodyError returns the answer if the body of the response hung or was cut off: a Failure, or an
+// error with [probe.CompatBodyHangIsError] (kubernetes#122591).
+func (h *bound) bodyError(ctx context.Context, status int, err error) (probe.Outcome, error) {
+	text, reason := err.Error(), probe.ReasonBody
+	if timedOut(ctx, err) {
+		text += " (Client.Timeout or context cancellation while reading body)" // as in requestError
+		reason = probe.ReasonDeadline
+	}
+	if h.bodyErrorIsError {
+		// The error does not match a deadline, which would be a Failure. The result beside it
+		// is Failure, not Unknown, as in the kubelet's event.
+		return probe.Outcome{Result: probe.Failure}, &probe.Error{Reason: probe.ReasonBody, Err: errors.New(text)}
+	}
+	if _, ok := errors.AsType[textproto.ProtocolError](err); ok {
+		text = "malformed trailer" // the error quotes the body; see judge
+	}
+	outcome, err := network.Verdict(ctx, err, fmt.Sprintf("HTTP probe got statuscode: %d, then failed to read the body: %s", status, text))
+	if err == nil {
+		outcome.Reason = reason
+	}
+	return outcome, err
+}
+
+// timedOut reports whether the deadline of the attempt has caused err.
+func timedOut(ctx context.Context, err error) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// judge returns the outcome of a response. It omits the body of a failure, which would show pod
+// authors what the agent can reach (kubernetes#99425). See [Config.ShowBody].
+func judge(req *probe.Request, status int, body []byte) probe.Outcome {
+	switch {
+	case status >= 200 && status < 300:
+		return probe.Outcome{Result: probe.Success, Output: string(body)}
+	case status >= 300 && status < 400:
+		return probe.Outcome{
+			Result: probe.Warning,
+			Reason: probe.ReasonHTTPStatus,
+			Output: probe.Cut("Probe terminated redirects, Response body: " + req.Redacted(string(body))),
+		}
+	default:
+		return probe.Outcome{
+			Result: probe.Failure,
+			Reason: probe.ReasonHTTPStatus,
+			Output: fmt.Sprintf("HTTP probe failed with statuscode: %d", status),
+		}
+	}
+}

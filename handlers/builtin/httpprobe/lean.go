@@ -1,0 +1,150 @@
+package httpprobe
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/probe"
+)
+
+// exchange is an attempt without net/http: one request, and an ordinary response. It is pooled,
+// unless net/http has to continue it.
+type exchange struct {
+	attempt
+	at       network.Endpoint
+	asked    probe.Request // attempt.req
+	conn     net.Conn      // nil if the dial or the TLS handshake failed
+	http2    bool          // the TLS handshake agreed on it
+	keeper   *reusing      // nil: the connection serves this attempt alone
+	link     link          // of conn, if there is a keeper
+	stop     func() bool   // of network.Until
+	sent     []byte        // the request
+	written  int           // bytes of it
+	received []byte
+	response response
+	small    []byte
+	large    *[largeSize]byte
+
+	dialErr, writeErr, readErr error
+}
+
+const (
+	smallSize = 2 << 10                 // for most responses
+	largeSize = probe.MaxOutput * 8 / 5 // for all others: a head of 6 KiB and the body
+	maxKept   = 8 << 10                 // of a request
+	onePacket = 1200
+)
+
+var (
+	exchanges    = sync.Pool{New: func() any { return &exchange{small: make([]byte, smallSize)} }}
+	largeBuffers = sync.Pool{New: func() any { return new([largeSize]byte) }}
+)
+
+// lean makes an attempt with a plain request. What it does not know, net/http continues.
+func (h *bound) lean(ctx context.Context, req probe.Request, at network.Endpoint, keeper *reusing) (probe.Outcome, error) {
+	x := exchanges.Get().(*exchange)
+	x.bound, x.asked, x.at, x.keeper = h, req, at, keeper
+	x.req = &x.asked
+	x.progress.Unix = at.Unix
+	if !x.exchange(ctx) {
+		return x.resume(ctx)
+	}
+	out := x.answer(x.response.status, x.response.content(x.received))
+	if !x.stop() || keeper == nil || out.Result == probe.Failure || !x.isWhole() || !keeper.keep(x.link, idleOf(&req)) {
+		_ = x.conn.Close()
+	}
+	x.release()
+	return out, nil
+}
+
+// exchange sends the request and receives the response. It returns false if the attempt is left to
+// net/http, perhaps because of an error.
+func (x *exchange) exchange(ctx context.Context) (ok bool) {
+	if x.take(ctx) {
+		if ok = x.ask(); ok || !x.isUnanswered(ctx) {
+			return ok
+		}
+		x.restart()
+	}
+	return x.connect(ctx) && x.ask()
+}
+
+// connect makes a connection. It returns false if the attempt is left to net/http.
+func (x *exchange) connect(ctx context.Context) (ok bool) {
+	if x.conn, x.dialErr = x.progress.Connect(x.dialContext(ctx), x.connector, x.at, x.afterDial()); x.dialErr != nil {
+		return false
+	}
+	x.stop = network.Until(ctx, x.conn)
+	if x.keeper != nil {
+		x.link = link{at: x.at, raw: network.Bare(x.conn)}
+	}
+	return !x.https || x.handshake(ctx)
+}
+
+// ask sends the request on the connection, and receives the response.
+func (x *exchange) ask() (ok bool) {
+	x.sent = x.lines.append(x.sent, x.at, x.end())
+	if len(x.sent) > onePacket {
+		network.NoDelay(x.conn)
+	}
+	if x.written, x.writeErr = x.conn.Write(x.sent); x.writeErr != nil {
+		return false
+	}
+	x.received = x.small[:0]
+	for {
+		var n int
+		n, x.readErr = x.conn.Read(x.received[len(x.received):cap(x.received)])
+		x.received = x.received[:len(x.received)+n]
+		switch err := x.response.parse(x.received, x.readErr == io.EOF); {
+		case err == nil:
+			return true
+		case err == errOdd, x.readErr != nil, n == 0:
+			return false
+		}
+		if len(x.received) == cap(x.received) && !x.grow() {
+			return false
+		}
+		if x.response.body > 0 && !x.answered {
+			x.progress.Answered(x.response.status)
+			x.answered = true
+		}
+	}
+}
+
+// dialContext returns the context of the dial. It hides the deadline from dials that would end
+// early, or divide the time between several addresses.
+func (x *exchange) dialContext(ctx context.Context) context.Context {
+	if x.ownDial {
+		if ip, err := netip.ParseAddr(x.at.Host); err == nil && !ip.IsUnspecified() && x.at.Unix == "" {
+			return ctx
+		}
+	}
+	return withoutDeadline{ctx}
+}
+
+// grow replaces the small buffer. It returns false if the large one is full.
+func (x *exchange) grow() bool {
+	if x.large != nil {
+		return false
+	}
+	x.large = largeBuffers.Get().(*[largeSize]byte)
+	x.received = append(x.large[:0], x.received...)
+	return true
+}
+
+// release puts an exchange into the pool.
+func (x *exchange) release() {
+	if x.large != nil {
+		largeBuffers.Put(x.large)
+	}
+	sent := x.sent[:0]
+	if cap(sent) > maxKept {
+		sent = nil
+	}
+	*x = exchange{sent: sent, small: x.small}
+	exchanges.Put(x)
+}

@@ -1,0 +1,203 @@
+package httpprobe
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/probe"
+)
+
+// reusing is a bound handler that keeps a connection for its next attempt. See [Action.Reuse].
+type reusing struct {
+	*bound
+
+	mu       sync.Mutex
+	kept     link // the zero value without one
+	until    time.Time
+	expiry   *time.Timer // nil until a connection is kept
+	released bool
+}
+
+var _ probe.Releaser = (*reusing)(nil)
+
+// link is a connection that attempts share.
+type link struct {
+	at    network.Endpoint
+	raw   net.Conn
+	tls   *tls.Conn // over below; nil without TLS
+	below *lower
+}
+
+func (h *reusing) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return h.probe(ctx, req, h)
+}
+
+// Release implements [probe.Releaser]. The connection is closed on a goroutine of its own, since
+// that may block: see [probe.CompatLinger].
+func (h *reusing) Release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released, h.until = true, time.Time{}
+	if h.expiry != nil {
+		h.expiry.Reset(0)
+	}
+}
+
+// keep keeps l until it was not used for idle. It returns false if l is not kept.
+func (h *reusing) keep(l link, idle time.Duration) (ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.released || h.kept.raw != nil {
+		return false
+	}
+	if l.below != nil {
+		l.below.Conn = l.raw // not that of the attempt, which counts its bytes
+	}
+	h.kept, h.until = l, time.Now().Add(idle)
+	if h.expiry == nil {
+		h.expiry = time.AfterFunc(idle, h.expire)
+	} else {
+		h.expiry.Reset(idle)
+	}
+	return true
+}
+
+// expire closes the connection if it was not used for too long.
+func (h *reusing) expire() {
+	h.mu.Lock()
+	if time.Now().Before(h.until) { // it was used meanwhile
+		h.mu.Unlock()
+		return
+	}
+	l := h.kept
+	h.kept = link{}
+	h.mu.Unlock()
+	l.close()
+}
+
+// take returns the connection, if there is one to at on which nothing has arrived since the last
+// response: neither its end, nor a response that nobody has asked for.
+func (h *reusing) take(at network.Endpoint) (l link, ok bool) {
+	h.mu.Lock()
+	l, h.kept = h.kept, link{}
+	h.mu.Unlock()
+	if l.raw == nil {
+		return link{}, false
+	}
+	if l.at != at || !l.isQuiet() {
+		l.close()
+		return link{}, false
+	}
+	return l, true
+}
+
+func (l *link) close() {
+	switch {
+	case l.tls != nil:
+		_ = l.tls.Close()
+	case l.raw != nil:
+		_ = l.raw.Close()
+	}
+}
+
+// isQuiet reports whether nothing has arrived. It does not wait.
+func (l *link) isQuiet() bool {
+	var b [1]byte
+	var err error
+	if l.tls == nil {
+		_, err = network.TryRead(l.raw, b[:])
+	} else {
+		l.below.tries = maxTries
+		_, err = l.tls.Read(b[:])
+		l.below.tries = 0
+	}
+	return errors.Is(err, syscall.EAGAIN)
+}
+
+// lower is the connection below TLS. Each attempt sets its own, which counts its bytes.
+type lower struct {
+	net.Conn
+	tries int // reads to make without waiting; 0 means that reads wait
+}
+
+// maxTries bounds the messages of TLS that arrive between attempts, such as session tickets.
+const maxTries = 16
+
+// Read implements [net.Conn].
+func (l *lower) Read(b []byte) (int, error) {
+	if l.tries == 0 {
+		return l.Conn.Read(b)
+	}
+	if l.tries--; l.tries == 0 {
+		l.tries = 1
+		return 0, io.ErrNoProgress
+	}
+	// EAGAIN is a temporary error, after which a tls.Conn can be read again.
+	return network.TryRead(l.Conn, b)
+}
+
+// maxIdle is how long a connection is kept without a period.
+const maxIdle = 90 * time.Second
+
+// idleOf returns how long the connection of an attempt is kept.
+func idleOf(req *probe.Request) time.Duration {
+	if req.Spec.Period > 0 {
+		return 2 * req.Spec.Period
+	}
+	return maxIdle
+}
+
+// end returns the end of the request.
+func (x *exchange) end() string {
+	if x.keeper != nil {
+		return keeping
+	}
+	return closing
+}
+
+// take makes the kept connection that of the attempt. It returns false if there is none.
+func (x *exchange) take(ctx context.Context) (ok bool) {
+	if x.keeper == nil {
+		return false
+	}
+	if x.link, ok = x.keeper.take(x.at); !ok {
+		return false
+	}
+	x.conn = x.progress.Reuse(x.link.raw, x.at, network.StepHTTP)
+	x.stop = network.Until(ctx, x.conn)
+	if x.link.tls != nil {
+		x.link.below.Conn = x.conn
+		x.conn = x.link.tls
+	}
+	return true
+}
+
+// isUnanswered reports whether a kept connection ended before the first byte of the response, as
+// when the server closes it just then.
+func (x *exchange) isUnanswered(ctx context.Context) bool {
+	failed := errors.Join(x.writeErr, x.readErr)
+	return len(x.received) == 0 && failed != nil && !errors.Is(failed, os.ErrDeadlineExceeded) && ctx.Err() == nil
+}
+
+// restart closes the connection, so that the attempt can be made again.
+func (x *exchange) restart() {
+	x.stop()
+	_ = x.conn.Close()
+	x.conn, x.link, x.stop = nil, link{}, nil
+	x.sent, x.written, x.received, x.response = x.sent[:0], 0, nil, response{}
+	x.writeErr, x.readErr = nil, nil
+}
+
+// isWhole reports whether the server keeps the connection, and sent the response and nothing else.
+func (x *exchange) isWhole() bool {
+	r := &x.response
+	return x.readErr == nil && !r.http10 && !r.closing && r.end == len(x.received)
+}

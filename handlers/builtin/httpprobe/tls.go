@@ -1,0 +1,62 @@
+package httpprobe
+
+import (
+	"context"
+	"crypto/tls"
+	"net/netip"
+	"time"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/network"
+)
+
+// afterDial returns the step after the dial.
+func (x *exchange) afterDial() network.Step {
+	if x.https {
+		return network.StepTLS
+	}
+	return network.StepHTTP
+}
+
+// handshake makes the TLS handshake of net/http, without its goroutine. It returns false if the
+// handshake failed, or agreed on HTTP/2.
+func (x *exchange) handshake(ctx context.Context) (ok bool) {
+	network.NoDelay(x.conn)
+	over := x.conn
+	if x.keeper != nil {
+		x.link.below = &lower{Conn: x.conn}
+		over = x.link.below
+	}
+	conn := tls.Client(over, x.tls) // an IP address is no server name
+	inTime := func() bool { return true }
+	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > handshakeTimeout {
+		raw := x.conn
+		inTime = time.AfterFunc(handshakeTimeout, func() { _ = raw.SetDeadline(time.Unix(1, 0)) }).Stop
+	}
+	x.dialErr = conn.Handshake()
+	if !inTime() {
+		x.dialErr = errHandshakeTimeout{}
+	}
+	if x.dialErr != nil {
+		x.stop()
+		_ = x.conn.Close()
+		x.conn = nil
+		return false
+	}
+	x.conn, x.link.tls = conn, conn
+	x.progress.Enter(network.StepHTTP)
+	x.http2 = conn.ConnectionState().NegotiatedProtocol == "h2"
+	return !x.http2
+}
+
+// isIP reports whether host is an IP address. In the handshake, a name is sent.
+func isIP(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// errHandshakeTimeout is the error of net/http for a handshake that takes too long.
+type errHandshakeTimeout struct{}
+
+func (errHandshakeTimeout) Error() string   { return "net/http: TLS handshake timeout" }
+func (errHandshakeTimeout) Timeout() bool   { return true }
+func (errHandshakeTimeout) Temporary() bool { return true }

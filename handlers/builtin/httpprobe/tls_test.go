@@ -1,0 +1,153 @@
+package httpprobe_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/handlers/builtin/httpprobe"
+	"github.com/daeace23/prober/handlers/builtin/internal/rig"
+	"github.com/daeace23/prober/probe"
+)
+
+// certificate returns one of a test server.
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	return s.TLS.Certificates[0]
+}
+
+// sameTLSAnswer checks that net/http answers as the lean path does, at a server that calls serve
+// with each connection.
+func sameTLSAnswer(t *testing.T, serve func(net.Conn)) answer {
+	t.Helper()
+	port := rig.Peer(t, func(c net.Conn) {
+		serve(c)
+		_ = c.Close()
+	})
+	h, err := httpprobe.New(httpprobe.Config{}).Bind(httpprobe.Action{Scheme: "HTTPS", Host: "127.0.0.1", Port: port, Path: "/healthz"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(trace probe.Tracer) (got answer) {
+		if got.Outcome, err = rig.Attempt(t, h, probe.Request{Trace: trace}, 500*time.Millisecond); err != nil {
+			got.Err = err.Error()
+		}
+		got.Outcome.Details = "" // has times
+		return got
+	}
+	got := ask(nil)
+	if diff := cmp.Diff(ask(func(probe.TraceEvent) {}), got); diff != "" {
+		t.Errorf("(-net/http +lean):\n%s", diff)
+	}
+	return got
+}
+
+// overTLS returns a server that answers one request by respond.
+func overTLS(cfg *tls.Config, respond func(net.Conn)) func(net.Conn) {
+	return func(c net.Conn) {
+		s := tls.Server(c, cfg)
+		if s.Handshake() != nil {
+			return
+		}
+		defer s.Close()
+		requestFrom(s)
+		respond(s)
+	}
+}
+
+func TestHandshakeIsThatOfNetHTTP(t *testing.T) {
+	with := certificate(t)
+	http1 := &tls.Config{Certificates: []tls.Certificate{with}, NextProtos: []string{"http/1.1"}}
+	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	for name, c := range map[string]struct {
+		serve func(net.Conn)
+		want  string // in the output
+	}{
+		"http/1.1":           {overTLS(http1, writes(ok)), "ok"},
+		"no ALPN":            {overTLS(&tls.Config{Certificates: http1.Certificates}, writes(ok)), "ok"},
+		"TLS 1.2":            {overTLS(&tls.Config{Certificates: http1.Certificates, MaxVersion: tls.VersionTLS12}, writes(ok)), "ok"},
+		"TLS 1.1":            {overTLS(&tls.Config{Certificates: http1.Certificates, MaxVersion: tls.VersionTLS11}, writes(ok)), "tls: "},
+		"unknown protocol":   {overTLS(&tls.Config{Certificates: http1.Certificates, NextProtos: []string{"spdy"}}, writes(ok)), "remote error: tls: no application protocol"},
+		"no certificate":     {overTLS(new(tls.Config), writes(ok)), "remote error: tls: "},
+		"body until the end": {overTLS(http1, writes("HTTP/1.1 200 OK\r\n\r\nall")), "all"},
+		"odd response":       {overTLS(http1, writes("HTTP/1.1 200 OK\nContent-Length: 2\n\nok")), "ok"},
+		"malformed response": {overTLS(http1, writes("nothing known\r\n")), "malformed HTTP"},
+		"no response":        {overTLS(http1, hangs()), "Client.Timeout exceeded while awaiting headers"},
+		"half of a body":     {overTLS(http1, hangs("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")), "while reading body"},
+		"redirect":           {overTLS(http1, writes("HTTP/1.1 302 Found\r\nLocation: /healthz\r\nContent-Length: 0\r\n\r\n")), "stopped after 10 redirects"},
+		"end of the stream":  {func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite(); rig.Silent(c) }, "EOF"},
+		"plain HTTP":         {func(c net.Conn) { go rig.Silent(c); writes("HTTP/1.1 400 Bad Request\r\n\r\n")(c) }, "server gave HTTP response to HTTPS client"},
+		"not TLS":            {func(c net.Conn) { go rig.Silent(c); writes("SSH-2.0-OpenSSH_9.9\r\n")(c) }, "first record does not look like a TLS handshake"},
+		"no handshake":       {rig.Silent, "context deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := sameTLSAnswer(t, c.serve); !strings.Contains(got.Outcome.Output, c.want) {
+				t.Errorf("output %q, want %q", got.Outcome.Output, c.want)
+			}
+		})
+	}
+}
+
+func TestHandshakeTimeoutIsThatOfNetHTTP(t *testing.T) {
+	ask := func(trace probe.Tracer) (got answer) {
+		synctest.Test(t, func(t *testing.T) {
+			dial := func(context.Context, string, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				go func() {
+					rig.Silent(there)
+					there.Close()
+				}()
+				return here, nil
+			}
+			h, err := httpprobe.New(httpprobe.Config{DialContext: dial}).Bind(httpprobe.Action{Scheme: "HTTPS", Host: "10.0.0.1", Port: 443})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			if got.Outcome, err = rig.Attempt(t, h, probe.Request{Trace: trace}, time.Minute); err != nil || time.Since(begin) != 10*time.Second {
+				t.Errorf("%v after %v", err, time.Since(begin))
+			}
+		})
+		return got
+	}
+	if diff := cmp.Diff(ask(func(probe.TraceEvent) {}), ask(nil)); diff != "" {
+		t.Errorf("(-net/http +lean):\n%s", diff)
+	}
+}
+
+func TestClientHelloIsThatOfNetHTTP(t *testing.T) {
+	hellos := make(chan *tls.ClientHelloInfo, 1)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		hello.Conn = nil
+		hellos <- hello
+		return nil, nil
+	}}
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	h, err := httpprobe.New(httpprobe.Config{}).Bind(httpprobe.Action{Scheme: "HTTPS", Host: "127.0.0.1", Port: rig.PortOf(t, s.Listener.Addr())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := func(trace probe.Tracer) *tls.ClientHelloInfo {
+		got, err := rig.Attempt(t, h, probe.Request{Trace: trace}, time.Minute)
+		rig.Want(t, got, err, probe.Success, "HTTP/2.0")
+		return <-hellos
+	}
+	public := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".ctx" || p.Last().String() == ".config" }, cmp.Ignore())
+	if diff := cmp.Diff(hello(func(probe.TraceEvent) {}), hello(nil), public, cmp.AllowUnexported(tls.ClientHelloInfo{})); diff != "" {
+		t.Errorf("(-net/http +lean):\n%s", diff)
+	}
+}

@@ -1,0 +1,85 @@
+package network
+
+import (
+	"context"
+	"net"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// Connector makes the connections of a handler. It is read-only.
+type Connector struct {
+	dial   DialFunc
+	own    bool // without a dial function of the embedder
+	compat probe.Compat
+}
+
+// NewConnector returns a Connector that uses dial, or if dial is nil, connections of this package
+// and a [net.Dialer].
+func NewConnector(dial DialFunc, compat probe.Compat) *Connector {
+	return &Connector{dial: Dialer(dial, compat), own: dial == nil, compat: compat}
+}
+
+// Connect makes a connection to at, and Dial does the same. Errors are those of a [net.Dialer].
+//
+// On Linux, and to an IP address, Connect returns a [*Conn], which costs less. Like every other
+// wait of a Conn, that for the connection ends with ctx.
+func (c *Connector) Connect(ctx context.Context, at Endpoint) (net.Conn, error) {
+	if c.own && at.Unix == "" && httptrace.ContextClientTrace(ctx) == nil {
+		if conn, known, err := connect(ctx, at); known {
+			return c.finish(conn, err)
+		}
+	}
+	return c.Dial(ctx, at)
+}
+
+// Dial makes a connection to at with the dial function of the embedder, or with a [net.Dialer],
+// which reports its phases to the trace of ctx.
+func (c *Connector) Dial(ctx context.Context, at Endpoint) (net.Conn, error) {
+	network, address := at.Dialed()
+	return c.dial(ctx, network, address)
+}
+
+// finish returns the result of connect, with the settings of the handler.
+func (c *Connector) finish(conn *Conn, err error) (net.Conn, error) {
+	switch {
+	case err != nil && !c.compat.Has(probe.CompatHostTrouble):
+		return nil, hostTrouble(err)
+	case err != nil:
+		return nil, err
+	case c.compat.Has(probe.CompatLinger):
+		_ = conn.SetLinger(1)
+	}
+	return conn, nil
+}
+
+// Until makes what waits on conn return when ctx ends, with an error that matches
+// [os.ErrDeadlineExceeded]. stop ends that; it returns false if ctx has ended.
+func Until(ctx context.Context, conn net.Conn) (stop func() bool) {
+	conn = Bare(conn)
+	if own, ok := conn.(*Conn); ok {
+		return own.until(ctx)
+	}
+	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(longAgo) })
+}
+
+// NoDelay makes conn send what is written without waiting for more. Connections of this package
+// need it if they write more than once, or more than fits into a packet.
+func NoDelay(conn net.Conn) {
+	if own, ok := Bare(conn).(*Conn); ok {
+		_ = own.SetNoDelay(true)
+	}
+}
+
+// Bare returns the connection whose bytes conn counts for a [Progress], or conn if it counts none.
+func Bare(conn net.Conn) net.Conn {
+	if counted, ok := conn.(*countedConn); ok {
+		return counted.Conn
+	}
+	return conn
+}
+
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)

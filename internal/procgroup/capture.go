@@ -1,0 +1,31 @@
+package procgroup
+
+import (
+	"slices"
+	"time"
+)
+
+// Command is a program that [Capture] runs. Its stdin is empty.
+type Command struct {
+	Path string   // the program; relative to Dir
+	Args []string // the first one is the name of the program
+	Dir  string   // "" means the directory of this process
+	Env  []string // nil means the environment of this process
+}
+
+// Captured is what is known of a command that has ended.
+type Captured struct {
+	Stdout, Stderr []byte        // the first bytes of each stream
+	Killed         bool          // ctx ended before the command did
+	Status         int           // see [ExitStatus]
+	CPU            time.Duration // user and system time of the command and of the children it waited for
+}
+
+// Output returns the first limit bytes of stdout followed by stderr.
+func (c *Captured) Output(limit int) []byte {
+	output := c.Stdout
+	if len(c.Stderr) > 0 && len(output) < limit {
+		output = slices.Concat(c.Stdout, c.Stderr)
+	}
+	return output[:min(len(output), limit)]
+}

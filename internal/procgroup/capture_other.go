@@ -1,0 +1,29 @@
+//go:build !linux
+
+package procgroup
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+)
+
+// Capture runs c in a process group of its own until it ends or ctx does, and kills what is left of
+// the group. It keeps the first limit bytes of stdout and of stderr. The error of a command that was
+// not started is that of [exec.Cmd.Start]; one that was started gives no error. A process that has left
+// the group is not killed, and its output is read for [OutputGrace] at most.
+func Capture(ctx context.Context, c *Command, limit int) (*Captured, error) {
+	stdout, stderr := &Head{Limit: limit}, &Head{Limit: limit}
+	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Dir: c.Dir, Env: c.Env, Stdout: stdout, Stderr: stderr, WaitDelay: OutputGrace, SysProcAttr: Attr()}
+	killed, err := Run(ctx, cmd, nil)
+	if cmd.ProcessState == nil {
+		return nil, err
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok && !errors.Is(err, exec.ErrWaitDelay) {
+		return nil, err
+	}
+	return &Captured{
+		Stdout: stdout.Bytes, Stderr: stderr.Bytes, Killed: killed,
+		Status: ExitStatus(cmd.ProcessState), CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(),
+	}, nil
+}
