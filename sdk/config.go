@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,14 +36,14 @@ func (c *Config) Err() error { return c.err }
 
 // Has reports whether there is a value other than null at path.
 func (c *Config) Has(path string) bool {
-	_, ok := abi.Lookup(c.doc, path)
+	_, ok := c.lookup(path)
 	return ok
 }
 
-// JSON returns the value at path as JSON, or nil.
+// JSON returns the value at path as JSON, or nil. It must not be changed.
 func (c *Config) JSON(path string) []byte {
-	value, _ := abi.Lookup(c.doc, path)
-	return value
+	v, _ := c.lookup(path)
+	return slices.Clip(v.json)
 }
 
 // String returns the string at path. It returns a number or bool as a string too.
@@ -74,13 +75,13 @@ func (c *Config) Duration(path string, fallback time.Duration) time.Duration {
 
 // Strings returns the list of strings at path.
 func (c *Config) Strings(path string) []string {
-	value, ok := abi.Lookup(c.doc, path)
+	v, ok := c.lookup(path)
 	if !ok {
 		return nil
 	}
-	items, ok := abi.Strings(value)
+	items, ok := abi.Strings(v.json)
 	if !ok {
-		c.fail(path, value, "a list of strings")
+		c.fail(path, v.json, "a list of strings")
 	}
 	return items
 }
@@ -102,14 +103,26 @@ func Lookup(doc []byte, path string) (text string, ok bool) {
 // ValidJSON reports whether doc is one JSON document.
 func ValidJSON(doc []byte) bool { return abi.Valid(doc) }
 
+// value is a value of a config.
+type value struct {
+	json []byte
+	text string // a string without its quotes
+}
+
+// find looks for the value at path.
+func (c *Config) find(path string) (value, bool) {
+	json, ok := abi.Lookup(c.doc, path)
+	return value{json, abi.Text(json)}, ok
+}
+
 func get[T any](c *Config, path string, fallback T, want string, parse func(string) (T, error)) T {
-	value, ok := abi.Lookup(c.doc, path)
+	v, ok := c.lookup(path)
 	if !ok {
 		return fallback
 	}
-	parsed, err := parse(abi.Text(value))
-	if err != nil || value[0] == '{' || value[0] == '[' {
-		c.fail(path, value, want)
+	parsed, err := parse(v.text)
+	if err != nil || v.json[0] == '{' || v.json[0] == '[' {
+		c.fail(path, v.json, want)
 		return fallback
 	}
 	return parsed

@@ -183,31 +183,54 @@ func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	park := int32(1)
+	for runtime.NumGoroutine() == 1 { // nothing else could run meanwhile but a timer
+		park = until(c.readDeadline, park)
+		if n, err := c.read(p, park); n != 0 || err != nil {
+			return n, err
+		}
+		runtime.Gosched() // runs timers, which may start goroutines
+		park = longer(park)
+	}
+	return c.readAmong(p, park)
+}
+
+// readAmong is the rest of Read if other goroutines may run.
+func (c *conn) readAmong(p []byte, park int32) (int, error) {
 	waiting := false
 	defer func() {
 		if i := slices.Index(readers, c.handle); waiting && c.attempt == attempts && i >= 0 { // else the handle belongs to another connection
 			readers = slices.Delete(readers, i, i+1)
 		}
 	}()
-	for park := int32(1); ; {
-		if err := c.usable(c.readDeadline); err != nil {
-			return 0, opError("read", c.network, c.addr, err)
-		}
-		n := hostRead(c.handle, unsafe.Pointer(&p[0]), uint32(len(p)), abi.NonBlocking)
-		switch {
-		case n > 0:
-			activity++
-			return int(n), nil
-		case n == 0:
-			return 0, io.EOF
-		case n != abi.EAGAIN.Code():
-			return 0, opError("read", c.network, c.addr, hostError(n))
+	for {
+		if n, err := c.read(p, abi.NonBlocking); n != 0 || err != nil {
+			return n, err
 		}
 		if !waiting {
 			waiting = true
 			readers = append(readers, c.handle)
 		}
 		park = yield(park, c.readDeadline)
+	}
+}
+
+// read reads what the host has, and waits for it for up to timeoutMs. It returns 0 and no error
+// if there was nothing.
+func (c *conn) read(p []byte, timeoutMs int32) (int, error) {
+	if err := c.usable(c.readDeadline); err != nil {
+		return 0, opError("read", c.network, c.addr, err)
+	}
+	switch n := hostRead(c.handle, unsafe.Pointer(&p[0]), uint32(len(p)), timeoutMs); {
+	case n > 0:
+		activity++
+		return int(n), nil
+	case n == 0:
+		return 0, io.EOF
+	case n == abi.EAGAIN.Code():
+		return 0, nil
+	default:
+		return 0, opError("read", c.network, c.addr, hostError(n))
 	}
 }
 
@@ -219,12 +242,21 @@ func yield(park int32, deadline time.Time) int32 {
 	if activity != before || len(readers) == 0 {
 		return 1
 	}
-	if !deadline.IsZero() {
-		park = min(park, max(1, int32(min(time.Until(deadline).Milliseconds(), maxRest))))
-	}
+	park = until(deadline, park)
 	hostPoll(unsafe.Pointer(&readers[0]), uint32(len(readers)), park)
-	return min(park+max(1, park/4), maxRest)
+	return longer(park)
 }
+
+// until returns park, or the milliseconds until deadline if that is sooner.
+func until(deadline time.Time, park int32) int32 {
+	if deadline.IsZero() {
+		return park
+	}
+	return min(park, max(1, int32(min(time.Until(deadline).Milliseconds(), maxRest))))
+}
+
+// longer returns the wait after one of park milliseconds.
+func longer(park int32) int32 { return min(park+max(1, park/4), maxRest) }
 
 func (c *conn) usable(deadline time.Time) error {
 	if c.closed || c.attempt != attempts {

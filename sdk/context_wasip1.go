@@ -18,6 +18,19 @@ type callContext struct {
 
 var _ context.Context = (*callContext)(nil)
 
+// contexts are the contexts of the next calls. Several at once cost little more than one. A
+// context is not used twice: a goroutine may ask one that has ended.
+var contexts []callContext
+
+func newContext() *callContext {
+	if len(contexts) == 0 {
+		contexts = make([]callContext, 16)
+	}
+	c := &contexts[0]
+	contexts = contexts[1:]
+	return c
+}
+
 // Deadline implements [context.Context].
 func (c *callContext) Deadline() (time.Time, bool) {
 	if !c.asked {

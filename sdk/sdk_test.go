@@ -6,11 +6,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -226,5 +228,35 @@ func TestMinimalPluginIsShort(t *testing.T) {
 	}
 	if lines > 20 {
 		t.Errorf("the minimal plugin has %d lines, want 20 at most", lines)
+	}
+}
+
+func TestOutcomeIsFormattedAsByFmt(t *testing.T) {
+	name := "db"
+	for _, c := range []struct {
+		format string
+		args   []any
+	}{
+		{"PONG", nil},
+		{"", nil},
+		{"100%", nil},
+		{"%s", []any{name}},
+		{"%v of %s", []any{name, "us"}},
+		{"%d of %v replicas", []any{-1, 20}},
+		{"%d%%", []any{5}},
+		{"%s%", []any{name}},
+		{"%q is %5d", []any{name, 7}},
+		{"%s and %d", []any{1, name}},
+		{"%s", nil},
+		{"none", []any{name}},
+		{"%s", []any{name, 1}},
+		{"%v, %s", []any{errors.New("broken"), name}},
+		{"%s after %v", []any{name, time.Second}},
+		{"%s", []any{nil}},
+		{"%s", []any{strings.Repeat("long ", 100)}},
+	} {
+		if got, want := sdk.Successf(c.format, c.args...).Output, fmt.Sprintf(c.format, c.args...); got != want {
+			t.Errorf("%q, %v: got %q, want %q", c.format, c.args, got, want)
+		}
 	}
 }

@@ -150,6 +150,42 @@ func targetOf(addr net.Addr) probe.Target {
 	return probe.Target{}
 }
 
+// echoServer starts a server that repeats what it receives, and closes a connection after ".".
+func echoServer(t *testing.T) probe.Target {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				buf := make([]byte, 8)
+				for {
+					n, err := conn.Read(buf)
+					if err != nil || string(buf[:n]) == "." {
+						return
+					}
+					if _, err := conn.Write(buf[:n]); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		serving.Wait()
+	})
+	return targetOf(l.Addr())
+}
+
 func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -166,7 +202,7 @@ func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
 // TestGuestAndNativeAgree makes the same attempts in a guest and in a native program.
 func TestGuestAndNativeAgree(t *testing.T) {
 	plain, secure, ca := web(t)
-	names := dnsServer(t)
+	names, echo := dnsServer(t), echoServer(t)
 	quote := func(text string) string {
 		doc, err := json.Marshal(text)
 		if err != nil {
@@ -204,6 +240,7 @@ func TestGuestAndNativeAgree(t *testing.T) {
 			`failure: dns: unknown type "ANY"; known: A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT`,
 		}},
 		{"the context", `{"do":"context"}`, plain, []string{"success: true true true true <nil> <nil> <nil>"}},
+		{"reads", `{"do":"reads"}`, echo, []string{"success: [true false a b c false true false true]", "success: [true false a b c false true false true]"}},
 		{"no URL", `{"do":"http","url":"ftp:///"}`, plain, []string{`failure: http: "ftp:///": want http:// or https://HOST/path`}},
 	}
 	for as, h := range handlersOf(t, buildGuest(t, everything)) {
@@ -260,6 +297,40 @@ func TestPooledGuestCannotUseEarlierAttempt(t *testing.T) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// TestPooledGuestReadsEachRequest makes attempts of several probes in one instance. The guest
+// changes each request, and decodes only those that differ from the one before.
+func TestPooledGuestReadsEachRequest(t *testing.T) {
+	guest := load(t, buildGuest(t, everything), plugin.Pooled)
+	target := func(port int) probe.Target { return probe.Target{Host: "10.0.0.7", Port: port} }
+	long := strings.Repeat("long ", 1000) // larger than the buffer of the SDK
+	for i, c := range []struct {
+		config string
+		port   int
+		want   string
+	}{
+		{`{"do":"change","name":"a"}`, 80, `success: 10.0.0.7:80 attempt 0, a, "web"`},
+		{`{"do":"change","name":"a"}`, 80, `success: 10.0.0.7:80 attempt 0, a, "web"`},
+		{`{"do":"change","name":"b"}`, 80, `success: 10.0.0.7:80 attempt 0, b, "web"`},
+		{`{"do":"change","name":"b"}`, 81, `success: 10.0.0.7:81 attempt 0, b, "web"`},
+		{`{"do":"change","name":1,"error":"x"}`, 81, `error: guest`}, // "error" is not a bool
+		{`{"do":"change","name":1,"error":"x"}`, 81, `error: guest`},
+		{`{"do":"change","name":1}`, 81, `success: 10.0.0.7:81 attempt 0, 1, "web"`},
+		{`{"do":"change","name":"` + long + `"}`, 8, `success: 10.0.0.7:8 attempt 0, ` + long + `, "web"`},
+		{`{"do":"change","name":"` + long + `"}`, 8, `success: 10.0.0.7:8 attempt 0, ` + long + `, "web"`},
+		{`{"do":"change","name":"` + long + `"}`, 9, `success: 10.0.0.7:9 attempt 0, ` + long + `, "web"`},
+		{`{"do":"change"}`, 8, `success: 10.0.0.7:8 attempt 0, nobody, "web"`},
+		{`{"do":"change"}`, 8, `success: 10.0.0.7:8 attempt 0, nobody, "web"`},
+	} {
+		h, err := guest.Prepare([]byte(c.config), target(c.port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := attempt(t, h, target(c.port)); got != c.want {
+			t.Errorf("%d: got %q, want %q", i, got, c.want)
+		}
 	}
 }
 

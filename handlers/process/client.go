@@ -2,16 +2,10 @@ package process
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -82,10 +76,11 @@ func start(ctx context.Context, h *Handler, program *sealed.Copy) (*instance, er
 
 // config configures go-plugin. The process gets nothing of the environment of this program.
 func (in *instance) config(cfg *Config) (*goplugin.ClientConfig, error) {
-	certificate, certPEM, err := newCertificate()
+	certificate, err := pluginpb.NewCertificate()
 	if err != nil {
 		return nil, err
 	}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
 	return &goplugin.ClientConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: pluginpb.ProtocolVersion, MagicCookieKey: pluginpb.CookieKey, MagicCookieValue: pluginpb.CookieValue,
@@ -93,12 +88,11 @@ func (in *instance) config(cfg *Config) (*goplugin.ClientConfig, error) {
 		Plugins: goplugin.PluginSet{},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, folder string) (runner.Runner, error) {
 			in.folder = folder
-			in.child.cmd.Env = append(slices.Concat(cfg.Env, spec.Env), "PLUGIN_CLIENT_CERT="+certPEM, in.child.mark)
+			in.child.cmd.Env = append(slices.Concat(cfg.Env, spec.Env), pluginpb.CertificateEnv+"="+string(certPEM), in.child.mark)
 			return in.child, nil
 		},
-		// As AutoMTLS does, but with P-256: not every gRPC implementation supports P-521.
-		// go-plugin adds the certificate of the process.
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, ServerName: "localhost"},
+		// As AutoMTLS does. go-plugin adds the certificate of the process.
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, ServerName: pluginpb.ServerName},
 
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: plugin.SocketTemp()},
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
@@ -108,28 +102,6 @@ func (in *instance) config(cfg *Config) (*goplugin.ClientConfig, error) {
 		// Makes the dial in Kill fail: nothing would close that connection.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultServiceConfig("none")},
 	}, nil
-}
-
-// newCertificate returns a new certificate for one connection, and its PEM.
-func newCertificate() (tls.Certificate, string, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, "", err
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		NotBefore: now.Add(-time.Minute), NotAfter: now.AddDate(30, 0, 0),
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		IsCA:        true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, "", err
-	}
-	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(block), nil
 }
 
 // connect starts the process and connects to the address that it names.

@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
@@ -72,14 +73,10 @@ func Load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 }
 
 func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error) {
-	digest := plugin.Digest(found.Module)
-	if found.Digest != "" && found.Digest != digest {
-		return nil, fmt.Errorf("digest of the executable is %s, want %s", digest, found.Digest)
-	}
 	descriptors.CloseOnExec()
-	program, err := sealed.New(found.Manifest.Name, found.Module)
+	program, digest, err := copyOf(found)
 	if err != nil {
-		return nil, fmt.Errorf("copy the executable: %w", err)
+		return nil, err
 	}
 	h := &Handler{
 		cfg: cfg, manifest: found.Manifest, limits: plugin.Resolve(found.Manifest.Limits, found.Limits),
@@ -96,4 +93,22 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 		return nil, err
 	}
 	return h, nil
+}
+
+// copyOf copies the executable and computes its digest at the same time: either takes 10 ms for 20 MB.
+func copyOf(found plugin.Found) (program *sealed.Copy, digest string, err error) {
+	var copying sync.WaitGroup
+	copying.Go(func() { program, err = sealed.New(found.Manifest.Name, found.Module) })
+	digest = plugin.Digest(found.Module)
+	copying.Wait()
+	switch {
+	case found.Digest != "" && found.Digest != digest:
+		if err == nil {
+			_ = program.Close()
+		}
+		return nil, "", fmt.Errorf("digest of the executable is %s, want %s", digest, found.Digest)
+	case err != nil:
+		return nil, "", fmt.Errorf("copy the executable: %w", err)
+	}
+	return program, digest, nil
 }

@@ -61,7 +61,7 @@ func Serve(p sdk.Plugin, manifest []byte) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goplugin.Serve(&goplugin.ServeConfig{
+	config := &goplugin.ServeConfig{
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion: pluginpb.ProtocolVersion, MagicCookieKey: pluginpb.CookieKey, MagicCookieValue: pluginpb.CookieValue,
 		},
@@ -70,7 +70,12 @@ func Serve(p sdk.Plugin, manifest []byte) {
 			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(pluginpb.MaxMessage), grpc.MaxSendMsgSize(pluginpb.MaxMessage))...)
 		},
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: os.Stderr}),
-	})
+	}
+	if err := secure(config); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goplugin.Serve(config)
 }
 
 // followParent ends this process and what it has started when its parent has ended. The parent

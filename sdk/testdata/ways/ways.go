@@ -24,6 +24,7 @@ func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	ways := map[string]func(context.Context, *sdk.Request) (string, error){
 		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep,
 		"context": ofContext, "keepContext": keepContext, "keepLookup": keepLookup, "keepReader": keepReader,
+		"change": change, "reads": reads,
 	}
 	text, err := ways[r.Config.String("do", "dial")](ctx, r)
 	if err != nil {
@@ -220,4 +221,46 @@ func keepReader(ctx context.Context, r *sdk.Request) (string, error) {
 	_, err = conn.Read(make([]byte, 1))
 	ended = true
 	return fmt.Sprintf("%t %t", errors.Is(err, os.ErrDeadlineExceeded), turns < 400), nil // each sleep takes 1 ms or more
+}
+
+// change describes the request, and then changes it.
+func change(_ context.Context, r *sdk.Request) (string, error) {
+	text := fmt.Sprintf("%s:%d attempt %d, %s, %q", r.Target.Host, r.Target.Port, r.Attempt, r.Config.String("name", "nobody"), r.Container.Name)
+	r.Target.Port++
+	r.Attempt++
+	r.Container = probe.Container{}
+	return text, nil
+}
+
+// reads reads from a target that echoes bytes and closes after ".": alone, while another
+// goroutine runs, and alone again.
+func reads(ctx context.Context, r *sdk.Request) (string, error) {
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	read := func() string {
+		buf := make([]byte, 8)
+		n, err := conn.Read(buf)
+		if err != nil {
+			return fmt.Sprint(errors.Is(err, os.ErrDeadlineExceeded), err == io.EOF)
+		}
+		return string(buf[:n])
+	}
+	ask := func(text string) { _, err = io.WriteString(conn, text) }
+	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
+	got := []string{read()}
+	_ = conn.SetReadDeadline(time.Time{})
+	ask("a")
+	got = append(got, read())
+	answer := make(chan string)
+	go func() { answer <- read() }()
+	runtime.Gosched()
+	ask("b")
+	got = append(got, <-answer)
+	ask("c")
+	got = append(got, read())
+	ask(".")
+	return fmt.Sprint(append(got, read(), read())), err
 }

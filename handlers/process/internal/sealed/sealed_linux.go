@@ -40,11 +40,12 @@ const sealPatience = 5 * time.Second
 // seal seals file. The kernel refuses that while a page of the file is in use. On a busy machine
 // the kernel itself uses pages that were just written.
 func seal(file *os.File) error {
-	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	for start, pause := time.Now(), 100*time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		_, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 		if !errors.Is(err, unix.EBUSY) || time.Since(start) > sealPatience {
 			return os.NewSyscallError("seal", err)
 		}
+		time.Sleep(pause)
 	}
 }
 
