@@ -130,7 +130,7 @@ func TestReplacementMustBeLocked(t *testing.T) {
 }
 
 // Versions that may not be loaded are reported: of a running plugin, of its shadow, and of a plugin
-// that does not run.
+// of prober.yaml that does not run.
 func TestRefusedVersionsAreReported(t *testing.T) {
 	t.Parallel()
 	shelf := newShelf(t)
@@ -150,7 +150,7 @@ func TestRefusedVersionsAreReported(t *testing.T) {
 		put(t, path+trust.Suffix, data)
 	}
 	put(t, demo, v2)
-	write(t, file, configHead+"trust: {require: true, keys: [ops.pub]}\nplugins: [{name: demo, shadow: true, source: next.wasm}]\n")
+	write(t, file, configHead+"trust: {require: true, keys: [ops.pub]}\nplugins: [{name: demo, shadow: true, source: next.wasm}, {name: other}]\n")
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusInternalServerError {
 		t.Errorf("%d %s", status, body)
 	}

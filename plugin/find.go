@@ -58,6 +58,9 @@ type FindError struct {
 	Path string // of a file or folder in a plugin folder, or of the plugin folder itself
 	Name string // the name of the plugin in its manifest; "" if it is not known
 	Err  error
+
+	// Unreadable reports that it is the error of [Listed.Read]: no other plugin has the name.
+	Unreadable bool
 }
 
 // Error returns the text of e.Err, which names the path.
@@ -97,70 +100,107 @@ func at(path string, err error) error {
 // are an error that names both. Find returns the other plugins along with the errors, which are
 // [*FindError]s, joined.
 func Find(dirs []string, taken ...string) ([]Found, error) {
+	listed, err := find(dirs, taken, nil)
+	found := make([]Found, len(listed))
+	for i, l := range listed {
+		found[i] = l.found
+	}
+	return found, err
+}
+
+// find is [Find] or, if light is not nil, its List.
+func find(dirs, taken []string, light *Lister) ([]Listed, error) {
 	var (
-		all  []Found
+		all  []Listed
 		errs []error
 	)
 	for _, dir := range dirs {
-		found, err := findIn(dir)
+		found, err := findIn(dir, light)
 		all = append(all, found...)
 		errs = append(errs, err)
 	}
-	slices.SortStableFunc(all, func(a, b Found) int { return cmp.Compare(a.Manifest.Name, b.Manifest.Name) })
+	slices.SortStableFunc(all, func(a, b Listed) int { return cmp.Compare(a.Name(), b.Name()) })
 	unique := all[:0]
-	for _, f := range all {
-		name := f.Manifest.Name
+	for _, l := range all {
+		name, path := l.Name(), l.Path()
 		switch {
 		case slices.Contains(taken, name):
-			errs = append(errs, &FindError{f.Path, name, fmt.Errorf("plugin %q of %s: the name is taken by the built-in handler %q", name, f.Path, name)})
-		case len(unique) > 0 && unique[len(unique)-1].Manifest.Name == name:
-			errs = append(errs, &FindError{f.Path, name, fmt.Errorf("plugin %q of %s: the name is taken by %s", name, f.Path, unique[len(unique)-1].Path)})
+			errs = append(errs, &FindError{Path: path, Name: name, Err: fmt.Errorf("plugin %q of %s: the name is taken by the built-in handler %q", name, path, name)})
+		case len(unique) > 0 && unique[len(unique)-1].Name() == name:
+			errs = append(errs, &FindError{Path: path, Name: name, Err: fmt.Errorf("plugin %q of %s: the name is taken by %s", name, path, unique[len(unique)-1].Path())})
 		default:
-			unique = append(unique, f)
+			unique = append(unique, l)
 		}
 	}
 	return unique, errors.Join(errs...)
 }
 
-func findIn(dir string) ([]Found, error) {
-	root, err := os.OpenRoot(dir)
+func findIn(dir string, light *Lister) ([]Listed, error) {
+	in, err := openFolder(dir, light)
 	if err != nil {
-		return nil, at(dir, fmt.Errorf("plugin folder: %w", err))
+		return nil, err
 	}
-	defer root.Close()
-	entries, err := fs.ReadDir(root.FS(), ".")
+	defer in.root.Close()
+	entries, err := fs.ReadDir(in.root.FS(), ".")
 	if err != nil {
 		return nil, at(dir, fmt.Errorf("plugin folder %s: %w", dir, err))
 	}
 	var (
-		found []Found
+		found []Listed
 		errs  []error
-		flat  = folder{dir: dir, root: root, sub: "."}
-		about = flat.describe()
 	)
 	for _, e := range entries {
-		var (
-			f   Found
-			ok  bool
-			err error
-		)
-		if info, statErr := root.Stat(e.Name()); statErr == nil && info.IsDir() {
-			f, ok, err = inFolder(root, dir, e.Name())
-		} else if strings.HasSuffix(e.Name(), ".wasm") {
-			f, err = flat.module(e.Name(), about)
-			ok = err == nil
-		} else if IsProcess(e.Name()) {
-			f, err = asProcess(root, dir, e.Name())
-			ok = err == nil
-		} else if statErr != nil {
-			err = linkedFolder(root, dir, e.Name())
-		}
+		f, ok, err := in.find(e.Name())
 		if ok && err == nil {
-			found = append(found, f)
+			found = append(found, Listed{f, dir, e.Name()})
 		}
 		errs = append(errs, at(filepath.Join(dir, e.Name()), err))
 	}
 	return found, errors.Join(errs...)
+}
+
+// pluginFolder is a folder of plugins.
+type pluginFolder struct {
+	dir   string
+	root  *os.Root // of dir
+	flat  folder   // the modules in it
+	about *description
+	light *Lister // if set, modules and programs are not read
+}
+
+func openFolder(dir string, light *Lister) (*pluginFolder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, at(dir, fmt.Errorf("plugin folder: %w", err))
+	}
+	flat := folder{dir: dir, root: root, sub: ".", light: light}
+	return &pluginFolder{dir: dir, root: root, flat: flat, about: flat.describe(), light: light}, nil
+}
+
+// find is entry, or that of the Lister.
+func (in *pluginFolder) find(name string) (f Found, ok bool, err error) {
+	if in.light != nil {
+		return in.light.entry(in, name)
+	}
+	return in.entry(name)
+}
+
+// entry returns the plugin in the file or folder called name; ok is false if there is none.
+func (in *pluginFolder) entry(name string) (f Found, ok bool, err error) {
+	info, statErr := in.root.Stat(name)
+	switch {
+	case statErr == nil && info.IsDir():
+		return inFolder(in.root, in.dir, name, in.light)
+	case strings.HasSuffix(name, ".wasm"):
+		f, err = in.flat.module(name, in.about)
+		return f, err == nil, err
+	case IsProcess(name):
+		f, err = asProcess(in.root, in.dir, name, in.light)
+		return f, err == nil, err
+	case statErr != nil:
+		return Found{}, false, linkedFolder(in.root, in.dir, name)
+	}
+	return Found{}, false, nil
 }
 
 // ReadModule returns the manifest inside a module. path names it in errors.
@@ -184,14 +224,13 @@ func isWasm(path string, m *Manifest, err error) (*Manifest, error) {
 	if m.Runtime != "" && m.Runtime != Wasm {
 		return nil, fmt.Errorf("plugin %s: it is a module, and its manifest says that its runtime is %s", path, m.Runtime)
 	}
-	m.Runtime = Wasm
-	return m, nil
+	return ofModule(m), nil
 }
 
 // inFolder reads NAME/plugin.yaml and the module beside it; ok is false if the folder has no
 // plugin.yaml.
-func inFolder(root *os.Root, dir, name string) (f Found, ok bool, err error) {
-	d := folder{dir: filepath.Join(dir, name), root: root, sub: name}
+func inFolder(root *os.Root, dir, name string, light *Lister) (f Found, ok bool, err error) {
+	d := folder{dir: filepath.Join(dir, name), root: root, sub: name, light: light}
 	about := d.describe()
 	switch {
 	case about.absent():

@@ -28,7 +28,9 @@ func IsProcess(name string) bool {
 
 // ReadProcess returns the plugin whose program is at path. Its manifest is beside it, as
 // prober-plugin-NAME.yaml. It is an error if other users could change one of them.
-func ReadProcess(path string) (Found, error) { return readInFolder(path, asProcess) }
+func ReadProcess(path string) (Found, error) {
+	return readInFolder(path, func(root *os.Root, dir, name string) (Found, error) { return asProcess(root, dir, name, nil) })
+}
 
 // ReadCheck returns the plugin whose manifest, at path, has the runtime nagios. It is an error if
 // other users could change the manifest.
@@ -56,7 +58,8 @@ func readInFolder(path string, read func(root *os.Root, dir, name string) (Found
 	return read(root, dir, filepath.Base(path))
 }
 
-func asProcess(root *os.Root, dir, name string) (Found, error) {
+// asProcess returns the program called name. If light is set, only its manifest is read.
+func asProcess(root *os.Root, dir, name string, light *Lister) (Found, error) {
 	path := filepath.Join(dir, name)
 	manifestName := strings.TrimSuffix(name, ".exe") + ".yaml"
 	data, _, err := readOwn(root, manifestName, MaxManifest, false)
@@ -69,6 +72,13 @@ func asProcess(root *os.Root, dir, name string) (Found, error) {
 	manifest, err := ParseProgramManifest(filepath.Join(dir, manifestName), data)
 	if err != nil {
 		return Found{}, err
+	}
+	if light != nil {
+		f, _, err := openOwn(root, name, true)
+		if err != nil {
+			return Found{}, fmt.Errorf("plugin %s: %w", path, err)
+		}
+		return Found{Manifest: manifest, Path: path}, f.Close()
 	}
 	code, _, err := readOwn(root, name, MaxExecutable, true)
 	if err != nil {
@@ -113,24 +123,31 @@ func ReadExecutable(path string) ([]byte, fs.FileInfo, error) {
 // readOwn reads a regular file that other users than this one and root cannot change. info is
 // from before the file was read.
 func readOwn(root *os.Root, name string, most int64, executable bool) (data []byte, info fs.FileInfo, err error) {
-	f, err := openRegular(root, name)
+	f, info, err := openOwn(root, name, executable)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, nil, err
-	}
-	if err := ownership.Check(name, info); err != nil {
-		return nil, nil, err
-	}
-	if executable {
-		if err := ownership.CheckExecutable(name, info); err != nil {
-			return nil, nil, err
-		}
-	}
 	data, err = regular.ReadAll(f, name, most)
 	return data, info, err
+}
+
+// openOwn opens the file of [readOwn].
+func openOwn(root *os.Root, name string, executable bool) (f *os.File, info fs.FileInfo, err error) {
+	if f, err = openRegular(root, name); err != nil {
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = ownership.Check(name, info)
+	}
+	if err == nil && executable {
+		err = ownership.CheckExecutable(name, info)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 // maxSocketFolder is the most bytes of the path of a folder for sockets: the path of a socket has

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/wasmfile"
 )
 
 // ManifestFile is the name of the file beside a module that holds its manifest.
@@ -68,6 +69,8 @@ type folder struct {
 	dir  string   // its path
 	root *os.Root // nothing outside of it is read; nil if links may lead anywhere
 	sub  string   // path of the folder in root, with slashes
+
+	light *Lister // if set, modules are not read, but for their manifests
 }
 
 func (d folder) read(name string, most int64) ([]byte, error) {
@@ -163,17 +166,23 @@ func (a *description) whyNot() string {
 // module, else the one inside.
 func (d folder) module(name string, about *description) (Found, error) {
 	file := filepath.Join(d.dir, name)
-	module, err := d.read(name, MaxModule)
-	if err != nil {
-		return Found{}, fmt.Errorf("plugin %s: %w", file, err)
+	f := Found{Path: file}
+	describes := about.module == name && about.err == nil
+	inside, err := d.inside(name, describes)
+	if d.light == nil || err != nil && !errors.Is(err, ErrNoManifest) {
+		if f.Module, err = d.read(name, MaxModule); err != nil {
+			return Found{}, fmt.Errorf("plugin %s: %w", file, err)
+		}
+		f.Digest = Digest(f.Module)
+		inside, err = Extract(f.Module)
 	}
-	f := Found{Path: file, Module: module, Digest: Digest(module)}
-	inside, err := Extract(module)
 	bare := errors.Is(err, ErrNoManifest)
 	switch {
-	case about.module == name && about.err == nil:
-		f.Manifest = about.manifest
-		f.Manifest.Runtime = Wasm
+	case describes:
+		f.Manifest = ofModule(about.manifest)
+		if d.light != nil && f.Module == nil {
+			return f, nil
+		}
 		if err != nil || !bytes.Equal(inside, about.text) {
 			f.Beside, f.Text = Digest(about.text), about.text
 		}
@@ -185,7 +194,52 @@ func (d folder) module(name string, about *description) (Found, error) {
 		return f, about.err
 	case bare:
 		return f, fmt.Errorf("plugin %s: %w, and %s", file, err, about.whyNot())
+	case err != nil:
+		return f, fmt.Errorf("plugin %s: %w", file, err)
 	}
-	f.Manifest, err = ReadModule(file, module)
+	m, err := ParseManifest(file+"#"+SectionName, inside)
+	f.Manifest, err = isWasm(file, m, err)
 	return f, err
+}
+
+// ofModule returns m with the runtime wasm.
+func ofModule(m *Manifest) *Manifest {
+	if m.Runtime == Wasm {
+		return m
+	}
+	module := *m
+	module.Runtime = Wasm
+	return &module
+}
+
+// errUnknown means that a module must be read whole.
+var errUnknown = errors.New("not known")
+
+// inside returns the manifest inside a module, of which it reads the headers of the sections; none
+// if the module is described by another one. It knows less than [Extract]: its error is
+// [ErrNoManifest], or one that says nothing of the module.
+func (d folder) inside(name string, described bool) ([]byte, error) {
+	if d.light == nil || d.root == nil {
+		return nil, errUnknown
+	}
+	f, err := openRegular(d.root, filepath.Join(filepath.FromSlash(d.sub), name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil || info.Size() > MaxModule:
+		return nil, errUnknown
+	case described:
+		return nil, nil
+	}
+	manifests, err := wasmfile.Custom(f, info.Size(), SectionName, MaxManifest)
+	switch {
+	case err != nil || len(manifests) > 1:
+		return nil, errUnknown
+	case len(manifests) == 0:
+		return nil, ErrNoManifest
+	}
+	return manifests[0], nil
 }

@@ -12,10 +12,10 @@ type PluginStatus struct {
 	Name       string    `json:"name"`
 	State      string    `json:"state"` // "running", "unused", "withdrawn" or "failed"; it runs in the first only
 	Version    string    `json:"version,omitzero"`
-	Digest     string    `json:"digest,omitzero"`
+	Digest     string    `json:"digest,omitzero"` // "" before it was read: when a probe asks for it, or prober.yaml names it
 	Path       string    `json:"path,omitzero"`
 	Runtime    string    `json:"runtime,omitzero"` // "wasm", "process" or "nagios"
-	Trust      string    `json:"trust,omitzero"`
+	Trust      string    `json:"trust,omitzero"`   // "" before it was read
 	Signer     string    `json:"signer,omitzero"`
 	Generation int       `json:"generation"` // the number of versions and settings so far
 	Probes     int       `json:"probes"`

@@ -70,13 +70,16 @@ type Set struct {
 	scanning sync.Mutex // held during Scan
 
 	mu           sync.Mutex
-	host         *wasm.Host     // nil before the first WebAssembly plugin
-	total        uint64         // memory of all plugins
-	appliedTotal uint64         // total at the last Reload
-	secrets      secrets.Policy // by the latest snapshot
-	lastSecrets  secrets.Policy // at the last SecretPolicyChanged
-	watched      []string       // files that the latest snapshot depends on, beside those in plugin folders
-	incomplete   bool           // a registry has not answered, or with an error
+	host         *wasm.Host      // nil before the first WebAssembly plugin
+	total        uint64          // memory of all plugins
+	appliedTotal uint64          // total at the last Reload
+	secrets      secrets.Policy  // by the latest snapshot
+	lastSecrets  secrets.Policy  // at the last SecretPolicyChanged
+	watched      []string        // files that the latest snapshot depends on, beside those in plugin folders
+	incomplete   bool            // a registry has not answered, or with an error
+	unused       map[string]bool // see unusedPaths, by the latest snapshot; read-only
+
+	stamps unusedStamps // of Stamp
 }
 
 var (
@@ -167,11 +170,11 @@ func (s *Set) Reload(ctx context.Context, retry bool) (changed bool, err error) 
 	return s.live.Apply(ctx, v, retry)
 }
 
-// Scan takes a snapshot of the plugins. An error means that nothing is known of any plugin.
+// Scan takes a snapshot of the plugins. It reads those that something uses. An error means that nothing is known of any plugin.
 func (s *Set) Scan() (*admit.Snapshot, error) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
-	v, err := s.scanner.Scan()
+	v, err := s.scanner.ScanFor(s.live.Wants)
 	if err != nil {
 		return nil, err
 	}
@@ -180,10 +183,11 @@ func (s *Set) Scan() (*admit.Snapshot, error) {
 	}
 	s.live.Note(v)
 	s.cfg.Metrics.PluginSources(v.Remote())
+	unused := unusedPaths(s.cfg.PluginDirs, v)
 	files, allowed := append(slices.Clone(v.Files), commands(v)...), secrets.PolicyOf(s.cfg.ConfigFile, v.Config)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watched = files
+	s.watched, s.unused = files, unused
 	s.secrets = allowed
 	if total := v.Config.TotalMemory; s.total != total {
 		s.total = total

@@ -8,17 +8,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/internal/filestamp"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/trust"
 )
 
 // Stamp returns a string that changes when prober.yaml, or a file of a plugin, may have changed.
 func (s *Set) Stamp() string {
 	var b strings.Builder
+	s.mu.Lock()
+	unused := s.unused
+	s.mu.Unlock()
+	s.stamps.begin(time.Now())
+	b.Grow(s.stamps.size)
 	for _, dir := range s.cfg.PluginDirs {
-		stampFolder(&b, dir, 1)
+		s.stamps.folder(&b, dir, unused)
 	}
 	s.mu.Lock()
 	files := append([]string{s.cfg.ConfigFile, s.cfg.LockFile}, s.watched...)
@@ -28,6 +35,7 @@ func (s *Set) Stamp() string {
 			stampFile(&b, file)
 		}
 	}
+	s.stamps.size = b.Len()
 	return b.String()
 }
 
@@ -48,6 +56,73 @@ func OnlyMoreFiles(a, b string) bool {
 	return true
 }
 
+// unusedEvery is how often the files of plugins that nothing uses are looked at. Who asks for such
+// a plugin reads it anyway.
+const unusedEvery = 30 * time.Second
+
+// unusedStamps are the stamps of plugins that nothing uses, so that a folder of a thousand costs
+// little. They are for one goroutine at a time.
+type unusedStamps struct {
+	since time.Time
+	size  int               // of the whole stamp, last time
+	lines map[string]string // by path of the file or folder in a plugin folder
+}
+
+// begin drops the stamps that are older than [unusedEvery].
+func (u *unusedStamps) begin(now time.Time) {
+	if u.lines == nil || now.Sub(u.since) >= unusedEvery {
+		u.since, u.lines = now, make(map[string]string)
+	}
+}
+
+// folder adds the files in a plugin folder, and in its folders. unused are the paths of files and
+// folders in it that need not be looked at each time.
+func (u *unusedStamps) folder(b *strings.Builder, dir string, unused map[string]bool) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		fmt.Fprintf(b, "%q %v\n", dir, err)
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !unused[path] {
+			stampEntry(b, path, 1)
+			continue
+		}
+		if _, ok := u.lines[path]; !ok {
+			var one strings.Builder
+			stampEntry(&one, path, 1)
+			u.lines[path] = one.String()
+		}
+		b.WriteString(u.lines[path])
+	}
+}
+
+// unusedPaths returns the files and folders of plugin folders that only belong to plugins which
+// nothing uses.
+func unusedPaths(dirs []string, v *admit.Snapshot) map[string]bool {
+	paths := make(map[string]bool)
+	for _, e := range v.Plugins() {
+		if e.State != admit.Listed {
+			continue
+		}
+		path := e.Plugin.Path
+		if folder := filepath.Dir(path); !slices.Contains(dirs, folder) {
+			paths[folder] = true
+			continue
+		}
+		for _, file := range append(trust.Files(path), path, manifestBeside(path)) {
+			paths[file] = true
+		}
+	}
+	for _, e := range v.Plugins() {
+		if e.State != admit.Listed {
+			delete(paths, filepath.Dir(e.Plugin.Path))
+		}
+	}
+	return paths
+}
+
 // stampFolder adds the files in a folder, and in its folders down to depth.
 func stampFolder(b *strings.Builder, dir string, depth int) {
 	entries, err := os.ReadDir(dir)
@@ -56,14 +131,18 @@ func stampFolder(b *strings.Builder, dir string, depth int) {
 		return
 	}
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		info, err := os.Stat(path) // follows links
-		switch {
-		case err != nil || !info.IsDir():
-			filestamp.Write(b, path, info, err)
-		case depth > 0:
-			stampFolder(b, path, depth-1)
-		}
+		stampEntry(b, filepath.Join(dir, e.Name()), depth)
+	}
+}
+
+// stampEntry adds the file at path, or the files in the folder at path.
+func stampEntry(b *strings.Builder, path string, depth int) {
+	info, err := os.Stat(path) // follows links
+	switch {
+	case err != nil || !info.IsDir():
+		filestamp.Write(b, path, info, err)
+	case depth > 0:
+		stampFolder(b, path, depth-1)
 	}
 }
 
@@ -79,13 +158,17 @@ func stampFile(b *strings.Builder, path string) {
 	if err != nil {
 		return
 	}
-	manifest := strings.TrimSuffix(path, ".exe") + ".yaml" // of a program
-	if strings.HasSuffix(path, ".wasm") {
-		manifest = filepath.Join(filepath.Dir(path), plugin.ManifestFile)
-	}
-	for _, file := range append(trust.Files(path), manifest) {
+	for _, file := range append(trust.Files(path), manifestBeside(path)) {
 		if info, err := os.Stat(file); err == nil {
 			filestamp.Write(b, file, info, nil)
 		}
 	}
+}
+
+// manifestBeside returns the path of the manifest beside a module or program.
+func manifestBeside(path string) string {
+	if strings.HasSuffix(path, ".wasm") {
+		return filepath.Join(filepath.Dir(path), plugin.ManifestFile)
+	}
+	return strings.TrimSuffix(path, ".exe") + ".yaml"
 }

@@ -1,11 +1,15 @@
 package plugins_test
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -13,7 +17,7 @@ import (
 )
 
 // open returns the set of cfg, whose files may be bad.
-func open(t *testing.T, cfg plugins.Config) *plugins.Set {
+func open(t testing.TB, cfg plugins.Config) *plugins.Set {
 	t.Helper()
 	cfg.Runner, cfg.Log = &builtin.HostRunner{}, slog.New(slog.DiscardHandler)
 	cfg.Metrics, cfg.Demanded = metrics.New(metrics.Config{}), func(error) {}
@@ -73,5 +77,76 @@ func TestOnlyMoreFiles(t *testing.T) {
 		if got := plugins.OnlyMoreFiles(c.before, c.now); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
+	}
+}
+
+// A change of a plugin that nothing uses is seen within 30 s, a new one at once.
+func TestStampOfUnusedPlugins(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	manifest := func(name string) string { return "apiVersion: prober.dev/v1\nname: " + name + "\nversion: 1.0.0\n" }
+	const module = "\x00asm\x01\x00\x00\x00"
+	put("a/plugin.yaml", manifest("a"))
+	put("a/a.wasm", module)
+	put("broken/plugin.yaml", "oops")
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, plugins.Config{PluginDirs: []string{dir}})
+		last := s.Stamp()
+		changed := func() bool {
+			before := last
+			last = s.Stamp()
+			return last != before
+		}
+		for _, c := range []struct {
+			name   string
+			change func()
+			want   bool
+		}{
+			{"nothing", func() {}, false},
+			{"a plugin that nothing uses", func() { put("a/a.wasm", module+"\x00\x02\x01x") }, false},
+			{"the same, 30 s later", func() { time.Sleep(30 * time.Second) }, true},
+			{"a new plugin", func() { put("b/plugin.yaml", manifest("b")) }, true},
+			{"a file in a folder without a plugin", func() { put("broken/x.wasm", module) }, true},
+			{"a plugin that is removed", func() {
+				if err := os.RemoveAll(filepath.Join(dir, "a")); err != nil {
+					t.Fatal(err)
+				}
+			}, true},
+		} {
+			if c.change(); changed() != c.want {
+				t.Errorf("%s: changed is %t", c.name, !c.want)
+			}
+		}
+	})
+}
+
+// BenchmarkStamp looks for changes of a folder of plugins that nothing uses.
+func BenchmarkStamp(b *testing.B) {
+	for _, n := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("plugins=%d", n), func(b *testing.B) {
+			dir := b.TempDir()
+			for i := range n {
+				name := fmt.Sprintf("p%d", i)
+				err := errors.Join(
+					os.Mkdir(filepath.Join(dir, name), 0o700),
+					os.WriteFile(filepath.Join(dir, name, "plugin.yaml"), []byte("apiVersion: prober.dev/v1\nname: "+name+"\nversion: 1.0.0\n"), 0o600),
+					os.WriteFile(filepath.Join(dir, name, name+".wasm"), []byte("\x00asm\x01\x00\x00\x00"), 0o600),
+				)
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			s := open(b, plugins.Config{PluginDirs: []string{dir}})
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Stamp()
+			}
+		})
 	}
 }

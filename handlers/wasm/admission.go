@@ -2,6 +2,8 @@ package wasm
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
@@ -14,15 +16,29 @@ import (
 // call is a call of a guest with its shares of the instances and of the memory.
 type call struct {
 	guest.Call
-	plugin *Handler
-	class  sched.Class // of the probe
-	share  uint64      // of the host's memory
+	plugin  *Handler
+	class   sched.Class // of the probe
+	share   uint64      // of the host's memory
+	request probe.Request
 }
 
-func newCall(ctx context.Context, b *bound, req *probe.Request, store *attempt.Store, class sched.Class) *call {
-	c := &call{plugin: b.plugin, class: class}
-	c.Init(ctx, &b.plugin.guest, req, b.config, store)
+// calls are the calls that have ended: a new one costs as much as the call of a small guest.
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// newCall returns a call that begins at start.
+func newCall(ctx context.Context, b *bound, req *probe.Request, store *attempt.Store, class sched.Class, start time.Time) *call {
+	c := calls.Get().(*call)
+	c.plugin, c.class, c.request = b.plugin, class, *req
+	c.Init(ctx, &b.plugin.guest, &c.request, b.config, store, start)
 	return c
+}
+
+// recycle makes an ended call available to newCall. It must not be used from then on.
+func (c *call) recycle() {
+	if c.Clear() {
+		c.plugin, c.class, c.share, c.request = nil, 0, 0, probe.Request{}
+		calls.Put(c)
+	}
 }
 
 // admit takes the shares of a call that is to begin, and reports whether there was room. The

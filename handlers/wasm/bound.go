@@ -27,7 +27,7 @@ var _ probe.Handler = (*bound)(nil)
 
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	out, err := b.attempt(ctx, req)
+	out, err := b.attempt(ctx, &req)
 	if err != nil {
 		if failure, ok := attempt.FailureOf(b.plugin.guest.Manifest, &req, err); ok {
 			return failure, nil
@@ -37,17 +37,19 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 }
 
 // attempt carries out one attempt.
-func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+func (b *bound) attempt(ctx context.Context, req *probe.Request) (probe.Outcome, error) {
 	start := b.plugin.host.cfg.Clock.Now()
 	if err := ctx.Err(); err != nil {
-		return b.ended(err, &req, start)
+		return b.ended(err, req, start)
 	}
-	c := newCall(ctx, b, &req, b.store, sched.Class(b.class.Load()))
+	c := newCall(ctx, b, req, b.store, sched.Class(b.class.Load()), start)
 	in, err := b.begin(c)
 	if err != nil {
 		return probe.Outcome{}, b.named(err)
 	}
-	return b.carryOut(c, in, start)
+	out, err := b.carryOut(c, in, start)
+	c.recycle()
+	return out, err
 }
 
 // begin takes a slot and an instance for a call. The caller gives them back with end.
@@ -75,8 +77,9 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	normal := false
 	defer func() { b.end(c, in, normal) }()
 	code, err := in.run(c, in.probe)
-	ended := c.Ended()
-	b.class.Store(int32(c.class.Next(c.Class(ended))))
+	now := b.plugin.host.cfg.Clock.Now()
+	ended := c.EndedAt(now)
+	b.class.Store(int32(c.class.Next(c.Class(ended, now))))
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
 	if err == nil && ended == nil {
 		if out, err = c.Outcome(code, in.world); err == nil {
@@ -128,7 +131,7 @@ func whenFree(ctx context.Context, do func() error) error {
 
 // validate calls the guest's validate_config.
 func (b *bound) validate(ctx context.Context, target probe.Target) error {
-	c := newCall(ctx, b, &probe.Request{Target: target}, nil, sched.Prompt)
+	c := newCall(ctx, b, &probe.Request{Target: target}, nil, sched.Prompt, b.plugin.host.cfg.Clock.Now())
 	in, err := b.begin(c)
 	if err != nil {
 		return err

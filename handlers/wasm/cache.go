@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,14 +13,18 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/binary"
+	"github.com/daeace23/prober/handlers/wasm/internal/compiled"
 	"github.com/daeace23/prober/internal/ownership"
 )
 
-// What the cache folder may hold. Each version of a plugin leaves a file there, of some 10 MB
-// for a Go guest.
+// What the cache folder may hold. Each version of a plugin leaves two files there, of some 12 MB
+// for a Go guest: its native code and its stub.
 const (
-	maxCached      = 256
+	maxCached      = 512
 	maxCachedBytes = 1 << 30
 )
 
@@ -80,47 +85,103 @@ func (h *Host) remakeCache() error {
 // wazeroVersion is the version that go.mod requires.
 const wazeroVersion = "v1.12.0"
 
-// cached matches the names of wazero's files, including unfinished ones.
-var cached = regexp.MustCompile(`^[0-9a-f]{64}(\.[0-9]+\.tmp)?$`)
+// stubs reports whether modules are kept on disk, as stubs and their native code.
+func (h *Host) stubs() bool { return h.cacheFolder != "" && !h.cfg.Interpreter }
 
-// pruneCache removes the compiled modules that were not used for the longest time, until at most so
+// stubPath returns the path of a stub in the cache folder.
+func stubPath(folder, name string) string { return filepath.Join(folder, wazeroVersion, name) }
+
+// readStub returns the stub of a module and what was found out about it. It returns nil if
+// there is none.
+func (h *Host) readStub(name string) *binary.Module {
+	if !h.stubs() {
+		return nil
+	}
+	stub, err := compiled.Read(stubPath(h.cacheFolder, name), maxCode)
+	if err != nil {
+		return nil
+	}
+	return stub
+}
+
+// errNotCached means that the compiled module is not in the cache.
+var errNotCached = errors.New("the compiled module is not in the cache")
+
+// loadStub takes the native code of a stub, which may be nil, from the cache.
+func (h *Host) loadStub(ctx context.Context, stub *binary.Module) compilation {
+	if stub == nil {
+		return compilation{err: errNotCached}
+	}
+	if err := h.remakeCache(); err != nil {
+		return compilation{err: err}
+	}
+	// Without native code in the cache, wazero would compile the empty functions of the stub.
+	// Its parallel compilation stops when the context has ended, which taking the code from the
+	// cache does not look at.
+	ended, cancel := context.WithCancel(experimental.WithCompilationWorkers(ctx, 2))
+	cancel()
+	made := compileFor(stub, func(features api.CoreFeatures) compilation {
+		return compileIn(ended, compilerConfig(wazero.NewRuntimeConfig(), features, stub.Metered).WithCompilationCache(h.cache), stub.Code)
+	})
+	if errors.Is(made.err, context.Canceled) {
+		made.err = errNotCached
+	}
+	made.volatile = made.volatile || stub.Volatile
+	return made
+}
+
+// compileToCache compiles m in this process, and adds it to the cache.
+func (h *Host) compileToCache(name string, m *binary.Module) error {
+	if err := h.remakeCache(); err != nil {
+		return err
+	}
+	own, err := os.MkdirTemp(h.cacheFolder, unfinished)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(own)
+	return compileInto(h.cacheFolder, own, name, m)
+}
+
+// cached matches the names of wazero's files and of stubs, including unfinished ones.
+var cached = regexp.MustCompile(`^(` + compiled.Prefix + `)?[0-9a-f]{64}(\.[0-9]+\.tmp)?$`)
+
+// pruneCache removes the files that were not used for the longest time, until at most so
 // many, and so many bytes, are left. It removes no other files. Other processes may use the folder at the same time: they
 // compile again what they do not find.
 func pruneCache(dir string, most int, bytes int64) {
-	type module struct {
+	type file struct {
 		path string
 		size int64
 		used time.Time
 	}
-	var modules []module
+	var files []file
 	if dir == "" {
 		return
 	}
 	pruneCompilers(dir)
 	paths, _ := filepath.Glob(filepath.Join(dir, "v*", "wazero-*", "*"))
-	for _, path := range paths {
+	stubs, _ := filepath.Glob(filepath.Join(dir, "v*", compiled.Prefix+"*"))
+	for _, path := range append(paths, stubs...) {
 		info, err := os.Lstat(path)
 		if err == nil && info.Mode().IsRegular() && cached.MatchString(info.Name()) {
-			modules = append(modules, module{path, info.Size(), lastUsed(info)})
+			files = append(files, file{path, info.Size(), lastUsed(info)})
 		}
 	}
-	slices.SortFunc(modules, func(a, b module) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
-	for i, m := range modules {
-		if bytes -= m.size; i >= most || bytes < 0 {
-			_ = os.Remove(m.path) // fails if the folder is read-only
+	slices.SortFunc(files, func(a, b file) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.path, b.path)) })
+	for i, f := range files {
+		if bytes -= f.size; i >= most || bytes < 0 {
+			_ = os.Remove(f.path) // fails if the folder is read-only
 		}
 	}
 }
 
-// pruneCompilers removes the folders of compilers that were killed, and the marks of modules
-// that were not loaded for a long time.
+// pruneCompilers removes the folders of compilers that were killed.
 func pruneCompilers(dir string) {
-	for pattern, age := range map[string]time.Duration{unfinished + "*": 2 * compilerTimeout, filepath.Join("v*", finished+"*"): 90 * 24 * time.Hour} {
-		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, path := range paths {
-			if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > age {
-				_ = os.RemoveAll(path)
-			}
+	paths, _ := filepath.Glob(filepath.Join(dir, unfinished+"*"))
+	for _, path := range paths {
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > 2*compilerTimeout {
+			_ = os.RemoveAll(path)
 		}
 	}
 }

@@ -18,9 +18,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
+	"github.com/daeace23/prober/handlers/wasm/internal/compiled"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -52,12 +54,12 @@ func IsCompiler(args []string) bool { return len(args) == 2 && args[1] == compil
 
 // order is the first line that a compiler reads. The bytes of the module follow.
 type order struct {
-	Cache    string // the cache folder
-	Own      string // a folder in it, to work in
-	Size     int
-	Volatile bool
-	Features api.CoreFeatures
-	Limits   compilerLimits
+	Cache  string         // the cache folder
+	Own    string         // a folder in it, to work in
+	Name   string         // of the stub
+	Module *binary.Module // without its code
+	Size   int            // of the code
+	Limits compilerLimits
 }
 
 // CompilerMain compiles the module that it reads from stdin, and returns the exit code of the
@@ -91,12 +93,11 @@ func (l compilerLimits) enforce(start time.Time) {
 
 const exitTooMuch = 3
 
-// The prefixes of the folders that compilers work in, and of the marks of modules that were
-// compiled by them.
-const (
-	unfinished = "compiling-"
-	finished   = "compiled-"
-)
+// maxCode is how many bytes a module, or its stub, may have after its inspection.
+const maxCode = 4 * plugin.MaxModule
+
+// unfinished is the prefix of the folders that compilers work in.
+const unfinished = "compiling-"
 
 // memoryTaken returns the bytes of memory that this process has.
 func memoryTaken() uint64 {
@@ -116,41 +117,73 @@ func compileOrdered(in *bufio.Reader) error {
 		return err
 	}
 	go o.Limits.enforce(time.Now())
-	m := &binary.Module{Code: make([]byte, min(o.Size, 2*plugin.MaxModule)), Volatile: o.Volatile, Features: o.Features}
-	if _, err := io.ReadFull(in, m.Code); err != nil {
+	o.Module.Code = make([]byte, min(o.Size, maxCode))
+	if _, err := io.ReadFull(in, o.Module.Code); err != nil {
 		return err
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		os.Exit(exitTooMuch)
 	}()
-	return compileInto(o.Cache, o.Own, m)
+	return compileInto(o.Cache, o.Own, o.Name, o.Module)
 }
 
-// compileInto compiles m in the folder own, and moves the result to the cache in folder.
-func compileInto(folder, own string, m *binary.Module) error {
-	cache, err := newCache(own)
+// compileInto compiles m in the folder own, and moves the native code and the stub, which is
+// called name, to the cache in folder.
+func compileInto(folder, own, name string, m *binary.Module) error {
+	code, volatile, err := compileAlone(filepath.Join(own, "code"), m)
 	if err != nil {
 		return err
 	}
+	if info, err := os.Lstat(code); err != nil {
+		return err
+	} else if info.Size() > compilerCode {
+		return fmt.Errorf("compile: it becomes %d bytes of native code; at most %d are allowed", info.Size(), compilerCode)
+	}
+	found := *m
+	found.Volatile = volatile
+	stub, err := compiled.Stub(&found)
+	if err != nil {
+		return err
+	}
+	place, _, err := compileAlone(filepath.Join(own, "stub"), stub)
+	if err != nil {
+		return err
+	}
+	inside, err := filepath.Rel(filepath.Join(own, "stub"), place)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(code, filepath.Join(folder, inside)); err != nil {
+		return err
+	}
+	return compiled.Write(stubPath(folder, name), stub)
+}
+
+// compileAlone compiles m with a cache of its own in folder. It returns the file of the native
+// code, and whether the module is volatile.
+func compileAlone(folder string, m *binary.Module) (file string, volatile bool, err error) {
+	ctx := context.Background()
+	cache, err := newCache(folder)
+	if err != nil {
+		return "", false, err
+	}
+	defer cache.Close(ctx)
 	made := compileFor(m, func(features api.CoreFeatures) compilation {
-		return compileIn(context.Background(), compilerConfig(features).WithCompilationCache(cache), m.Code)
+		return compileIn(ctx, compilerConfig(wazero.NewRuntimeConfig(), features, m.Metered).WithCompilationCache(cache), m.Code)
 	})
+	defer made.close()
 	if made.err != nil {
-		return made.err
+		return "", false, made.err
 	}
-	files, _ := filepath.Glob(filepath.Join(own, "v*", "wazero-*", "*"))
-	for _, file := range files {
-		info, err := os.Lstat(file)
-		if err == nil && info.Size() > compilerCode {
-			return fmt.Errorf("compile: it becomes %d bytes of native code; at most %d are allowed", info.Size(), compilerCode)
-		}
-		inside, _ := filepath.Rel(own, file)
-		if err := os.Rename(file, filepath.Join(folder, inside)); err != nil {
-			return err
-		}
+	files, err := filepath.Glob(filepath.Join(folder, "v*", "wazero-*", "*"))
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("compile: %d files of native code", len(files))
 	}
-	return nil
+	if err != nil {
+		return "", false, err
+	}
+	return files[0], m.Volatile || made.volatile, nil
 }
 
 // errNoCompiler means that the compiler cannot be started.
@@ -161,21 +194,17 @@ type errTooMuch struct{ text string }
 
 func (e *errTooMuch) Error() string { return "compile: " + e.text }
 
-// compileApart compiles m in another process, unless that was done before. It returns nil if no
+// compileApart compiles m in another process, which adds it to the cache. It returns nil if no
 // process can be started.
-func (h *Host) compileApart(ctx context.Context, m *binary.Module) error {
-	if h.cfg.Compiler == "" || h.cfg.Interpreter || h.remakeCache() != nil || h.cacheFolder == "" {
+func (h *Host) compileApart(ctx context.Context, name string, m *binary.Module) error {
+	if h.cfg.Compiler == "" || !h.stubs() || h.remakeCache() != nil {
 		return nil
 	}
 	digest := plugin.Digest(m.Code)
-	mark := filepath.Join(h.cacheFolder, wazeroVersion, finished+strings.TrimPrefix(digest, "sha256:"))
-	if now := time.Now(); os.Chtimes(mark, now, now) == nil { // it exists, and is in use
-		return nil
-	}
 	if err := h.bombError(digest); err != nil {
 		return err
 	}
-	err := h.runCompiler(ctx, m)
+	err := h.runCompiler(ctx, name, m)
 	if errors.Is(err, errNoCompiler) { // its file was removed or replaced
 		h.cfg.Logger.WarnContext(ctx, "a plugin is compiled without limits of time and memory", "error", err.Error())
 		return nil
@@ -183,14 +212,11 @@ func (h *Host) compileApart(ctx context.Context, m *binary.Module) error {
 	if tooMuch, ok := errors.AsType[*errTooMuch](err); ok {
 		h.addBomb(digest, tooMuch)
 	}
-	if err == nil {
-		_ = os.WriteFile(mark, nil, 0o600) // without the mark it is compiled again
-	}
 	return err
 }
 
 // runCompiler runs the compiler, and kills it when ctx ends.
-func (h *Host) runCompiler(ctx context.Context, m *binary.Module) error {
+func (h *Host) runCompiler(ctx context.Context, name string, m *binary.Module) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, compilerTimeout, &errTooMuch{fmt.Sprintf("it takes more than %v", compilerTimeout)})
 	defer cancel()
 	own, err := os.MkdirTemp(h.cacheFolder, unfinished)
@@ -198,7 +224,7 @@ func (h *Host) runCompiler(ctx context.Context, m *binary.Module) error {
 		return fmt.Errorf("%w: %w", errNoCompiler, err) // the cache folder is not writable
 	}
 	defer os.RemoveAll(own)
-	head, err := json.Marshal(order{Cache: h.cacheFolder, Own: own, Size: len(m.Code), Volatile: m.Volatile, Features: m.Features, Limits: h.compilerLimits})
+	head, err := json.Marshal(order{Cache: h.cacheFolder, Own: own, Name: name, Module: m.WithCode(nil), Size: len(m.Code), Limits: h.compilerLimits})
 	if err != nil {
 		return err
 	}

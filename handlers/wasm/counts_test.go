@@ -14,7 +14,7 @@ const (
 )
 
 // section is a section of a module with a body of less than 128 bytes.
-func section(id byte, body string) string { return string([]byte{id, byte(len(body))}) + body }
+func section(id byte, body string) string { return string(append([]byte{id}, sized([]byte(body))...)) }
 
 // A few bytes must not make wazero allocate all memory.
 func TestModuleCountsAreBounded(t *testing.T) {

@@ -28,6 +28,8 @@ type Handler struct {
 	guest     guest.Plugin
 	host      *Host
 	module    *binary.Module
+	stubName  string // of the file with the module's stub in the cache
+	isStub    bool   // module.Code is the stub, until it is compiled
 	runtime   wazero.Runtime
 	compiled  wazero.CompiledModule
 	instances *sched.Quota // of the limit of instances
@@ -62,10 +64,33 @@ type Stats struct {
 	Busy   int    // instances in a call
 	Denied uint64 // dials that the grants did not cover
 	Size   uint64 // bytes of linear memory of the guest that was called last
+	Fuel   uint64 // units of fuel that all guests used, see Deadline
 	// Limits counts the attempts that reached each limit; for Calls and Idle, the
 	// instances. Limits that were not reached are left out. Limits that are checked when the
 	// plugin is loaded, and that of tables, are not counted.
 	Limits map[plugin.LimitName]uint64
+}
+
+// Deadline says how the deadline of a guest that computes is enforced.
+type Deadline string
+
+const (
+	// DeadlineFuel means that the module was rewritten to count what it runs, in units of
+	// about an instruction. The host gives it fuel in slices, and none after the deadline. The
+	// same run always takes the same fuel.
+	DeadlineFuel Deadline = "fuel"
+
+	// DeadlineChecks means that wazero checks at every loop and call whether the guest is to
+	// end. This takes a multiple of the time. It is for modules that cannot be rewritten.
+	DeadlineChecks Deadline = "checks"
+)
+
+// Deadline returns how the deadline of guests is enforced.
+func (p *Handler) Deadline() Deadline {
+	if p.module.Metered {
+		return DeadlineFuel
+	}
+	return DeadlineChecks
 }
 
 // Limits returns the limits in effect.
@@ -75,7 +100,7 @@ func (p *Handler) Limits() plugin.Limits { return p.guest.Limits }
 func (p *Handler) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.guest.Denied.Load(), Size: p.size.Load(), Limits: p.guest.Hits.Counts()}
+	return Stats{Idle: len(p.idle), Busy: p.live - len(p.idle), Denied: p.guest.Denied.Load(), Size: p.size.Load(), Fuel: p.guest.Fuel.Load(), Limits: p.guest.Hits.Counts()}
 }
 
 // Prepare implements [probe.Preparer]. It validates config against the manifest's schema, fills

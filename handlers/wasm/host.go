@@ -81,6 +81,9 @@ type Config struct {
 	// load fast under the race detector.
 	Interpreter bool
 
+	// Checks uses [DeadlineChecks] for every module, to compare it with fuel.
+	Checks bool
+
 	// Strict makes unknown fields of a result an error with the reason "protocol", for tests
 	// of plugins.
 	Strict bool

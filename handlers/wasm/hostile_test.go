@@ -56,10 +56,16 @@ func targetOf(l net.Listener) probe.Target {
 func TestHostileGuestsEndAtDeadline(t *testing.T) {
 	const timeout = 50 * time.Millisecond
 	target := blackHole(t)
+	ways := map[string]struct {
+		host      *wasm.Host
+		isolation plugin.Isolation
+	}{
+		"reset": {host, plugin.Reset}, "fresh": {host, plugin.Fresh}, "checks": {checkedHost(t), plugin.Reset},
+	}
 	for _, name := range []string{"spin", "sleep", "poll", "flood", "spam", "hang", "handles"} {
-		for _, isolation := range []plugin.Isolation{plugin.Reset, plugin.Fresh} {
-			t.Run(name+"/"+string(isolation), func(t *testing.T) {
-				p := load(t, host, name, isolation)
+		for way, in := range ways {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				p := load(t, in.host, name, in.isolation)
 				for range 2 { // the second time in a new instance
 					start := time.Now()
 					got, err := overrun(t, p, probe.Request{Target: target}, timeout)
@@ -209,7 +215,7 @@ func TestHostileGuestReachesLimits(t *testing.T) {
 }
 
 // TestHostileGuestsDoNotBlockOthers runs native probes beside hostile guests and the garbage
-// collector. Without termination checks a guest that loops would stop the process.
+// collector. Without a deadline a guest that loops would stop the process.
 func TestHostileGuestsDoNotBlockOthers(t *testing.T) {
 	const (
 		natives = 1000

@@ -29,6 +29,7 @@ type instance struct {
 	calls     int
 	idleSince time.Time
 	world     *guest.World
+	stack     [1]uint64 // of the call of an export: its result
 }
 
 // image is the state of the first instance after _initialize. Further instances of the plugin
@@ -88,6 +89,13 @@ func (in *instance) start(ctx context.Context, of *call) error {
 		return in.fault(err, probe.ReasonInstantiate)
 	}
 	in.module = module
+	if in.plugin.module.Metered {
+		fuel, ok := module.ExportedGlobal(binary.FuelName).(api.MutableGlobal)
+		if !ok {
+			return fmt.Errorf("%s cannot be set", binary.FuelName)
+		}
+		in.world.Meter(fuel)
+	}
 	if in.plugin.guest.Command {
 		in.probe = module.ExportedFunction(abi.ExportStart)
 		return in.callFirst(ctx, binary.StartName)
@@ -191,8 +199,8 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	in.world.Begin(&c.Call)
 	in.calls++
 	in.memory.Begin()
-	stack := [1]uint64{}
-	err = in.world.Enter(c.Context(), fn, stack[:])
+	in.stack[0] = 0
+	err = in.world.Enter(c.Context(), fn, in.stack[:])
 	in.shrinkStack()
 	in.world.Flush()
 	if in.memory.Refused() {
@@ -209,7 +217,7 @@ func (in *instance) run(c *call, fn api.Function) (code int32, err error) {
 	if err != nil {
 		return 0, in.fault(err, probe.ReasonTrap)
 	}
-	return int32(stack[0]), nil
+	return int32(in.stack[0]), nil
 }
 
 // fault returns the error of a guest's call with a reason.

@@ -229,3 +229,21 @@ func TestOldestIdleInstanceIsEvicted(t *testing.T) {
 		t.Errorf("idle: %d of the first plugin, %d of the last; want 0 and 1", plugins[0].Stats().Idle, plugins[last].Stats().Idle)
 	}
 }
+
+// A call uses the memory of calls that have ended, of any plugin.
+func TestCallsShareNothing(t *testing.T) {
+	bad, ok := load(t, host, "badresult", plugin.Reset), load(t, host, "ok", plugin.Reset)
+	silent := loadAs(t, host, "kv", asking("kv", plugin.Request{Capability: "kv"}), grants(t, "kv")...)
+	for range 3 {
+		if out, err := attempt(t, bad, probe.Request{}, 5*time.Second); probe.ReasonOf(err) != probe.ReasonProtocol {
+			t.Errorf("got %v, %v, want a violation", out, err)
+		}
+		if out, err := attempt(t, ok, probe.Request{}, 5*time.Second); err != nil || out.Output != "well" {
+			t.Errorf("got %v, %v, want well", out, err)
+		}
+		b := bind(t, silent, `{"add":"x","code":0}`, probe.Target{})
+		if out, err := attempt(t, b, probe.Request{}, 5*time.Second); err != nil || out.Output != "" || out.Metrics != nil {
+			t.Errorf("got %v, %v, want nothing", out, err)
+		}
+	}
+}

@@ -1,15 +1,18 @@
 package wasm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
+	"github.com/daeace23/prober/handlers/wasm/internal/compiled"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
@@ -31,7 +34,7 @@ func (h *Host) Load(ctx context.Context, found plugin.Found) (*Handler, error) {
 	}
 	p, err := h.admit(found)
 	if err == nil {
-		err = p.load(ctx)
+		err = p.load(ctx, found.Module)
 	}
 	if err != nil {
 		p.closeRuntime()
@@ -68,7 +71,10 @@ func (h *Host) admit(found plugin.Found) (p *Handler, err error) {
 	if p.guest.Permissions, err = egress.NewPermissions(p.guest.Manifest.Requests, found.Grants); err != nil {
 		return p, err
 	}
-	if p.module, err = binary.Inspect(found.Module, uint32(p.guest.Limits.TableEntries)); err != nil {
+	p.stubName = compiled.Name(p.guest.Digest, p.tableEntries(), !h.cfg.Checks)
+	if p.module = h.readStub(p.stubName); p.module != nil {
+		p.isStub = true
+	} else if p.module, err = p.inspect(found.Module); err != nil {
 		return p, err
 	}
 	if err := p.guest.Permissions.CheckImports(p.module.Imports); err != nil {
@@ -79,6 +85,17 @@ func (h *Host) admit(found plugin.Found) (p *Handler, err error) {
 			p.module.MinMemory, p.guest.Limits.Memory)}
 	}
 	return p, p.checkContract(found.Module)
+}
+
+// tableEntries returns the limit that [binary.Inspect] gets.
+func (p *Handler) tableEntries() uint32 { return uint32(p.guest.Limits.TableEntries) }
+
+func (p *Handler) inspect(code []byte) (*binary.Module, error) {
+	m, err := binary.Inspect(code, p.tableEntries())
+	if err == nil && p.host.cfg.Checks {
+		m = m.Plain("the host meters no module")
+	}
+	return m, err
 }
 
 // checkContract compares the imports and exports of the module with the contract.
@@ -100,13 +117,20 @@ func (p *Handler) checkContract(module []byte) error {
 }
 
 // load compiles a plugin that was admitted, and makes its first instance.
-func (p *Handler) load(ctx context.Context) error {
+func (p *Handler) load(ctx context.Context, code []byte) error {
 	if err := p.host.keepCache(); err != nil {
 		return err
 	}
 	defer p.host.leaveCache()
-	if err := p.compile(ctx); err != nil {
+	if done, err := p.loadCached(ctx, code); err != nil {
 		return err
+	} else if !done {
+		if err := p.compileMetered(ctx); err != nil {
+			return err
+		}
+	}
+	if !p.module.Metered {
+		p.host.cfg.Logger.InfoContext(ctx, "a plugin is not metered: termination checks end its guests", "handler", p.guest.Manifest.Name, "reason", p.module.Unmetered)
 	}
 	timeout := startTimeout
 	if p.host.cfg.Interpreter {
@@ -117,12 +141,20 @@ func (p *Handler) load(ctx context.Context) error {
 	if err := p.guest.AddImports(ctx, p.runtime, p.module.Imports); err != nil {
 		return err
 	}
+	if p.module.Metered {
+		if err := guest.AddFuel(ctx, p.runtime); err != nil {
+			return err
+		}
+	}
 	return p.makeFirst(ctx)
 }
 
 // makeFirst makes the first instance, and the image that the others are made of.
 func (p *Handler) makeFirst(ctx context.Context) error {
 	in, err := p.newInstance(ctx, nil)
+	if deadline, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(deadline) {
+		<-ctx.Done() // a guest may be unwound before the timer of a busy host fires
+	}
 	if ctx.Err() != nil { // wazero may have closed the instance even if the guest returned
 		if err == nil {
 			in.close()
@@ -162,9 +194,57 @@ func crowded(err error) error {
 	return err
 }
 
-// compile compiles the module, which takes seconds for a Go guest that is not in the cache.
-// When ctx ends, the compiler process is killed, and a compilation in this process is
-// abandoned.
+// loadCached takes the compiled module from the cache, and reports whether it was there. It does
+// not wait for compilations of other modules.
+func (p *Handler) loadCached(ctx context.Context, code []byte) (done bool, err error) {
+	h := p.host
+	if !h.stubs() {
+		return false, nil
+	}
+	if p.isStub {
+		if p.take(h.loadStub(ctx, p.module)) {
+			return true, nil
+		}
+		if p.module, err = p.inspect(code); err != nil {
+			return false, err
+		}
+		p.isStub = false
+	}
+	stub, err := compiled.Stub(p.module)
+	if err != nil {
+		return false, err
+	}
+	if done = p.take(h.loadStub(ctx, stub)); done { // an earlier version of Inspect found the same
+		_ = compiled.Write(stubPath(h.cacheFolder, p.stubName), stub) // without it the module is inspected again
+	}
+	return done, nil
+}
+
+// take makes made the compiled module of the plugin, unless it has an error.
+func (p *Handler) take(made compilation) bool {
+	if made.err != nil {
+		made.close()
+		return false
+	}
+	p.runtime, p.compiled = made.runtime, made.module
+	p.module = p.module.WithCode(nil)
+	p.module.Volatile = p.module.Volatile || made.volatile
+	return true
+}
+
+// compileMetered compiles the module. If wazero does not compile it metered, it is compiled
+// without meters.
+func (p *Handler) compileMetered(ctx context.Context) error {
+	err := p.compile(ctx)
+	if _, tooMuch := errors.AsType[*errTooMuch](err); err == nil || tooMuch || ctx.Err() != nil || !p.module.Metered {
+		return err
+	}
+	p.module = p.module.Plain(err.Error())
+	return p.compile(ctx)
+}
+
+// compile compiles the module, which takes seconds for a Go guest. When ctx ends, the compiler
+// process is killed, and a compilation in this process is abandoned.
 func (p *Handler) compile(ctx context.Context) error {
 	h := p.host
 	select {
@@ -172,7 +252,7 @@ func (p *Handler) compile(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err := h.compileApart(ctx, p.module)
+	err := h.compileApart(ctx, p.stubName, p.module)
 	if err == nil {
 		err = h.keepCache()
 	}
@@ -182,7 +262,7 @@ func (p *Handler) compile(ctx context.Context) error {
 	}
 	made := make(chan compilation)
 	go func() {
-		m := compileModule(context.WithoutCancel(ctx), h, p.module)
+		m := h.compileModule(context.WithoutCancel(ctx), p.stubName, p.module)
 		<-h.compiling
 		select {
 		case made <- m:
@@ -193,8 +273,7 @@ func (p *Handler) compile(ctx context.Context) error {
 	}()
 	select {
 	case m := <-made:
-		p.runtime, p.compiled, p.module.Code = m.runtime, m.module, nil
-		p.module.Volatile = p.module.Volatile || m.volatile
+		p.take(m)
 		return m.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -220,28 +299,38 @@ func (c *compilation) close() {
 	}
 }
 
-// compileModule compiles m. If that fails it compiles without the cache: one that cannot be
-// read or written must not fail a good module.
-func compileModule(ctx context.Context, h *Host, m *binary.Module) compilation {
-	return compileFor(m, func(features api.CoreFeatures) compilation {
-		config := compilerConfig(features)
-		if h.cfg.Interpreter {
-			config = wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(features).WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
+// compileModule takes a module from the cache, to which another process may have added it, or
+// compiles it. If it cannot be added to the cache, it is compiled without: that must not fail
+// a good module.
+func (h *Host) compileModule(ctx context.Context, name string, m *binary.Module) compilation {
+	engine := wazero.NewRuntimeConfig()
+	if h.cfg.Interpreter {
+		engine = wazero.NewRuntimeConfigInterpreter()
+	}
+	var failed error
+	if h.stubs() {
+		made := h.loadStub(ctx, h.readStub(name))
+		if made.err != nil {
+			failed = h.compileToCache(name, m)
+			made = h.loadStub(ctx, h.readStub(name))
 		}
-		failed := h.remakeCache()
-		if failed == nil {
-			made := compileIn(ctx, config.WithCompilationCache(h.cache), m.Code)
-			if failed = made.err; failed == nil {
-				return made
-			}
-			made.close()
-		}
-		made := compileIn(ctx, config, m.Code)
 		if made.err == nil {
-			h.cfg.Logger.WarnContext(ctx, "a compiled plugin cannot be kept in the cache folder, or read from it", "error", failed.Error())
+			return made
 		}
-		return made
+		made.close()
+		failed = cmp.Or(failed, made.err)
+	}
+	made := compileFor(m, func(features api.CoreFeatures) compilation {
+		config := compilerConfig(engine, features, m.Metered)
+		if !h.stubs() {
+			config = config.WithCompilationCache(h.cache)
+		}
+		return compileIn(ctx, config, m.Code)
 	})
+	if made.err == nil && failed != nil {
+		h.cfg.Logger.WarnContext(ctx, "a compiled plugin cannot be kept in the cache folder, or read from it", "error", failed.Error())
+	}
+	return made
 }
 
 // compileFor compiles m. A module that is to be reset may use no other features than those
@@ -260,11 +349,12 @@ func compileFor(m *binary.Module, compile func(api.CoreFeatures) compilation) co
 	return made
 }
 
-// compilerConfig returns the configuration of a runtime that compiles.
-func compilerConfig(features api.CoreFeatures) wazero.RuntimeConfig {
-	// Without WithCloseOnContextDone a guest that loops would freeze the whole process at the
-	// next garbage collection.
-	return wazero.NewRuntimeConfig().WithCoreFeatures(features).WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
+// compilerConfig returns engine with what all modules need. wazero's cache distinguishes modules
+// with and without WithCloseOnContextDone.
+func compilerConfig(engine wazero.RuntimeConfig, features api.CoreFeatures, metered bool) wazero.RuntimeConfig {
+	// A guest that loops, without meters and WithCloseOnContextDone, would freeze the whole
+	// process at the next garbage collection.
+	return engine.WithCoreFeatures(features).WithCloseOnContextDone(!metered).WithDebugInfoEnabled(false)
 }
 
 func compileIn(ctx context.Context, config wazero.RuntimeConfig, code []byte) (made compilation) {

@@ -43,7 +43,7 @@ func (b *bound) Try(ctx context.Context) error {
 // try is Try with an instance that is free now.
 func (b *bound) try(ctx context.Context) error {
 	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: tryTimeout, Period: tryTimeout, SuccessThreshold: 1, FailureThreshold: 1}}
-	c := newCall(ctx, b, &request, nil, sched.Prompt)
+	c := newCall(ctx, b, &request, nil, sched.Prompt, b.plugin.host.cfg.Clock.Now())
 	in, err := b.begin(c)
 	if err != nil {
 		return err

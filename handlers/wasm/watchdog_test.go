@@ -229,15 +229,42 @@ func TestCancelUnwindsWaitingGuest(t *testing.T) {
 	}
 }
 
-func TestDeadlineOfComputingGuestDiscardsInstance(t *testing.T) {
-	p := load(t, host, "spin", plugin.Reset)
-	got, err := overrun(t, p, probe.Request{}, 100*time.Millisecond)
-	if err != nil || got.Reason != probe.ReasonDeadline {
-		t.Errorf("got %+v, %v", got, err)
+// A metered guest is unwound, so its instance can be reset. wazero closes the instance of another.
+func TestDeadlineOfComputingGuest(t *testing.T) {
+	for _, tc := range []struct {
+		host     *wasm.Host
+		deadline wasm.Deadline
+		idle     int
+	}{{host, wasm.DeadlineFuel, 1}, {checkedHost(t), wasm.DeadlineChecks, 0}} {
+		t.Run(string(tc.deadline), func(t *testing.T) {
+			p := load(t, tc.host, "spin", plugin.Reset)
+			if got := p.Deadline(); got != tc.deadline {
+				t.Errorf("the deadline is enforced by %s", got)
+			}
+			got, err := overrun(t, p, probe.Request{}, 100*time.Millisecond)
+			if err != nil || got.Reason != probe.ReasonDeadline {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if got := p.Stats(); got.Idle != tc.idle || got.Busy != 0 {
+				t.Errorf("got %+v, want %d idle", got, tc.idle)
+			}
+		})
 	}
-	if got := p.Stats(); got.Idle != 0 || got.Busy != 0 {
-		t.Errorf("got %+v, want no instance", got)
+}
+
+// checkedHost returns a host that meters no module.
+func checkedHost(t testing.TB) *wasm.Host {
+	t.Helper()
+	h, err := wasm.New(wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter, Checks: true})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }
 
 // The guest is unwound within its SDK.

@@ -268,7 +268,12 @@ func Valid(data []byte) bool {
 func AppendString(b []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
-	for i := 0; i < len(text); {
+	plain := 0
+	for plain < len(text) && ' ' <= text[plain] && text[plain] < 0x7f && text[plain] != '"' && text[plain] != '\\' {
+		plain++
+	}
+	b = append(b, text[:plain]...)
+	for i := plain; i < len(text); {
 		c := text[i]
 		switch {
 		case c == '"' || c == '\\':

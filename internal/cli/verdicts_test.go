@@ -68,9 +68,9 @@ var verdicts = []struct {
 	{"plugin of prober.yaml not found", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugins: [{name: demo}]\n"}, "bad"},
 	{"missing source", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugins: [{name: demo, source: ./demo.wasm}]\n"}, "bad"},
 	{"shadow without plugin", map[string]string{"pods/a.yaml": withContainer(""), "plugins/none": "", "far.wasm": "PLUGIN", "prober.yaml": agentHead + "plugins: [{name: demo, source: ./far.wasm, shadow: true}]\n"}, "bad"},
-	{"missing signature", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "ops.pub": "KEY", "prober.yaml": agentHead + "trust: {require: true, keys: [ops.pub]}\n"}, "bad"},
+	{"missing signature", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "PLUGIN", "ops.pub": "KEY", "prober.yaml": agentHead + "trust: {require: true, keys: [ops.pub]}\n"}, "bad"},
 	{"missing key", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "trust: {keys: [ops.pub]}\n"}, "bad"},
-	{"plugin not in the lock", map[string]string{"pods/a.yaml": withContainer(""), "plugins/demo.wasm": "PLUGIN", "lock": "apiVersion: prober.dev/v1\nkind: PluginLock\nplugins: []\n"}, "bad"},
+	{"plugin not in the lock", map[string]string{"pods/a.yaml": withProbe("{plugin: {name: demo}}"), "plugins/demo.wasm": "PLUGIN", "lock": "apiVersion: prober.dev/v1\nkind: PluginLock\nplugins: []\n"}, "bad"},
 	{"invalid lock", map[string]string{"pods/a.yaml": withContainer(""), "lock": "oops"}, "bad"},
 	{"invalid prober.yaml", map[string]string{"pods/a.yaml": withContainer(""), "prober.yaml": agentHead + "plugin: []\n"}, "bad"},
 

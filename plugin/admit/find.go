@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,8 +42,16 @@ var errNotFound = errors.New("is in none of the plugin folders")
 // Find returns the plugins of folders and of prober.yaml that may be loaded, along with the
 // errors of the others. taken are the names of built-in handlers. It runs no plugin.
 func (p *Policy) Find(dirs, taken []string) ([]Plugin, error) {
-	found, errs := p.find(dirs, taken)
-	var all []Plugin
+	all, _, err := p.find(dirs, taken, everything)
+	return all, err
+}
+
+func everything(string) bool { return true }
+
+// find is [Policy.Find] that reads only the plugins whose names are wanted, and those of
+// prober.yaml. It returns the others too.
+func (p *Policy) find(dirs, taken []string, wanted func(name string) bool) (all []Plugin, others []plugin.Listed, err error) {
+	found, others, errs := p.read(dirs, taken, wanted)
 	for _, f := range found {
 		verdict, err := p.Admit(&f)
 		if err != nil {
@@ -59,15 +68,29 @@ func (p *Policy) Find(dirs, taken []string) ([]Plugin, error) {
 		}
 		all = append(all, f)
 	}
-	return all, errors.Join(errs...)
+	return all, others, errors.Join(errs...)
 }
 
-// find returns the plugins of folders and of prober.yaml, before any of them is admitted.
-// Those under development are left out.
-func (p *Policy) find(dirs, taken []string) ([]plugin.Found, []error) {
-	found, err := plugin.Find(dirs, taken...)
-	bad, errs := joined.Errors(err), []error(nil)
-	found = slices.DeleteFunc(found, func(f plugin.Found) bool { return p.cfg.Dev[f.Manifest.Name] != "" })
+// read returns the plugins of folders and of prober.yaml, before any of them is admitted, and
+// those that are not wanted. Those under development are left out.
+func (p *Policy) read(dirs, taken []string, wanted func(name string) bool) (found []plugin.Found, others []plugin.Listed, errs []error) {
+	listed, err := cmp.Or(p.lister, new(plugin.Lister)).List(dirs, taken...)
+	bad := joined.Errors(err)
+	for _, l := range listed {
+		switch name := l.Name(); {
+		case p.cfg.Dev[name] != "":
+			continue
+		case p.entry(name) < 0 && !wanted(name):
+			others = append(others, l)
+			continue
+		}
+		f, err := l.Read()
+		if err != nil {
+			bad = append(bad, joined.Errors(err)...)
+			continue
+		}
+		found = append(found, f)
+	}
 	for i, e := range p.file.Plugins {
 		if p.cfg.Dev[e.Name] != "" || e.Shadow {
 			continue
@@ -81,7 +104,7 @@ func (p *Policy) find(dirs, taken []string) ([]plugin.Found, []error) {
 			errs = append(errs, &PluginError{e.Name, p.fieldError(i, err)})
 		}
 	}
-	return found, append(bad, errs...)
+	return found, others, append(bad, errs...)
 }
 
 // addSource adds the plugin at the source of e to found. Without a source, the plugin must be in

@@ -28,6 +28,7 @@ type Policy struct {
 	trust  *trust.Policy
 	lock   *trust.Lock // nil: none
 	pulled []Pulled
+	lister *plugin.Lister // of the scanner; nil: none
 }
 
 // Dev is the trust state of a plugin under development, of which nothing was checked.

@@ -25,13 +25,14 @@ const (
 	Stale                 // it may be loaded, but its registry has another version, or did not answer
 	Pending               // its registry has not answered yet
 	Refused               // it may not be loaded
+	Listed                // it is in a plugin folder, and was not read: nothing uses it
 )
 
 // Entry is the decision about one plugin, or about one shadow. It is immutable.
 type Entry struct {
 	Name         string
 	State        State
-	Plugin       Plugin       // of Admitted and Stale
+	Plugin       Plugin       // of Admitted and Stale; of Listed, only its manifest and path
 	PromoteAfter PromoteAfter // of a shadow
 	Reason       error        // why it is Refused or Stale
 	// Rival is the error for a second plugin of the same name; nil if there is none.
@@ -70,8 +71,9 @@ type ScannerConfig struct {
 type Scanner struct {
 	cfg ScannerConfig
 
-	mu    sync.Mutex
-	scans int
+	mu     sync.Mutex
+	scans  int
+	lister plugin.Lister
 }
 
 // NewScanner returns a Scanner. It reads nothing.
@@ -80,7 +82,11 @@ func NewScanner(cfg ScannerConfig) *Scanner { return &Scanner{cfg: cfg} }
 // Scan reads prober.yaml, the plugin folders, the lock and the keys, and uses the last answers of
 // registries. It asks no registry. Its error is about all plugins; those about single plugins are
 // in [Snapshot.Err].
-func (s *Scanner) Scan() (*Snapshot, error) {
+func (s *Scanner) Scan() (*Snapshot, error) { return s.ScanFor(everything) }
+
+// ScanFor is [Scanner.Scan] that reads only the plugins whose names are wanted, and those that
+// prober.yaml names. Others of plugin folders are [Listed].
+func (s *Scanner) ScanFor(wanted func(name string) bool) (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	policy, err := New(s.cfg.Config)
@@ -90,6 +96,7 @@ func (s *Scanner) Scan() (*Snapshot, error) {
 	if err := policy.AgentConfig().CheckHandlers(s.cfg.ConfigFile, s.cfg.Builtins); err != nil {
 		return nil, err
 	}
+	policy.lister = &s.lister
 	policy.recall(s.cfg.Sources)
 	s.scans++
 	v := &Snapshot{
@@ -97,8 +104,11 @@ func (s *Scanner) Scan() (*Snapshot, error) {
 		plugins: make(map[string]Entry), shadows: make(map[string]Entry),
 	}
 	v.addFiles(s.cfg.ConfigFile)
-	found, err := policy.Find(s.cfg.PluginDirs, s.cfg.Builtins)
+	found, others, err := policy.find(s.cfg.PluginDirs, s.cfg.Builtins, wanted)
 	v.errs = addErrors(v.plugins, err)
+	for _, l := range others {
+		v.plugins[l.Name()] = Entry{Name: l.Name(), State: Listed, Plugin: Plugin{Found: plugin.Found{Manifest: l.Manifest(), Path: l.Path()}}}
+	}
 	for _, f := range found {
 		name := f.Manifest.Name
 		v.plugins[name] = Entry{Name: name, State: Admitted, Plugin: f, Rival: v.About(name, "")}
@@ -136,6 +146,8 @@ func addErrors(to map[string]Entry, err error) (errs []error) {
 		}
 		if ok {
 			to[named.Name] = Entry{Name: named.Name, State: Refused, Reason: err}
+		} else if file, ok := errors.AsType[*plugin.FindError](err); ok && file.Unreadable {
+			to[file.Name] = Entry{Name: file.Name, State: Refused, Reason: err}
 		}
 		errs = append(errs, err)
 	}

@@ -31,7 +31,7 @@ func (s *shelf) scan(scanner *admit.Scanner, file string) *admit.Snapshot {
 	return v
 }
 
-var stateNames = []string{"absent", "admitted", "stale", "pending", "refused"}
+var stateNames = []string{"absent", "admitted", "stale", "pending", "refused", "listed"}
 
 func states(v *admit.Snapshot) (all []string) {
 	for _, name := range v.Names() {
@@ -75,6 +75,29 @@ func TestScanStates(t *testing.T) {
 				t.Error("WithoutCode has changed the snapshot, or has kept code")
 			}
 		})
+	}
+}
+
+// Only what is wanted, and what prober.yaml names, is read.
+func TestScanForReadsWhatIsWanted(t *testing.T) {
+	s := newShelf(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		s.put("plugins/"+name+".wasm", name, name)
+	}
+	write(s.t, s.path("plugins/d.wasm"), "oops") // it cannot be listed
+	write(s.t, s.path("prober.yaml"), fileHead+"plugins: [{name: b}]\n")
+	v, err := s.scanner("").ScanFor(func(name string) bool { return name == "a" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(states(v)), "[a admitted b admitted c listed]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if c := v.Plugin("c"); c.Plugin.Module != nil || c.Plugin.Digest != "" || c.Plugin.Manifest.Name != "c" || c.Plugin.Path != s.path("plugins/c.wasm") || c.Loadable() {
+		t.Errorf("got %+v", c)
+	}
+	if err := v.Err(); err == nil || !strings.Contains(err.Error(), "d.wasm: not a WebAssembly module") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -64,7 +64,11 @@ const (
 // decide returns what to do with a plugin, by its entry in a snapshot.
 func decide(k known, f found, u usage) action {
 	switch running := k.state == Running; {
-	case f.state == admit.Pending:
+	case f.state == admit.Listed && k.state == Unused && u.none() && f.fileOfOther:
+		return reportFileOfOther
+	case f.state == admit.Listed && k.state == Unused && u.none():
+		return offer
+	case f.state == admit.Pending, f.state == admit.Listed: // who wants it now takes a snapshot of its own
 		return keep
 	case f.state == admit.Absent || f.state == admit.Refused:
 		return decideMissing(k, f, u)

@@ -29,6 +29,7 @@ var (
 	refused      = found{state: admit.Refused, inError: true}
 	broke        = found{inError: true}
 	pending      = found{state: admit.Pending}
+	listed       = found{state: admit.Listed}
 	rival        = found{state: admit.Admitted, version: "v2", duplicateName: true}
 	taken        = found{state: admit.Admitted, version: "v2", fileOfOther: true}
 	nobody       = usage{}
@@ -70,6 +71,10 @@ func TestDecide(t *testing.T) {
 		{"version that was promoted is put in its place", promoted, v2, probed, confirm},
 		{"new version in its place replaces a promoted one", promoted, found{state: admit.Admitted, version: "v3"}, probed, load},
 
+		{"plugin that was not read waits for a probe", unused, listed, nobody, offer},
+		{"plugin that was not read, with the file of another one, is not offered", unused, found{state: admit.Listed, fileOfOther: true}, nobody, reportFileOfOther},
+		{"plugin that is asked for after the snapshot is left alone", unused, listed, asked, keep},
+		{"plugin that runs since the snapshot is left alone", running, listed, probed, keep},
 		{"registry that has not answered changes nothing", running, pending, probed, keep},
 		{"registry that has not answered keeps an unused plugin", unused, pending, nobody, keep},
 		{"removed plugin with probes is withdrawn", running, gone, probed, withdraw},
@@ -215,7 +220,7 @@ func FuzzDecide(f *testing.F) {
 		versions := []string{"v1", "v2", "bad", "v3"}
 		for ; len(steps) >= 2; steps = steps[2:] {
 			a, b := steps[0], steps[1]
-			has := found{state: admit.State(a % 5), duplicateName: a&0x20 != 0, fileOfOther: a&0x40 != 0, inError: b&0x40 != 0, fileRemoved: b&0x80 != 0}
+			has := found{state: admit.State(a % 6), duplicateName: a&0x20 != 0, fileOfOther: a&0x40 != 0, inError: b&0x40 != 0, fileRemoved: b&0x80 != 0}
 			if has.state == admit.Admitted || has.state == admit.Stale {
 				has.version = versions[a>>3&3]
 			}
@@ -245,7 +250,7 @@ func check(t *testing.T, before, after *model, f found, u usage, act action) {
 	}
 	lost := before.state == Running && after.state != Running
 	switch loadable := f.state == admit.Admitted || f.state == admit.Stale; {
-	case lost && (loadable || f.state == admit.Pending):
+	case lost && (loadable || f.state == admit.Pending || f.state == admit.Listed):
 		t.Error("what runs is lost, though the plugin is there: " + text)
 	case lost && (f.inError || !f.fileRemoved):
 		t.Error("what runs is lost, though its file is only broken: " + text)

@@ -42,7 +42,7 @@ func (m *Manager) applyPlugin(ctx context.Context, r *record, v *admit.Snapshot,
 	e, f := v.Plugin(r.name), m.found(r, v)
 	m.mu.Lock()
 	owner := ""
-	if e.Loadable() {
+	if e.Loadable() || e.State == admit.Listed {
 		owner, f.fileOfOther = m.isTakenLocked(r, e.Plugin.Path)
 	}
 	u := m.usageLocked(r)

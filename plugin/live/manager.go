@@ -23,7 +23,8 @@ type Config struct {
 	// Fingerprint returns what identifies a version beside its bytes, manifest and settings,
 	// such as the command of a check. It may be nil.
 	Fingerprint func(admit.Plugin) string
-	// Scan takes a snapshot for the first probe of a plugin.
+	// Scan takes a snapshot for the first probe of a plugin. It reads the plugins that
+	// [Manager.Wants].
 	Scan func() (*admit.Snapshot, error)
 	// Demanded is called with the result of loading a plugin for a probe. It may be nil.
 	Demanded func(error)
@@ -119,7 +120,7 @@ func (m *Manager) applyTo(ctx context.Context, name string, v *admit.Snapshot, r
 		return false, context.Cause(ctx)
 	}
 	r := m.record(name)
-	if r == nil && v.Plugin(name).Loadable() {
+	if e := v.Plugin(name); r == nil && (e.Loadable() || e.State == admit.Listed) {
 		r = m.newRecord(name)
 	}
 	if r == nil {
@@ -152,6 +153,16 @@ func (m *Manager) Hold(names ...string) (release func()) {
 			}
 		}
 	}
+}
+
+// Wants reports whether a snapshot must have the plugin called name read: something uses it, it
+// runs, or it could not be loaded. One that was refused is read until it is not: what asked for it
+// may try again then.
+func (m *Manager) Wants(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.records[name]
+	return m.holds[name] > 0 || m.latest.Plugin(name).State == admit.Refused || r != nil && (r.state != Unused || !m.usageLocked(r).none())
 }
 
 // UnloadUnused unloads the plugins that nothing has used for [Config.IdleAfter], and drops the

@@ -19,6 +19,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/plugin/live"
+	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -87,7 +88,7 @@ func newRig(t *testing.T) *rig {
 	ctx, end := context.WithCancelCause(context.Background())
 	r.end = end
 	r.Manager = live.New(ctx, live.Config{
-		Registry: &r.reg, Load: r.load, Scan: r.scanner.Scan, IdleAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Registry: &r.reg, Load: r.load, Scan: func() (*admit.Snapshot, error) { return r.scanner.ScanFor(r.Wants) }, IdleAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Demanded: func(err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -151,7 +152,7 @@ func (r *rig) remove(file string) {
 
 func (r *rig) scan() *admit.Snapshot {
 	r.t.Helper()
-	v, err := r.scanner.Scan()
+	v, err := r.scanner.ScanFor(r.Wants)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -564,4 +565,41 @@ func TestPrepareOfPluginInPendingRegistry(t *testing.T) {
 	if _, err := r.Prepare(t.Context(), "far", nil, probe.Target{}); !errors.Is(err, admit.ErrPending) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A plugin that is refused is an error from the first probe that asks for it until it is admitted.
+// Then it is new, so that what asked for it tries again.
+func TestPluginIsRefusedWhenAskedFor(t *testing.T) {
+	r := newRig(t)
+	key, err := trust.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.path("ops.pub"), key.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.write("prober.yaml", "trust: {require: true, keys: [ops.pub]}\n")
+	r.put("plugins/a.wasm", "a", "1.0.0")
+	for range 2 {
+		r.apply("")
+		r.is("a", live.Unused, "1.0.0")
+	}
+	const want = "not signed, and trust.require is set"
+	if _, err := r.Prepare(t.Context(), "a", nil, probe.Target{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	for range 3 {
+		if r.apply(want) {
+			t.Error("a plugin that is still refused is a change")
+		}
+		if _, ok := r.Status("a"); ok {
+			t.Error("a plugin that is refused may be used")
+		}
+	}
+	r.write("prober.yaml", "")
+	if !r.apply("") {
+		t.Error("a plugin that is admitted now is no change")
+	}
+	r.prepare("a")
+	r.is("a", live.Running, "1.0.0")
 }

@@ -60,5 +60,12 @@ func (b *Bench) Call(ctx context.Context) (probe.Outcome, time.Duration, error) 
 // Memory returns the bytes of linear memory of the guest that was called last.
 func (b *Bench) Memory() uint64 { return b.sandbox.handler.Stats().Size }
 
+// Fuel returns the units of fuel that all calls took. It stays 0 if there is none, see
+// [Bench.Deadline].
+func (b *Bench) Fuel() uint64 { return b.sandbox.handler.Stats().Fuel }
+
+// Deadline returns how the deadline of the guest is enforced.
+func (b *Bench) Deadline() wasm.Deadline { return b.sandbox.handler.Deadline() }
+
 // Close frees the guest.
 func (b *Bench) Close() { b.sandbox.close() }

@@ -130,7 +130,7 @@ func (g *guestRun) load(ctx context.Context, v variant, manifest *plugin.Manifes
 		Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 			return s.network.Handshake(ctx, conn, config)
 		},
-		Clock: s.clock, Rand: s.rand, Interpreter: v.interpreter, Strict: g.cfg.Strict, CacheDir: g.cfg.CacheDir, Version: g.cfg.Version,
+		Clock: s.clock, Rand: s.rand, Interpreter: v.interpreter, Checks: g.cfg.Checks, Strict: g.cfg.Strict, CacheDir: g.cfg.CacheDir, Version: g.cfg.Version,
 	})
 	if err != nil {
 		return nil, err

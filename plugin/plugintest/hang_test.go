@@ -19,7 +19,7 @@ func TestHangReportsCallAndPeer(t *testing.T) {
 		{"script waits for more",
 			`{name: a, host: {net: [{dial: "tcp://web.internal:80", script: [{recv: {text: "hello\n"}}, {recv: {text: "more"}}]}]}` + target,
 			[]string{
-				"guest: wait poll for 1s, tcp 10.99.0.1:80: 6 bytes sent, 0 received; in ",
+				"guest: wait read for 1s, tcp 10.99.0.1:80: 6 bytes sent, 0 received; in ",
 				`peer: tcp://web.internal:80 (line 5): waits for "more" (line 5); got ""`,
 			}},
 		{"script has ended",

@@ -57,6 +57,9 @@ type Config struct {
 	// race detector.
 	Interpreter bool
 
+	// Checks ends guests by [wasm.DeadlineChecks], for a [Bench] that compares it with fuel.
+	Checks bool
+
 	// Strict fails guests whose result has unknown fields, which are ignored otherwise. For a
 	// process it is up to Process.
 	Strict bool

@@ -72,7 +72,7 @@ func replication(r *sdk.Request, c *client) (probe.Outcome, error) {
 	if err != nil {
 		return sdk.Failuref("INFO replication: %v", err), nil
 	}
-	info := parseInfo(text)
+	info := info(text)
 	lag, replicas, err := info.lag()
 	if err != nil {
 		return sdk.Failuref("INFO replication: %v", err), nil
@@ -86,10 +86,10 @@ func replication(r *sdk.Request, c *client) (probe.Outcome, error) {
 }
 
 func judge(info info, lag time.Duration, replicas int, maxLag time.Duration) probe.Outcome {
-	replica := info["role"] == "slave"
+	replica := info.field("role") == "slave"
 	switch {
-	case replica && info["master_link_status"] != "up":
-		return sdk.Failuref("the link to master %s:%s is %s", info["master_host"], info["master_port"], info["master_link_status"])
+	case replica && info.field("master_link_status") != "up":
+		return sdk.Failuref("the link to master %s:%s is %s", info.field("master_host"), info.field("master_port"), info.field("master_link_status"))
 	case replica && lag > maxLag:
 		return sdk.Warningf("%v behind the master, more than %v", lag, maxLag)
 	case replica:
@@ -101,36 +101,36 @@ func judge(info info, lag time.Duration, replicas int, maxLag time.Duration) pro
 	}
 }
 
-// info has the fields of one INFO section.
-type info map[string]string
+// info is one INFO section: a field a line, as "role:master".
+type info string
 
-func parseInfo(text string) info {
-	fields := make(info)
-	for line := range strings.SplitSeq(text, "\n") {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
+// field returns the value of a field, or "".
+func (i info) field(name string) string {
+	for line := range strings.SplitSeq(string(i), "\n") {
+		if value, ok := strings.CutPrefix(line, name); ok && strings.HasPrefix(value, ":") {
+			return strings.TrimSpace(value[1:])
 		}
 	}
-	return fields
+	return ""
 }
 
 // lag returns the lag of a replica, or the largest lag of the replicas of a master, and the
 // number of replicas.
-func (f info) lag() (lag time.Duration, replicas int, err error) {
-	switch f["role"] {
+func (i info) lag() (lag time.Duration, replicas int, err error) {
+	switch role := i.field("role"); role {
 	case "slave":
-		if f["master_link_status"] != "up" {
+		if i.field("master_link_status") != "up" {
 			return 0, 0, nil
 		}
-		lag, err = seconds(f["master_last_io_seconds_ago"])
+		lag, err = seconds(i.field("master_last_io_seconds_ago"))
 		return lag, 0, err
 	case "master":
 	default:
-		return 0, 0, fmt.Errorf("unknown role %.40q", f["role"])
+		return 0, 0, fmt.Errorf("unknown role %.40q", role)
 	}
 	for ; ; replicas++ {
-		line, ok := f["slave"+strconv.Itoa(replicas)]
-		if !ok {
+		line := i.field("slave" + strconv.Itoa(replicas))
+		if line == "" {
 			return lag, replicas, nil
 		}
 		for field := range strings.SplitSeq(line, ",") {

@@ -12,7 +12,7 @@ import (
 
 const (
 	maxReply = 256 << 10 // bytes
-	maxLine  = 4 << 10
+	maxLine  = 1 << 10
 )
 
 // client implements the part of RESP, the protocol of redis, that the check needs.
@@ -27,12 +27,14 @@ func newClient(conn net.Conn) *client {
 
 // do sends a command and returns its reply. An error reply is an error.
 func (c *client) do(args ...string) (string, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	b := strconv.AppendInt([]byte("*"), int64(len(args)), 10)
 	for _, arg := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+		b = append(b, "\r\n$"...)
+		b = strconv.AppendInt(b, int64(len(arg)), 10)
+		b = append(b, "\r\n"...)
+		b = append(b, arg...)
 	}
-	if _, err := io.WriteString(c.conn, b.String()); err != nil {
+	if _, err := c.conn.Write(append(b, "\r\n"...)); err != nil {
 		return "", err
 	}
 	return c.reply()

@@ -32,6 +32,7 @@ type bench struct {
 	caseFlag string // FILE or FILE:NAME of a case
 	limit    time.Duration
 	timeout  time.Duration
+	checks   bool
 	count    int
 	output   string
 
@@ -51,7 +52,9 @@ func newBench(env *command.Env) *cobra.Command {
 			"even without \"stateful: true\" in the manifest, and a program with \"mode: command\" only fresh.\n\n" +
 			"The plugin probes a real target, or the simulated peers of a test case. The default is the first\n" +
 			"case in NAME_test.yaml beside the module that wants a success. With a real target, the times\n" +
-			"include the wait for it.",
+			"include the wait for it.\n\n" +
+			"DEADLINE says how a guest that computes is ended: \"fuel\" counts what it runs, and FUEL are the units\n" +
+			"of a call, about one an instruction. A module that cannot be rewritten for that has \"checks\".",
 		Example: "  prober plugin bench demo\n" +
 			"  prober plugin bench demo --case 'demo/demo_test.yaml:server answers a request'\n" +
 			"  prober plugin bench demo --target 127.0.0.1:25 --count 6 -o benchstat > new.txt",
@@ -66,6 +69,7 @@ func newBench(env *command.Env) *cobra.Command {
 	c.Flags().StringVar(&b.caseFlag, "case", "", "test case whose peers the plugin probes, as FILE or FILE:NAME")
 	c.Flags().DurationVar(&b.limit, "time", time.Second, "duration of each measurement")
 	c.Flags().DurationVar(&b.timeout, "timeout", time.Second, "of each call")
+	c.Flags().BoolVar(&b.checks, "checks", false, "end guests by checks, to compare them with fuel")
 	c.Flags().IntVar(&b.count, "count", 1, "number of times that everything is measured")
 	command.OutputFlag(c, &b.output, command.Table, formatBenchstat)
 	return c
@@ -213,7 +217,7 @@ func (b *bench) load(ctx context.Context, cold bool) (took time.Duration, err er
 		}
 	}
 	start := time.Now()
-	host, err := wasm.New(wasm.Config{CacheDir: b.cache, Version: b.env.Version})
+	host, err := wasm.New(wasm.Config{CacheDir: b.cache, Checks: b.checks, Version: b.env.Version})
 	if err != nil {
 		return 0, err
 	}
@@ -252,10 +256,14 @@ func (b *bench) measureCalls(ctx context.Context, isolation plugin.Isolation) (s
 	if err != nil {
 		return sample{}, err
 	}
+	before := callee.fuel()
 	s, err := b.measure(ctx, "isolation="+string(isolation), func() (time.Duration, error) {
 		_, took, err := callee.call(ctx)
 		return took, err
 	})
-	s.memory, s.result = callee.memory(), out.Result.String()
+	s.memory, s.result, s.deadline = callee.memory(), out.Result.String(), callee.deadline
+	if len(s.took) > 0 {
+		s.fuel = (callee.fuel() - before) / uint64(len(s.took))
+	}
 	return s, err
 }

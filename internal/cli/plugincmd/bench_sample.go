@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -21,20 +22,23 @@ import (
 type callee struct {
 	call   func(ctx context.Context) (probe.Outcome, time.Duration, error)
 	memory func() uint64 // of the guest that was called last
+	fuel   func() uint64 // units that all calls took
 	close  func()
+
+	deadline wasm.Deadline
 }
 
 // callee loads the plugin, and prepares it for its target or test case.
 func (b *bench) callee(ctx context.Context, isolation plugin.Isolation) (*callee, error) {
 	if b.c != nil {
-		cfg := plugintest.Config{CacheDir: b.cache, Version: b.env.Version}
+		cfg := plugintest.Config{CacheDir: b.cache, Checks: b.checks, Version: b.env.Version}
 		called, err := plugintest.NewBench(ctx, b.c, b.found.Module, b.manifest(isolation), cfg)
 		if err != nil {
 			return nil, err
 		}
-		return &callee{called.Call, called.Memory, called.Close}, nil
+		return &callee{called.Call, called.Memory, called.Fuel, called.Close, called.Deadline()}, nil
 	}
-	host, err := wasm.New(wasm.Config{CacheDir: b.cache, Version: b.env.Version})
+	host, err := wasm.New(wasm.Config{CacheDir: b.cache, Checks: b.checks, Version: b.env.Version})
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +59,9 @@ func (b *bench) callee(ctx context.Context, isolation plugin.Isolation) (*callee
 		out, err := oneshot.Attempt(ctx, handler, oneshot.Request(b.input.target, b.timeout))
 		return out, time.Since(start), err
 	}
-	return &callee{call, func() uint64 { return loaded.Stats().Size }, end}, nil
+	memory := func() uint64 { return loaded.Stats().Size }
+	fuel := func() uint64 { return loaded.Stats().Fuel }
+	return &callee{call, memory, fuel, end, loaded.Deadline()}, nil
 }
 
 // sample is the result of one measurement.
@@ -63,7 +69,10 @@ type sample struct {
 	kind   string // "load=cold", "isolation=reset"
 	took   []time.Duration
 	memory uint64 // of a guest; 0 for a load
+	fuel   uint64 // of a call; 0 for a load, or without fuel
 	result string // of the calls
+
+	deadline wasm.Deadline // of the calls
 }
 
 // quantile returns the duration that a share of all does not exceed.
@@ -85,13 +94,17 @@ func printSamples(out io.Writer, format, name string, samples []sample) error {
 		return benchstat(out, name, samples)
 	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "PLUGIN\tMEASURED\tTIMES\tP50\tP99\tMEAN\tMEMORY\tRESULT")
+	fmt.Fprintln(w, "PLUGIN\tMEASURED\tTIMES\tP50\tP99\tMEAN\tMEMORY\tDEADLINE\tFUEL\tRESULT")
 	for _, s := range samples {
-		memory := "-"
+		memory, fuel := "-", "-"
 		if s.memory > 0 {
 			memory = byteSize(s.memory)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", name, s.kind, len(s.took), short(s.quantile(0.5)), short(s.quantile(0.99)), short(s.mean()), memory, cmp.Or(s.result, "-"))
+		if s.fuel > 0 {
+			fuel = strconv.FormatUint(s.fuel, 10)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, s.kind, len(s.took), short(s.quantile(0.5)), short(s.quantile(0.99)), short(s.mean()),
+			memory, cmp.Or(s.deadline, "-"), fuel, cmp.Or(s.result, "-"))
 	}
 	return w.Flush()
 }
@@ -113,6 +126,9 @@ func benchstat(out io.Writer, name string, samples []sample) error {
 			name, s.kind, len(s.took), s.mean().Nanoseconds(), s.quantile(0.5).Nanoseconds(), s.quantile(0.99).Nanoseconds())
 		if s.memory > 0 {
 			line += fmt.Sprintf(" %.4g MiB", float64(s.memory)/(1<<20))
+		}
+		if s.fuel > 0 {
+			line += fmt.Sprintf(" %d fuel/op", s.fuel)
 		}
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err

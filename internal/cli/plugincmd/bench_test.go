@@ -21,12 +21,12 @@ func TestPluginBench(t *testing.T) {
 		"empty_test.yaml":     strings.Split(clitest.Cases, "- name: all")[0],
 		"unbuilt/plugin.yaml": clitest.Manifest,
 	})
-	table := `(?m)^PLUGIN +MEASURED +TIMES +P50 +P99 +MEAN +MEMORY +RESULT
-demo +load=cold +\d+ +\S+s +\S+s +\S+s +- +-
-demo +load=cached +\d+ +\S+s +\S+s +\S+s +- +-
-demo +isolation=fresh +\d+ +\S+s +\S+s +\S+s +64.0 KiB +success
-demo +isolation=reset +\d+ +\S+s +\S+s +\S+s +64.0 KiB +success
-demo +isolation=pooled +\d+ +\S+s +\S+s +\S+s +64.0 KiB +success
+	table := `(?m)^PLUGIN +MEASURED +TIMES +P50 +P99 +MEAN +MEMORY +DEADLINE +FUEL +RESULT
+demo +load=cold +\d+ +\S+s +\S+s +\S+s +- +- +- +-
+demo +load=cached +\d+ +\S+s +\S+s +\S+s +- +- +- +-
+demo +isolation=fresh +\d+ +\S+s +\S+s +\S+s +64.0 KiB +fuel +\d+ +success
+demo +isolation=reset +\d+ +\S+s +\S+s +\S+s +64.0 KiB +fuel +\d+ +success
+demo +isolation=pooled +\d+ +\S+s +\S+s +\S+s +64.0 KiB +fuel +\d+ +success
 $`
 	for _, c := range []struct {
 		args string
@@ -35,7 +35,8 @@ $`
 	}{
 		{"DIR/demo", 0, table},
 		{"DIR/demo/demo.wasm --count 2 -o benchstat", 0, `^goos: \w+\ngoarch: \w+\n` +
-			`(BenchmarkPlugin/name=demo/(load=(cold|cached)|isolation=(fresh|reset|pooled)) \d+ \d+ ns/op \d+ p50-ns \d+ p99-ns( 0.0625 MiB)?\n){10}$`},
+			`(BenchmarkPlugin/name=demo/(load=(cold|cached)|isolation=(fresh|reset|pooled)) \d+ \d+ ns/op \d+ p50-ns \d+ p99-ns( 0.0625 MiB \d+ fuel/op)?\n){10}$`},
+		{"DIR/demo --checks", 0, `demo +isolation=pooled .* checks +- +success\n`},
 		{"demo --plugins DIR --case DIR/demo/demo_test.yaml:it&fails", 0, table},
 		{"DIR/bare/demo.wasm --target 127.0.0.1:1 --timeout 1m", 0, `demo +isolation=reset .* warning\n`},
 		{"DIR/bare/demo.wasm", 64, "no target and no test case: stat DIR/bare/demo_test.yaml: no such file"},

@@ -181,13 +181,17 @@ func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	if isPath(name, dirs) {
 		return readPlugin(name)
 	}
-	all, err := plugin.Find(dirs, builtinNames()...)
+	all, err := plugin.List(dirs, builtinNames()...)
 	names := make([]string, 0, len(all))
-	for _, f := range all {
-		if f.Manifest.Name == name {
+	for _, l := range all {
+		if l.Name() == name {
+			f, err := l.Read()
+			if err != nil {
+				return plugin.Found{}, command.Usage("", "%w", err)
+			}
 			return f, nil
 		}
-		names = append(names, f.Manifest.Name)
+		names = append(names, l.Name())
 	}
 	if err != nil {
 		return plugin.Found{}, command.Usage("", "%w", err)
@@ -264,9 +268,9 @@ func completePlugins(dirs *[]string) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		found, _ := plugin.Find(*dirs, builtinNames()...)
+		found, _ := plugin.List(*dirs, builtinNames()...)
 		for _, p := range found {
-			names = append(names, p.Manifest.Name)
+			names = append(names, p.Name())
 		}
 		return names, cobra.ShellCompDirectiveDefault
 	}

@@ -37,13 +37,8 @@ const (
 // that it cannot read is refused.
 func checkCounts(s wasmfile.Section) error {
 	r := newReader(s.Body)
-	switch s.ID {
-	case sectionCustom:
-		if s.Name == "name" {
-			r.names()
-		}
-	case sectionData:
-		r.segments()
+	if s.ID == sectionCustom && s.Name == "name" {
+		r.names()
 	}
 	return r.Err
 }
@@ -118,8 +113,10 @@ func (r *reader) expression() {
 			return
 		case 0x41 <= op && op <= 0x44:
 			r.constant(op)
-		case op == 0x23, op == 0xd2: // global.get, ref.func
-			r.U32()
+		case op == 0x23: // global.get
+			r.globalIndex()
+		case op == 0xd2: // ref.func
+			r.functionIndex()
 		case op == 0xd0: // ref.null
 			r.referenceType()
 		case op == 0xfd && r.Byte() == 0x0c: // v128.const
@@ -162,15 +159,15 @@ func (r *reader) elements(most int) (left bool) {
 			if flags&expressions != 0 {
 				r.expression()
 			} else {
-				r.U32()
+				r.functionIndex()
 			}
 		}
 	}
 	return left
 }
 
-// segments skips the contents of memory.
-func (r *reader) segments() {
+// segments skips the contents of memory, and returns the size of the largest segment.
+func (r *reader) segments() (largest int) {
 	for range r.items() {
 		switch r.U32() {
 		case 0:
@@ -182,8 +179,11 @@ func (r *reader) segments() {
 		default:
 			r.Fail()
 		}
-		r.Skip(r.Count())
+		n := r.Count()
+		largest = max(largest, n)
+		r.Skip(n)
 	}
+	return largest
 }
 
 // names skips the names of the module, of functions and of locals. Bytes behind a list are an

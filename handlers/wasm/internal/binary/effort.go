@@ -12,14 +12,18 @@ func (a arity) both() uint64 { return a.in + a.out }
 
 // signatures are the types of a module and of its functions.
 type signatures struct {
-	types     []arity
-	functions []uint32 // indices of types; imported functions come first
-	imports   int
+	types       []arity
+	functions   []uint32 // indices of types; imported functions come first
+	imports     int
+	globals     int
+	hostInTable bool // an element is an imported function
+	unknown     bool // something refers to a type or function that there is not
 }
 
 // at returns the arity of a type. It is zero for an unknown type, which wazero refuses.
 func (s *signatures) at(kind uint32) arity {
 	if uint64(kind) >= uint64(len(s.types)) {
+		s.unknown = true
 		return arity{}
 	}
 	return s.types[kind]
@@ -28,6 +32,7 @@ func (s *signatures) at(kind uint32) arity {
 // of returns the arity of a function.
 func (s *signatures) of(function int) arity {
 	if uint(function) >= uint(len(s.functions)) {
+		s.unknown = true
 		return arity{}
 	}
 	return s.at(s.functions[function])

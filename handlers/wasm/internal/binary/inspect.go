@@ -31,6 +31,12 @@ const (
 	sectionDataCount = 12
 )
 
+// The kinds of imports and exports that Inspect knows.
+const (
+	kindFunction = 0
+	kindGlobal   = 3
+)
+
 // PageSize is the size of a page of linear memory in bytes.
 const PageSize = 64 << 10
 
@@ -40,13 +46,30 @@ const WASI = "wasi_snapshot_preview1"
 // Module is what [Inspect] returns of a module.
 type Module struct {
 	Code      []byte           // the module to compile
+	Metered   bool             // it counts what it runs, see [RefuelName]
+	Unmetered string           // why it does not
 	MinMemory uint64           // bytes that an instance begins with
 	Imports   []string         // the modules that it imports from
 	Globals   []string         // the names of the exports of its mutable globals
 	Volatile  bool             // it has state beside memory and globals: an image cannot hold it
 	Features  api.CoreFeatures // that its instructions and segments need
 
-	start bool // it has a start function, exported as StartName
+	start bool   // it has a start function, exported as StartName
+	plain []byte // the code without meters
+}
+
+// Plain returns m, of [Inspect], without meters, and says why it has none.
+func (m *Module) Plain(reason string) *Module {
+	plain := *m
+	plain.Code, plain.Metered, plain.Unmetered = m.plain, false, reason
+	return &plain
+}
+
+// WithCode returns m with other code, for which [Module.Plain] must not be called.
+func (m *Module) WithCode(code []byte) *Module {
+	other := *m
+	other.Code, other.plain = code, nil
+	return &other
 }
 
 // Inspect reads a module before it is compiled. It refuses one that would take too much, and
@@ -56,6 +79,7 @@ type Module struct {
 //   - Its mutable globals are exported, so that a reset can restore them.
 //   - Its start function becomes an export that the host calls: the host does not see the
 //     stack of a call that wazero makes.
+//   - It counts what it runs, if it can be metered.
 //   - Its data segments are merged if they nearly touch. The linker of Go makes tens of
 //     thousands, each of which costs time at every instantiation.
 func Inspect(code []byte, tableEntries uint32) (*Module, error) {
@@ -63,7 +87,8 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := inspection{Module: &Module{}, tableEntries: tableEntries, bodies: make(map[int][]byte)}
+	in := inspection{Module: &Module{}, tableEntries: tableEntries, bodies: make(map[int][]byte), edits: make(map[int][]edit)}
+	in.code.sigs = &in.sigs
 	if in.start, err = in.findStart(sections); err != nil {
 		return nil, err
 	}
@@ -71,8 +96,14 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 		if err := checkCounts(s); err != nil {
 			return nil, fmt.Errorf("section %d: %w", s.ID, err)
 		}
-		if err := in.read(i, s); err != nil {
+		r := newReader(s.Body)
+		if err := in.read(i, s, &r); err != nil {
 			return nil, fmt.Errorf("section %d: %w", s.ID, err)
+		}
+		in.edits[i] = r.edits
+		in.code.check(&r)
+		if extended := []byte{sectionType, sectionImport, sectionFunction, sectionGlobal, sectionExport}; len(r.Data) > 0 && slices.Contains(extended, s.ID) {
+			in.code.refuse(wasmfile.ErrMalformed)
 		}
 	}
 	m := in.Module
@@ -81,7 +112,13 @@ func Inspect(code []byte, tableEntries uint32) (*Module, error) {
 	}
 	// Reference types allow too many ways to change a table.
 	m.Volatile = m.Volatile || m.Features.IsEnabled(api.CoreFeatureReferenceTypes)
-	m.Code = rebuild(code, sections, in.bodies)
+	m.plain = rebuild(code, sections, in.bodies)
+	metered, err := in.meter(code, sections)
+	if err != nil {
+		m = m.Plain(err.Error())
+	} else {
+		m.Code, m.Metered = metered, true
+	}
 	return m, checkModules(m.Imports)
 }
 
@@ -93,34 +130,41 @@ type inspection struct {
 	sigs         signatures     // of the sections so far
 	counted      bool           // there is a data count section: instructions may refer to data segments
 	bodies       map[int][]byte // new bodies of rewritten sections, by index
+
+	mutable   []uint32       // the numbers of the mutable globals
+	exports   int            // the guest's own
+	exportsAt int            // where they begin in their section
+	segment   int            // size of the largest data segment
+	edits     map[int][]edit // that meter the sections, by index
+	code      meteredCode
 }
 
 // read reads the section with index i.
-func (in *inspection) read(i int, s wasmfile.Section) error {
-	r := newReader(s.Body)
+func (in *inspection) read(i int, s wasmfile.Section, r *reader) error {
 	switch s.ID {
 	case sectionType:
 		in.sigs.types = r.types()
 	case sectionImport:
-		in.Imports = readImports(&r, &in.sigs)
+		in.Imports = readImports(r, &in.sigs)
 	case sectionFunction:
 		for range r.atMost(maxFunctions, "functions") {
 			in.sigs.functions = append(in.sigs.functions, r.U32())
 		}
 	case sectionMemory:
-		in.MinMemory = readMemory(&r)
+		in.MinMemory = readMemory(r)
 	case sectionTable:
-		in.bodies[i] = clampTables(&r, in.tableEntries)
+		in.bodies[i] = clampTables(r, in.tableEntries)
 	case sectionGlobal:
-		in.readGlobals(&r)
+		in.readGlobals(r)
 	case sectionExport:
-		in.bodies[i] = in.addExports(&r, in.start)
+		in.bodies[i] = in.addExports(r, in.start)
 	case sectionElement:
 		if r.elements(2 * int(in.tableEntries)) {
 			in.Volatile = true
 		}
+		in.sigs.hostInTable = slices.ContainsFunc(r.edits, func(e edit) bool { return int(e.units) < in.sigs.imports })
 	case sectionCode:
-		found, err := scanCode(s.Body, &in.sigs)
+		found, err := scanCode(s.Body, &in.sigs, &in.code)
 		r.Err = err
 		in.Features |= found.features
 		in.Volatile = in.Volatile || found.volatile
@@ -128,6 +172,7 @@ func (in *inspection) read(i int, s wasmfile.Section) error {
 		in.counted = true
 		in.Features |= api.CoreFeatureBulkMemoryOperations
 	case sectionData:
+		in.segment = r.segments()
 		if !in.counted {
 			in.bodies[i] = mergeData(s.Body)
 		}
@@ -270,9 +315,14 @@ func rebuild(code []byte, sections []wasmfile.Section, bodies map[int][]byte) []
 }
 
 // reader reads the contents of sections.
-type reader struct{ wasmfile.Reader }
+type reader struct {
+	wasmfile.Reader
+	body    []byte // the whole
+	edits   []edit // that meter it; ascending
+	globals int64  // more than the largest number of a global
+}
 
-func newReader(data []byte) reader { return reader{wasmfile.Reader{Data: data}} }
+func newReader(data []byte) reader { return reader{Reader: wasmfile.Reader{Data: data}, body: data} }
 
 // sleb reads a signed integer in LEB128 of at most so many bytes.
 func (r *reader) sleb(most int) int64 {

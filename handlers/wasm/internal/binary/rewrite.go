@@ -20,8 +20,9 @@ const StartName = reservedPrefix + "start"
 
 // readGlobals finds the mutable globals. A type that the host cannot set makes the module
 // volatile.
-func (m *Module) readGlobals(r *reader) {
-	for i := range r.atMost(maxGlobals, "globals") {
+func (m *inspection) readGlobals(r *reader) {
+	m.sigs.globals = r.atMost(maxGlobals, "globals")
+	for i := range m.sigs.globals {
 		kind := r.Byte()
 		r.checkType(kind)
 		mutable := r.Byte() == 1
@@ -32,6 +33,7 @@ func (m *Module) readGlobals(r *reader) {
 		switch {
 		case mutable && 0x7c <= kind && kind <= 0x7f: // f64, f32, i64, i32
 			m.Globals = append(m.Globals, globalPrefix+strconv.Itoa(i))
+			m.mutable = append(m.mutable, uint32(i))
 		case mutable:
 			m.Volatile = true
 		}
@@ -39,38 +41,51 @@ func (m *Module) readGlobals(r *reader) {
 }
 
 // addExports returns the export section with the mutable globals and the start function added.
-func (m *Module) addExports(r *reader, start uint32) []byte {
+func (m *inspection) addExports(r *reader, start uint32) []byte {
 	count := r.atMost(maxExports, "exports")
 	entries := r.Data
+	m.exportsAt = r.at()
 	for range count {
 		if name := r.name(); strings.HasPrefix(name, reservedPrefix) && r.Err == nil {
 			r.Err = fmt.Errorf("export %q: the name is reserved", name)
 		}
-		r.Byte()
-		r.U32()
+		switch r.Byte() {
+		case kindFunction:
+			r.functionIndex()
+		case kindGlobal:
+			r.globalIndex()
+		default:
+			r.U32()
+		}
 	}
 	if r.Err != nil {
 		return nil
 	}
-	out := binary.AppendUvarint(nil, uint64(count+len(m.Globals)))
-	if m.start {
-		out = binary.AppendUvarint(nil, uint64(count+len(m.Globals)+1))
-		out = append(append(out, byte(len(StartName))), StartName...)
-		out = binary.AppendUvarint(append(out, 0), uint64(start))
+	m.exports = count
+	return append(m.ownExports(start, 0), entries...)
+}
+
+// ownExports returns an export section without the exports of the guest, which follow. more is
+// the number of further ones.
+func (m *inspection) ownExports(start uint32, more int) []byte {
+	own := len(m.Globals)
+	if m.Module.start {
+		own++
 	}
-	out = append(out, entries...)
-	for _, name := range m.Globals {
-		index, err := strconv.ParseUint(name[len(globalPrefix):], 10, 32)
-		if err != nil {
-			r.Err = err
-			return nil
-		}
-		out = binary.AppendUvarint(out, uint64(len(name)))
-		out = append(out, name...)
-		out = append(out, 3) // a global
-		out = binary.AppendUvarint(out, index)
+	out := binary.AppendUvarint(nil, uint64(m.exports+own+more))
+	if m.Module.start {
+		out = appendExport(out, StartName, kindFunction, start)
+	}
+	for i, name := range m.Globals {
+		out = appendExport(out, name, kindGlobal, m.mutable[i])
 	}
 	return out
+}
+
+// appendExport appends an entry of an export section.
+func appendExport(out []byte, name string, kind byte, index uint32) []byte {
+	out = append(binary.AppendUvarint(out, uint64(len(name))), name...)
+	return binary.AppendUvarint(append(out, kind), uint64(index))
 }
 
 // mergeGap is the largest gap, in bytes, between two data segments that are merged.

@@ -17,25 +17,31 @@ type scan struct {
 
 // scanCode reads the body of a code section. It returns an error for a function that is too
 // expensive to compile, and for what it cannot read as wazero does: if two readers find an
-// instruction at different positions, a guest can hide another one behind it.
-func scanCode(code []byte, sigs *signatures) (found scan, err error) {
+// instruction at different positions, a guest can hide another one behind it. It adds the
+// functions to metered.
+func scanCode(code []byte, sigs *signatures, metered *meteredCode) (found scan, err error) {
 	r := newReader(code)
 	var all effort
+	var f function
 	for i := range r.items() {
 		body := r.Bytes()
 		if r.Err != nil {
 			break
 		}
-		f := function{reader: newReader(body), sigs: sigs, labels: []arity{{out: sigs.of(sigs.imports + i).out}}}
+		f = function{reader: newReader(body), sigs: sigs, labels: f.labels[:0]}
+		f.edits = metered.edits[:0]
+		f.labels = append(f.labels, label{arity: arity{out: sigs.of(sigs.imports + i).out}})
 		if err := f.read(); err != nil {
 			return found, fmt.Errorf("function %d: %w", i, err)
 		}
+		metered.add(&f)
 		found.volatile = found.volatile || f.volatile
 		found.features |= f.features
 		if err := all.add(&f.effort); err != nil {
 			return found, err
 		}
 	}
+	metered.end(&r)
 	return found, r.Err
 }
 
@@ -44,8 +50,15 @@ type function struct {
 	reader
 	scan
 	effort
+	bill
 	sigs   *signatures
-	labels []arity // of the open blocks; the first is the function itself
+	labels []label // of the open blocks; the first is the function itself
+}
+
+// label is an open block.
+type label struct {
+	arity // of a branch to it
+	region
 }
 
 // read reads the locals and the instructions.
@@ -54,7 +67,9 @@ func (f *function) read() error {
 		f.locals += uint64(f.U32())
 		f.valueType()
 	}
+	f.enter()
 	for f.Err == nil && len(f.Data) > 0 {
+		f.next()
 		f.instruction(f.Byte())
 	}
 	if f.Err != nil {
@@ -71,24 +86,32 @@ func (f *function) instruction(op byte) {
 	case 0x05: // else
 		f.branches++
 		f.carried += f.label(0).in
+		f.otherwise()
 	case 0x0b: // end
+		f.join()
 		f.labels = f.labels[:max(len(f.labels)-1, 0)]
 	case 0x0c: // br
-		f.carried += f.label(f.U32()).in
+		f.branch(f.U32())
+		f.run = 0
 	case 0x0d: // br_if
 		f.branches++
-		f.carried += f.label(f.U32()).in
+		f.branch(f.U32())
 	case 0x0e: // br_table
-		for range f.Count() + 1 {
+		ways := f.Count() + 1
+		for range ways {
 			f.branches++
-			f.carried += f.label(f.U32()).in
+			f.branch(f.U32())
 		}
+		f.dispatch(ways)
+		f.run = 0
 	case 0x10: // call
-		f.carried += f.sigs.of(int(f.U32())).both()
+		to := f.functionIndex()
+		f.call(f.sigs.of(int(to)), int(to) < f.sigs.imports)
 	case 0x11: // call_indirect
-		f.carried += f.sigs.at(f.U32()).both()
+		f.call(f.sigs.at(f.U32()), f.sigs.hostInTable)
 		f.U32()
 	default:
+		f.spend(1)
 		f.immediates(op)
 	}
 }
@@ -105,37 +128,58 @@ func (f *function) block(op byte) {
 	}
 	f.branches++
 	f.carried += sig.both()
-	label := arity{in: sig.out, out: sig.out}
+	l := label{arity: arity{in: sig.out, out: sig.out}}
 	if op == 0x03 {
 		f.loops++
-		label.in = sig.in
+		l.in = sig.in
 	}
-	f.labels = append(f.labels, label)
+	l.region = f.open(op)
+	f.labels = append(f.labels, l)
 }
 
-// label returns the arity of the block at a depth. It is zero for an unknown one, which wazero
-// refuses.
-func (f *function) label(depth uint32) arity {
+// label returns the block at a depth. It is zero for an unknown one, which wazero refuses.
+func (f *function) label(depth uint32) *label {
 	if uint64(depth) >= uint64(len(f.labels)) {
-		return arity{}
+		return new(label)
 	}
-	return f.labels[len(f.labels)-1-int(depth)]
+	return &f.labels[len(f.labels)-1-int(depth)]
+}
+
+// branch adds a branch to the block at a depth.
+func (f *function) branch(depth uint32) {
+	to := f.label(depth)
+	f.carried += to.in
+	f.spend(1)
+	f.leaveTo(&to.region)
+}
+
+// call adds a call of a function, which may be one of the host.
+func (f *function) call(sig arity, host bool) {
+	f.carried += sig.both()
+	f.payCall(sig, host)
 }
 
 // immediates reads the immediates of the opcode op.
 func (f *function) immediates(op byte) {
 	switch {
-	case op <= 0x01, op == 0x0f, op == 0x1a, op == 0x1b, 0x45 <= op && op <= 0xbf:
-		// none
+	case op == 0x00, op == 0x0f: // unreachable, return
+		f.run = 0
+	case op == 0x01, op == 0x1a, op == 0x1b, 0x45 <= op && op <= 0xbf:
+		f.arithmetic(op)
 	case 0xc0 <= op && op <= 0xc4: // sign extension
 		f.features |= api.CoreFeatureSignExtensionOps
-	case 0x20 <= op && op <= 0x24: // locals, globals
+	case 0x20 <= op && op <= 0x22: // locals
 		f.U32()
+	case op == 0x23, op == 0x24: // globals
+		f.globalIndex()
 	case 0x28 <= op && op <= 0x3e: // loads and stores
 		f.U32()
 		f.U32()
-	case op == 0x3f, op == 0x40: // memory.size, memory.grow
+	case op == 0x3f: // memory.size
 		f.zero()
+	case op == 0x40: // memory.grow
+		f.zero()
+		f.spend(stretch)
 	case 0x41 <= op && op <= 0x44:
 		f.constant(op)
 	case op == 0x1c, op == 0x25, op == 0x26, 0xd0 <= op && op <= 0xd2:
@@ -198,8 +242,10 @@ func (f *function) reference(op byte) {
 			f.Fail()
 		}
 		f.valueType()
-	case 0x25, 0xd2:
+	case 0x25:
 		f.U32()
+	case 0xd2:
+		f.functionIndex()
 	case 0x26:
 		f.volatile = true
 		f.U32()
@@ -221,6 +267,7 @@ func (f *function) bulk() {
 		f.volatile = f.volatile || op != 16
 		f.U32()
 		f.loops++ // as which table.fill is compiled
+		f.payTable()
 	default:
 		f.unknown(op, "0xfc ")
 	}
@@ -231,6 +278,7 @@ func (f *function) bulkMemory(op uint32) {
 	case 8: // memory.init
 		f.U32()
 		f.zero()
+		f.payInit()
 	case 9, 13: // data.drop, elem.drop
 		f.volatile = true
 		f.U32()
@@ -238,14 +286,17 @@ func (f *function) bulkMemory(op uint32) {
 		f.branches++
 		f.zero()
 		f.zero()
+		f.replaceBulk(editCopy)
 	case 11: // memory.fill, which is compiled as a loop
 		f.loops++
 		f.zero()
+		f.replaceBulk(editFill)
 	case 12, 14: // table.init, table.copy
 		f.branches++
 		f.volatile = true
 		f.U32()
 		f.U32()
+		f.payTable()
 	}
 }
 

@@ -94,6 +94,12 @@ func compareScan(decoders map[api.CoreFeatures]wazero.Runtime, code []byte, coun
 	default:
 		return fmt.Errorf("%x: %w", code, err)
 	}
+	if !m.Metered {
+		return fmt.Errorf("%x: it is not metered: %s", code, m.Unmetered)
+	}
+	if err := decode(decoders[0], m.Code); err != nil {
+		return fmt.Errorf("%x: metered, it is %x: %w", code, m.Code, err)
+	}
 	for _, feature := range optional {
 		if counted && feature == api.CoreFeatureBulkMemoryOperations {
 			continue // the section needs it, whatever the code does

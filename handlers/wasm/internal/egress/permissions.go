@@ -15,6 +15,7 @@ type Permissions struct {
 	granted   []plugin.Grant
 	requested map[string][]plugin.Grant // by capability
 	optional  map[string]bool           // capabilities that the plugin works without
+	features  []string
 }
 
 // NewPermissions returns the permissions of requests under grants. If a required capability is
@@ -32,6 +33,7 @@ func NewPermissions(requests []plugin.Request, grants []plugin.Grant) (*Permissi
 			return nil, notGranted("the capability %q is not granted", r.Capability)
 		}
 	}
+	p.features = slices.DeleteFunc(plugin.CapabilityNames(), func(name string) bool { return !p.Has(name) })
 	return p, nil
 }
 
@@ -65,10 +67,8 @@ func (p *Permissions) Has(name string) bool {
 	return requested && capability.GrantedBy(p.granted)
 }
 
-// Features returns the capabilities that the plugin has.
-func (p *Permissions) Features() []string {
-	return slices.DeleteFunc(plugin.CapabilityNames(), func(name string) bool { return !p.Has(name) })
-}
+// Features returns the capabilities that the plugin has. The list must not be changed.
+func (p *Permissions) Features() []string { return p.features }
 
 // denies returns the grant that denies d, if there is one. Without an address, only denials
 // by name match d.

@@ -27,14 +27,15 @@ type Call struct {
 	hasSlot      bool // it holds a slot of Host.Slots
 	watchdog
 	record  record
+	begun   time.Time     // when the attempt began; zero while an instance starts
 	waited  time.Duration // for slots and for an instance, in total
 	entered time.Time     // when the guest was entered last
 	before  time.Duration // what waited was then
 	trouble error         // the host's own error in the last dial; nil if there was none
 	run     run           // zero before the guest runs
 
-	request   []byte // the request document; nil until the guest reads it
-	lastError string
+	request   []byte // the request document; empty until the guest reads it
+	lastError text
 	message   string
 	metrics   []probe.Metric
 	result    *abi.Result
@@ -48,13 +49,44 @@ type Call struct {
 	web       network // the HTTP responses
 	dns       lookups
 	kv        draft
+	outlived  bool // a goroutine may use the call after its end
 }
 
-// Init makes c, which must be zero, the call of an attempt. Without a store neither the
-// network nor kv can be used.
-func (c *Call) Init(ctx context.Context, p *Plugin, req *probe.Request, config []byte, store *attempt.Store) {
-	c.ctx, c.host, c.plugin, c.req, c.config = ctx, p.Host, p, req, config
+// text is an error text, which most guests do not ask for.
+type text struct {
+	format string // of arg
+	arg    string
+}
+
+func (t text) String() string {
+	if t.format == "" {
+		return t.arg
+	}
+	return fmt.Sprintf(t.format, t.arg)
+}
+
+// Init makes c, which must be zero or cleared, the call of an attempt that began at start. Without
+// a store neither the network nor kv can be used.
+func (c *Call) Init(ctx context.Context, p *Plugin, req *probe.Request, config []byte, store *attempt.Store, start time.Time) {
+	c.ctx, c.host, c.plugin, c.req, c.config, c.begun = ctx, p.Host, p, req, config, start
 	c.offline, c.kv.store = store == nil, store
+}
+
+// maxKept is the largest request document whose memory a cleared call keeps.
+const maxKept = 4 << 10
+
+// Clear clears a call that has ended. It returns false if something may still use the call: wazero,
+// where it ends the guest, or a goroutine that was not waited for.
+func (c *Call) Clear() bool {
+	if c.outlived || c.interrupt != nil {
+		return false
+	}
+	request := c.request[:0]
+	if cap(request) > maxKept {
+		request = nil
+	}
+	*c = Call{request: request}
+	return true
 }
 
 // NewStart returns the call in which an instance starts.
@@ -95,9 +127,9 @@ func (c *Call) Starved(start time.Time) bool {
 	return ok && c.waited > deadline.Sub(start)/2
 }
 
-// Class returns the history class of an attempt whose guest has just returned. ended is the
-// result of [Call.Ended].
-func (c *Call) Class(ended error) sched.Class {
+// Class returns the history class of an attempt whose guest returned now. ended is the result of
+// [Call.EndedAt].
+func (c *Call) Class(ended error, now time.Time) sched.Class {
 	deadline, ok := c.ctx.Deadline()
 	if !ok {
 		return sched.Prompt
@@ -106,7 +138,7 @@ func (c *Call) Class(ended error) sched.Class {
 		return sched.Slow
 	}
 	waited := c.waited - c.before // on a busy host a guest waits for a slot after each host call
-	return sched.ClassOf(c.host.since(c.entered)-waited, deadline.Sub(c.entered))
+	return sched.ClassOf(now.Sub(c.entered)-waited, deadline.Sub(c.entered))
 }
 
 // Release gives back the slot, if the call holds one.
@@ -119,11 +151,15 @@ func (c *Call) Release() {
 
 // Ended returns the error of the call's context. It compares the deadline with the clock as
 // well: a guest that measures the time itself may return before the timer of a busy host fires.
-func (c *Call) Ended() error {
-	if deadline, ok := c.ctx.Deadline(); ok && c.ctx.Err() == nil && !c.host.Clock.Now().Before(deadline) {
+func (c *Call) Ended() error { return c.EndedAt(c.host.Clock.Now()) }
+
+// EndedAt is Ended with the time of the clock.
+func (c *Call) EndedAt(now time.Time) error {
+	err := c.ctx.Err()
+	if deadline, ok := c.ctx.Deadline(); err == nil && ok && !now.Before(deadline) {
 		return context.DeadlineExceeded
 	}
-	return c.ctx.Err()
+	return err
 }
 
 // idle calls wait, in which the guest waits for w. The call releases its slot meanwhile.
@@ -160,8 +196,15 @@ func (c *Call) Trace(e probe.TraceEvent) {
 
 // fail sets the text that last_error returns, and returns the number of the error.
 func (c *Call) fail(errno abi.Errno, format string, args ...any) int32 {
-	c.lastError = fmt.Sprintf(format, args...)
+	c.lastError = text{arg: fmt.Sprintf(format, args...)}
 	return errno.Code()
+}
+
+// missing is fail with ENOENT for a text that is made when the guest asks for it: a guest with a
+// default does not.
+func (c *Call) missing(format string, key []byte) int32 {
+	c.lastError = text{format, string(key)}
+	return abi.ENOENT.Code()
 }
 
 // violate is fail for an error that breaks the contract: the attempt then has no result.
@@ -246,11 +289,11 @@ func (c *Call) Outcome(code int32, w *World) (probe.Outcome, error) {
 
 // requestDoc returns the request document.
 func (c *Call) requestDoc() []byte {
-	if c.request == nil {
+	if len(c.request) == 0 {
 		p := attempt.Plugin{
 			Manifest: c.plugin.Manifest, Digest: c.plugin.Digest, HostVersion: c.host.Version, Features: c.plugin.Permissions.Features(),
 		}
-		c.request = p.Request(c.req, c.config)
+		c.request = p.AppendRequest(c.request, c.req, c.config)
 	}
 	return c.request
 }

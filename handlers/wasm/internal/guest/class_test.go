@@ -37,7 +37,7 @@ func TestClassIgnoresWaitsForSlots(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			var c Call
-			c.Init(ctx, p, &probe.Request{}, nil, nil)
+			c.Init(ctx, p, &probe.Request{}, nil, nil, time.Now())
 			w := NewWorld(p, nil)
 			w.Begin(&c)
 			if err := w.Enter(ctx, guestFunc{call: func() {
@@ -47,7 +47,7 @@ func TestClassIgnoresWaitsForSlots(t *testing.T) {
 			}}, nil); err != nil {
 				t.Fatal(err)
 			}
-			if got := c.Class(c.Ended()); got != tc.want {
+			if got := c.Class(c.Ended(), time.Now()); got != tc.want {
 				t.Errorf("computes %v, waits %v: got class %v, want %v", tc.computes, tc.waits, got, tc.want)
 			}
 		})

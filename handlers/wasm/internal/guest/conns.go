@@ -2,8 +2,10 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -110,6 +112,8 @@ type conn struct {
 
 	sent, received atomic.Int64
 
+	ahead []byte // of reads without a pump
+
 	mu   sync.Mutex
 	data []byte
 	err  error
@@ -120,7 +124,7 @@ func (c *conn) ready(n *network) bool {
 	if r, ok := readinessOf(c.Conn); ok {
 		return r.Ready()
 	}
-	if c.more == nil {
+	if c.more == nil && c.err == nil && len(c.data) == 0 {
 		c.more, c.pumped = make(chan struct{}, 1), make(chan struct{})
 		reads, more, pumped := c.Conn, c.more, c.pumped
 		n.pumps.Go(func() {
@@ -142,6 +146,49 @@ func readinessOf(c net.Conn) (r readiness, ok bool) {
 	}
 	r, ok = c.(readiness)
 	return r, ok
+}
+
+// readsAlone reports whether a read that waits may use the connection itself, without a pump: it is a
+// stream of the system, whose reads can be interrupted, and nothing else has begun to read it.
+func (c *conn) readsAlone(clock Clock) bool {
+	if _, real := clock.(SystemClock); !real || c.more != nil || c.err != nil || len(c.data) > 0 {
+		return false
+	}
+	switch c.Conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	default:
+		return false
+	}
+}
+
+// readWithin reads to p, and waits for the guest's timeout or the end of the call. It returns
+// nothing after the timeout.
+func (c *conn) readWithin(p []byte, timeoutMs int32) (n int, err error) {
+	if timeoutMs > 0 {
+		if err := c.SetReadDeadline(time.Now().Add(time.Duration(timeoutMs) * time.Millisecond)); err != nil {
+			return 0, err
+		}
+		defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	}
+	into := p
+	if len(p) < firstBuffer { // it reads ahead, as the pump does
+		if c.ahead == nil {
+			c.ahead = make([]byte, firstBuffer)
+		}
+		into = c.ahead
+	}
+	n, err = c.Read(into)
+	c.received.Add(int64(n))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	c.err = err // later reads return it again
+	if len(p) < firstBuffer {
+		c.data = into[:n]
+		return c.readBuffered(p)
+	}
+	return n, err
 }
 
 // pump reads until the connection ends.
@@ -196,7 +243,7 @@ func (c *conn) readBuffered(p []byte) (n int, err error) {
 	} else {
 		c.data = c.data[n:]
 	}
-	if len(c.data) == 0 && c.err == nil && n > 0 {
+	if len(c.data) == 0 && c.err == nil && n > 0 && c.more != nil {
 		c.more <- struct{}{}
 	}
 	return n, nil

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -142,6 +143,9 @@ func adapt(name string, f hostFunc, result bool) api.GoModuleFunc {
 			c.record.name = name
 			r = f(c, mem, stack)
 			c.unwindIfEnded()
+			if c.fuel != nil && c.record.calls%ownCalls == 0 {
+				c.unwindIfOver()
+			}
 		}
 		if result {
 			stack[0] = uint64(r)
@@ -183,9 +187,9 @@ func configGet(c *Call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	value, ok := abi.Lookup(c.config, string(key))
+	value, ok := abi.Lookup(c.config, unsafe.String(unsafe.SliceData(key), len(key))) // the guest does not run meanwhile
 	if !ok {
-		return c.fail(abi.ENOENT, "config has no %.100q", key)
+		return c.missing("config has no %.100q", key)
 	}
 	return c.put(mem, a, 2, []byte(abi.Text(value)))
 }
@@ -292,5 +296,5 @@ func deadlineMs(c *Call, _ api.Memory, _ args) int64 {
 }
 
 func lastError(c *Call, mem api.Memory, a args) int32 {
-	return c.put(mem, a, 0, []byte(c.lastError))
+	return c.put(mem, a, 0, []byte(c.lastError.String()))
 }

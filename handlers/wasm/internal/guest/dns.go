@@ -60,6 +60,7 @@ func dnsLookup(c *Call, mem api.Memory, a args) int32 {
 		return c.fail(abi.EINVAL, "dns: request: %v", err)
 	}
 	c.dns.begun++
+	c.outlived = true
 	l, err := c.newLookup(r)
 	if err != nil {
 		return c.dialError("dns", l.text, l.began, err)

@@ -1,7 +1,7 @@
 // Package guest carries out the calls of a guest: it provides the host functions, ends the guest
 // at its deadline, and reads its result.
 //
-// Read call.go first, one call; then watchdog.go, how it ends. core.go has the functions of
+// Read call.go first, one call; then watchdog.go and fuel.go, how it ends. core.go has the functions of
 // prober_v1 and how all of them are called. net.go, tls.go, http.go, dns.go and kv.go have those
 // of a capability each. wasi.go and command.go have what a guest sees of the system.
 package guest
@@ -73,6 +73,7 @@ type Plugin struct {
 
 	Denied atomic.Uint64 // dials that the grants did not cover
 	Hits   attempt.Hits
+	Fuel   atomic.Uint64 // that metered guests used, all together
 }
 
 var _ Clock = SystemClock{}

@@ -89,6 +89,7 @@ func httpDo(c *Call, mem api.Memory, a args) int32 {
 	if err != nil {
 		return c.fail(abi.EINVAL, "http: request: %v", err)
 	}
+	c.outlived = true // net/http may dial for longer
 	c.net.written += len(body)
 	body = bytes.Clone(body)
 	start := c.host.Clock.Now()

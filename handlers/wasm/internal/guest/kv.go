@@ -72,7 +72,7 @@ func kvGet(c *Call, mem api.Memory, a args) int32 {
 	}
 	value, ok := c.kv.read()[key]
 	if !ok {
-		return c.fail(abi.ENOENT, "kv has no %.100q", key)
+		return c.missing("kv has no %.100q", []byte(key))
 	}
 	return c.put(mem, a, 2, value)
 }

@@ -272,13 +272,19 @@ func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a arg
 		return c.fail(abi.EDQUOT, "more than %d bytes read in one run", limit)
 	}
 	buf = buf[:min(len(buf), room)]
+	if timeoutMs := a.i32(3); timeoutMs != abi.NonBlocking && len(buf) > 0 && conn.readsAlone(c.host.Clock) {
+		var got int
+		var err error
+		c.idle(waiting{call: "read", conn: conn}, func(context.Context) { got, err = conn.readWithin(buf, timeoutMs) })
+		return c.handOut(n, buf, got, err)
+	}
 	c.await(n, waiting{call: "read", conn: conn}, a.i32(3), func() bool { return conn.ready(n) })
-	return c.handOut(n, conn, buf)
+	got, err := conn.readBuffered(buf)
+	return c.handOut(n, buf, got, err)
 }
 
-// handOut copies what the pump has read to the guest.
-func (c *Call) handOut(from *network, conn *conn, buf []byte) int32 {
-	n, err := conn.readBuffered(buf)
+// handOut returns the result of a read of n bytes to buf.
+func (c *Call) handOut(from *network, buf []byte, n int, err error) int32 {
 	if n > 0 || err != nil {
 		c.traceBytes("read", n, err)
 	}

@@ -156,14 +156,13 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 // halt ends the pump, so that the handshake can read from the connection. Bytes that were read
 // before TLS are an error, because the guest would take them for encrypted ones.
 func (c *conn) halt() error {
-	if c.more == nil {
-		return nil
+	if c.more != nil {
+		_ = c.SetReadDeadline(time.Unix(1, 0))
+		close(c.more)
+		<-c.pumped
+		c.more = nil
+		_ = c.SetReadDeadline(time.Time{})
 	}
-	_ = c.SetReadDeadline(time.Unix(1, 0))
-	close(c.more)
-	<-c.pumped
-	c.more = nil
-	_ = c.SetReadDeadline(time.Time{})
 	data, err := c.data, c.err
 	c.data, c.err = nil, nil
 	var timeout interface{ Timeout() bool }

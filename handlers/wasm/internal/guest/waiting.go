@@ -96,6 +96,7 @@ func (c *Call) goesOnLocked() {
 		d.total.waits, d.total.waited = d.total.waits+1, d.total.waited+took
 	}
 	d.waiting, d.last, d.calls, d.since = waiting{}, d.call, 0, now
+	c.meter.since = now
 }
 
 // doing returns what the guest was doing when its call ended.

@@ -52,7 +52,8 @@ func renumberFile(_ context.Context, stack []uint64) { stack[0] = uint64(abi.ENO
 type World struct {
 	plugin *Plugin
 	memory *memory.Memory
-	call   *Call // the current call
+	call   *Call             // the current call
+	fuel   api.MutableGlobal // of the instance; nil if it is not metered
 	stdout lineWriter
 	stderr lineWriter
 }

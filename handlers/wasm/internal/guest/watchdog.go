@@ -10,18 +10,21 @@ import (
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 )
 
-// watchdog ends the guest of a call when the call's context ends. wazero ends a guest that
-// computes, and closes its instance. A guest that waits in a host call is unwound when the
-// host call returns. Its instance can be reset, which is much cheaper than a new one.
+// watchdog ends the guest of a call when the call's context ends. A guest that waits in a host
+// call is unwound when the host call returns, and a metered one when it asks for more fuel. Its
+// instance can be reset, which is much cheaper than a new one. A guest that computes and is not
+// metered is ended by wazero, which closes its instance.
 type watchdog struct {
+	meter
 	mu          sync.Mutex
 	interrupt   chan struct{} // closed to make wazero end the guest; nil before the guest is entered
 	waiting     bool          // the guest waits in a host call
 	returned    bool          // the guest has returned
 	interrupted bool          // interrupt is closed
 	unwound     bool          // the guest is to be unwound
-	unwatch     func() bool   // stops watching the context
-	firstRun    callContext   // of the first run of a guest
+	unwatch     func() bool   // stops watching the context; nil if the guest is metered
+	firstRun    callContext   // of the first run of a guest, or of each if it is metered
+	running     neighbours    // guarded by runs.mu
 }
 
 // errEnded is the panic that unwinds a guest.
@@ -29,7 +32,12 @@ var errEnded = errors.New("the call has ended")
 
 // watch begins to watch the guest of c, and returns the context to run it in. The caller
 // calls unwatchReturned when the guest has returned.
-func (c *Call) watch(ctx context.Context) context.Context {
+func (c *Call) watch(ctx context.Context, fuel api.MutableGlobal) context.Context {
+	if fuel != nil {
+		c.meter.begin(fuel, c.entered)
+		c.firstRun = callContext{Context: ctx, call: c}
+		return &c.firstRun
+	}
 	interrupt, run := make(chan struct{}), &c.firstRun
 	if c.interrupt != nil {
 		run = new(callContext)
@@ -50,21 +58,26 @@ func (c *Call) watch(ctx context.Context) context.Context {
 
 // unwatchReturned ends watching a guest that has returned.
 func (c *Call) unwatchReturned() {
+	if c.fuel != nil {
+		c.plugin.Fuel.Add(c.used())
+		return
+	}
 	c.unwatch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.returned = true
 }
 
-// stop makes wazero end the guest at its next branch.
+// stop ends the guest when it asks for more fuel, or makes wazero end it at its next branch.
 func (c *Call) stop() {
+	c.stopped.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.interruptLocked()
 }
 
 func (c *Call) interruptLocked() {
-	if !c.returned && !c.interrupted {
+	if !c.returned && !c.interrupted && c.interrupt != nil {
 		c.interrupted = true
 		close(c.interrupt)
 	}
@@ -133,7 +146,7 @@ func inTime(f hostFunc) hostFunc {
 type callContext struct {
 	context.Context
 	call      *Call
-	interrupt <-chan struct{} // nil while the module is instantiated
+	interrupt <-chan struct{} // nil while the module is instantiated, and if the guest is metered
 }
 
 // callKey is the key of the [Call] in a callContext.
@@ -183,34 +196,48 @@ type run struct {
 	deep   bool // it was ended because of its stack; guarded by runs.mu while the guest runs
 }
 
-// runs are the calls of a host whose guests run.
+// runs are the calls of a host whose guests run, as a list.
 type runs struct {
-	mu  sync.Mutex
-	all map[*Call]struct{}
+	mu    sync.Mutex
+	first *Call
 }
+
+// neighbours are those of a call in the list of runs.
+type neighbours struct{ before, after *Call }
 
 func (r *runs) begin(c *Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = make(map[*Call]struct{})
+	c.running = neighbours{after: r.first}
+	if r.first != nil {
+		r.first.running.before = c
 	}
-	r.all[c] = struct{}{}
+	r.first = c
 }
 
 func (r *runs) done(c *Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.all, c)
+	n := c.running
+	if n.before != nil {
+		n.before.running.after = n.after
+	} else {
+		r.first = n.after
+	}
+	if n.after != nil {
+		n.after.running.before = n.before
+	}
 }
 
 // Enter calls fn of the guest for the current call, in ctx.
 func (w *World) Enter(ctx context.Context, fn api.Function, stack []uint64) error {
 	c := w.call
 	c.run = run{fn: fn, memory: w.memory}
-	c.entered, c.before = c.host.Clock.Now(), c.waited
+	if c.entered, c.before = c.begun, c.waited; c.waited > 0 || c.begun.IsZero() {
+		c.entered = c.host.Clock.Now()
+	}
 	c.record.since = c.entered
-	ctx = c.watch(ctx)
+	ctx = c.watch(ctx, w.fuel)
 	defer c.unwatchReturned()
 	c.host.runs.begin(c)
 	err := fn.CallWithStack(ctx, stack)
@@ -233,7 +260,7 @@ func (h *Host) BoundStacks() bool {
 	defer h.runs.mu.Unlock()
 	var sum, largest uint64
 	var deepest *Call
-	for c := range h.runs.all {
+	for c := h.runs.first; c != nil; c = c.running.after {
 		if c.isWaiting() {
 			continue
 		}

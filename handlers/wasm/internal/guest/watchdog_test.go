@@ -32,7 +32,7 @@ func TestResumeAfterEndInterruptsGuest(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	ctx := &endsWhenAsked{Context: parent}
 	c := &Call{ctx: ctx, host: &Host{Clock: SystemClock{}}}
-	run := c.watch(ctx)
+	run := c.watch(ctx, nil)
 	defer c.unwatchReturned()
 	c.suspend(waiting{call: "read"})
 	ctx.end = cancel

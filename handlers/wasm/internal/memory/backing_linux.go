@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"encoding/binary"
 	"os"
 	"sync"
@@ -25,7 +26,7 @@ func newBacking(data []byte) *backing {
 		return nil
 	}
 	b := &backing{file: os.NewFile(uintptr(fd), "prober-guest")}
-	if _, err = b.file.Write(data); err == nil {
+	if err = b.fill(data); err == nil {
 		b.view, err = unix.Mmap(fd, 0, len(data), unix.PROT_READ, unix.MAP_SHARED)
 	}
 	if err != nil {
@@ -34,6 +35,29 @@ func newBacking(data []byte) *backing {
 	}
 	b.openPagemap()
 	return b
+}
+
+// fill writes data to the file. Pages of zeros stay holes, which take no memory: half of the
+// image of a Go guest.
+func (b *backing) fill(data []byte) error {
+	if err := b.file.Truncate(int64(len(data))); err != nil {
+		return err
+	}
+	size := os.Getpagesize()
+	zeros := make([]byte, size)
+	for begin := 0; begin < len(data); {
+		end := begin
+		for end < len(data) && !bytes.Equal(data[end:min(end+size, len(data))], zeros[:min(size, len(data)-end)]) {
+			end += size
+		}
+		if end = min(end, len(data)); end > begin {
+			if _, err := b.file.WriteAt(data[begin:end], int64(begin)); err != nil {
+				return err
+			}
+		}
+		begin = end + size
+	}
+	return nil
 }
 
 // mapOver maps the image over the beginning of space, which must be the beginning of a
