@@ -106,9 +106,9 @@ test-race: ## the same with the race detector (needs gcc)
 	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -exec 'env CGO_ENABLED=$(CGO_ENABLED)' ./...
 
 .PHONY: test-oracle
-test-oracle: ## our core against the kubelet's own code, and the tests of bench, which builds it too
+test-oracle: ## our core and handlers against the kubelet's own code, and the tests of bench, which builds it too
 	cd bench && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./...
-	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests ./mutants
+	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests ./mutants ./wire
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
 
 # Takes four to seven minutes, and is not part of CI.

@@ -55,7 +55,7 @@ var packages = map[string]struct {
 	"handlers/builtin/execprobe":        {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain", "internal/procgroup"}},
 	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/builtin/internal/*", "internal/explain"}},
 	"handlers/builtin/tcpprobe":         {ours: []string{"probe", "handlers/builtin/internal/*"}},
-	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/builtin/internal/*"}, others: []string{"google.golang.org/grpc"}},
+	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	"handlers/builtin/internal/action":  {},
 	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
 	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain"}},
@@ -74,9 +74,10 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/wasm/internal/*", "plugin", "internal/abi", "internal/ownership", "internal/wasmfile"},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
-	"handlers/wasm/internal/binary": {ours: []string{"internal/abi", "internal/wasmfile"}, others: []string{"github.com/tetratelabs/wazero"}},
-	"handlers/wasm/internal/memory": {others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"}},
-	"handlers/wasm/internal/sched":  {},
+	"handlers/wasm/internal/binary":   {ours: []string{"internal/abi", "internal/wasmfile"}, others: []string{"github.com/tetratelabs/wazero"}},
+	"handlers/wasm/internal/compiled": {ours: []string{"handlers/wasm/internal/binary", "internal/wasmfile"}},
+	"handlers/wasm/internal/memory":   {others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"}},
+	"handlers/wasm/internal/sched":    {},
 	"handlers/wasm/internal/guest": {
 		ours: []string{
 			"probe", "handlers/internal/attempt", "handlers/wasm/internal/binary", "handlers/wasm/internal/egress", "handlers/wasm/internal/memory",

@@ -85,8 +85,8 @@
 //
 //  1. agent.Agent.followPlugins polls the files every 500 ms. A change has settled when two
 //     polls agree, or after 2 s; then it calls agent.Agent.reloadPlugins.
-//  2. plugin/admit.Scanner.Scan, by agent/plugins.Set.Reload, reads prober.yaml, folders and
-//     locks into a Snapshot.
+//  2. plugin/admit.Scanner.ScanFor, by agent/plugins.Set.Reload, reads prober.yaml, locks and the
+//     plugins in use, and lists the others, into a Snapshot.
 //  3. plugin/live.Manager.Apply applies the snapshot to each plugin, four at a time.
 //  4. plugin/live.decide returns the action: keep, offer (the first probe will load it), confirm,
 //     load, withdraw, unload, forget; or a report of why the snapshot changes nothing.

@@ -7,7 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
 )
@@ -32,7 +38,34 @@ func TestOperatorsPageNamesOnlyKnownMetrics(t *testing.T) {
 
 func TestOperatorsPageHasValidConfigs(t *testing.T) {
 	for _, text := range blocks(t, operatorsPage, "yaml") {
-		if _, err := config.Parse("prober.yaml", []byte(text)); err != nil {
+		if strings.Contains(text, "\nkind: Pod\n") {
+			checkBuiltinPod(t, text)
+		} else if _, err := config.Parse("prober.yaml", []byte(text)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// checkBuiltinPod checks a pod and the configs of its probes, which are of the built-in handlers.
+func checkBuiltinPod(t *testing.T, text string) {
+	t.Helper()
+	var pod v1.Pod
+	if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range manager.ValidatePod(&pod) {
+		t.Error(err)
+	}
+	var registry handlers.Registry
+	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
+		t.Fatal(err)
+	}
+	probes, errs := manager.ProbesOf(&pod)
+	if len(probes) == 0 || len(errs) > 0 {
+		t.Errorf("%d probes, %v", len(probes), errs)
+	}
+	for _, p := range probes {
+		if _, err := registry.Prepare(p.Handler, p.Config, p.Target); err != nil {
 			t.Error(err)
 		}
 	}

@@ -18,10 +18,16 @@ const (
 	Prober  = "prober"
 	Kubelet = "kubelet"
 	Limit   = "limit"
+	Reuse   = "prober, reuse" // of http
 )
 
-// Subjects are in the order in which they alternate.
-var Subjects = []string{Kubelet, Prober, Limit}
+// SubjectsOf returns the subjects of a kind, in the order in which they alternate.
+func SubjectsOf(kind string) []string {
+	if kind == "http" {
+		return []string{Kubelet, Prober, Reuse, Limit}
+	}
+	return []string{Kubelet, Prober, Limit}
+}
 
 // addresses are the targets of one kind, so that the ports of one are not used up.
 const addresses = 200
@@ -36,6 +42,8 @@ func subject(name, kind string, ports target.Ports, c int) (attempt, error) {
 		return kubelet(kind, port)
 	case Prober:
 		return prober(kind, port)
+	case Reuse:
+		return reusing(ports.HTTPKept, c)
 	case Limit:
 		return limit(kind, port, c)
 	default:

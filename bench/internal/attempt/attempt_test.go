@@ -33,7 +33,7 @@ func TestEverySubjectSucceeds(t *testing.T) {
 			if err := child.Run(t.Context(), attempt.JobName, request, &runs); err != nil {
 				t.Fatal(err)
 			}
-			if len(runs) != 2*len(attempt.Subjects) || runs[0].Subject == runs[3].Subject {
+			if len(runs) != 2*len(attempt.SubjectsOf(kind)) || runs[0].Subject == runs[3].Subject {
 				t.Errorf("the subjects do not alternate: %+v", runs)
 			}
 			for _, r := range runs {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -28,6 +30,11 @@ const (
 	GoPooled = "Go, pooled"
 	Process  = "process of go-plugin"
 	Cached   = "Go, from the cache" // a start, not an attempt
+
+	BareCached = "wazero, from the cache"
+
+	ProcessStart = "process of go-plugin, its start"
+	ProcessAlone = "process of go-plugin, alone" // until it has written its line
 )
 
 // PluginRequest asks for attempts of plugins, one at a time.
@@ -86,14 +93,12 @@ func measurePlugins(ctx context.Context, r *PluginRequest) (runs []record.Run, e
 	if runs, err = alternate(ctx, subjects, all, 1, r.Rounds, time.Duration(r.Seconds*float64(time.Second))); err != nil {
 		return nil, err
 	}
-	for n := range r.Rounds {
-		took, err := startCached(ctx, cache, r.Go)
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, record.Run{Subject: Cached, Round: n + 1, Figures: map[string]record.Number{"start-ms": record.Number(took.Seconds() * 1000)}})
+	starts, err := measureStarts(ctx, filepath.Join(cache, "starts"), r.Go, r.Rounds)
+	if err != nil {
+		return nil, err
 	}
-	return runs, nil
+	processes, err := measureProcessStarts(ctx, r.Process, r.Rounds)
+	return slices.Concat(runs, starts, processes), err
 }
 
 func guestAttempt(ctx context.Context, host *wasm.Host, path string, isolation plugin.Isolation) (attempt, error) {
@@ -115,13 +120,11 @@ func guestAttempt(ctx context.Context, host *wasm.Host, path string, isolation p
 
 // processAttempt starts a process, and returns what ends it.
 func processAttempt(ctx context.Context, path string) (attempt, func() error, error) {
-	program, err := os.ReadFile(path)
+	found, err := foundProcess(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	m := plugin.Minimal("tester")
-	m.Version = "1.0.0"
-	p, err := process.Load(ctx, process.Config{StartTimeout: time.Minute}, plugin.Found{Manifest: m, Path: path, Module: program, Digest: plugin.Digest(program)})
+	p, err := process.Load(ctx, process.Config{StartTimeout: time.Minute}, found)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,6 +135,16 @@ func processAttempt(ctx context.Context, path string) (attempt, func() error, er
 	return one, p.Close, nil
 }
 
+func foundProcess(path string) (plugin.Found, error) {
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return plugin.Found{}, err
+	}
+	m := plugin.Minimal("tester")
+	m.Version = "1.0.0"
+	return plugin.Found{Manifest: m, Path: path, Module: program, Digest: plugin.Digest(program)}, nil
+}
+
 // pluginAttempt returns attempts with a deadline.
 func pluginAttempt(p probe.Preparer, config string) (attempt, error) {
 	h, err := p.Prepare([]byte(config), probe.Target{})
@@ -140,8 +153,8 @@ func pluginAttempt(p probe.Preparer, config string) (attempt, error) {
 	}
 	request := probe.Request{Attempt: 1, Spec: probe.Spec{Timeout: timeout}}
 	return func(_, _ int) error {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		defer cancel()
+		ctx := withDeadline(timeout)
+		defer ctx.end()
 		outcome, err := h.Probe(ctx, request)
 		if err != nil || outcome.Result != probe.Success {
 			return fmt.Errorf("result %v, output %q, error %v", outcome.Result, outcome.Output, err)
@@ -165,22 +178,4 @@ func bareAttempt(ctx context.Context) (attempt, func(context.Context) error, err
 		_, err := f.Call(ctx)
 		return err
 	}, r.Close, nil
-}
-
-// startCached loads a guest that another host has compiled into the cache.
-func startCached(ctx context.Context, cache, path string) (took time.Duration, err error) {
-	module, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
-	}
-	start := time.Now()
-	host, err := wasm.New(wasm.Config{CacheDir: cache})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, host.Close()) }()
-	if _, err := host.Load(ctx, plugin.Found{Module: module, Manifest: plugin.Minimal("hello")}); err != nil {
-		return 0, err
-	}
-	return time.Since(start), nil
 }

@@ -29,12 +29,13 @@ func TestEveryPluginSucceeds(t *testing.T) {
 	if err := child.Run(t.Context(), attempt.PluginJob, request, &runs); err != nil {
 		t.Fatal(err)
 	}
-	if len(runs) != 7 {
+	if len(runs) != 10 {
 		t.Errorf("%d runs, want one of each subject", len(runs))
 	}
 	for _, r := range runs {
 		figure := "p50-us"
-		if r.Subject == attempt.Cached {
+		switch r.Subject {
+		case attempt.Cached, attempt.BareCached, attempt.ProcessStart, attempt.ProcessAlone:
 			figure = "start-ms"
 		}
 		if r.Error != "" || r.Figures[figure] <= 0 {

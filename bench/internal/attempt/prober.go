@@ -12,10 +12,6 @@ import (
 // prober makes attempts with prober's built-in handlers. The context of each, with its deadline, is
 // part of what is measured.
 func prober(kind string, port int) (attempt, error) {
-	var registry handlers.Registry
-	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
-		return nil, err
-	}
 	name, config := kind, ""
 	switch kind {
 	case "http":
@@ -27,7 +23,25 @@ func prober(kind string, port int) (attempt, error) {
 	case "exec":
 		config = fmt.Sprintf(`{"command":[%q]}`, truePath)
 	}
-	bound := make([]probe.Handler, addresses) // one a probe, as a manager has them
+	return bindAll(name, config, addresses, func(_, i int) int { return i })
+}
+
+// reusing makes attempts of 1,024 probes that keep their connections. No two attempts of a probe are
+// under way at a time.
+func reusing(port, c int) (attempt, error) {
+	const probes = 1024
+	config := fmt.Sprintf(`{"path":"/healthz","port":%d,"connection":"reuse"}`, port)
+	return bindAll("http", config, probes, func(slot, i int) int { return slot + c*(i%(probes/c)) })
+}
+
+// bindAll binds a handler for each of n probes. which returns the number of the probe of an attempt,
+// modulo n.
+func bindAll(name, config string, n int, which func(slot, i int) int) (attempt, error) {
+	var registry handlers.Registry
+	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
+		return nil, err
+	}
+	bound := make([]probe.Handler, n) // one a probe, as a manager has them
 	for i := range bound {
 		var err error
 		if bound[i], err = registry.Prepare(name, []byte(config), probe.Target{}); err != nil {
@@ -42,13 +56,14 @@ func prober(kind string, port int) (attempt, error) {
 	for i := range ips {
 		ips[i] = address(i)
 	}
-	return func(_, i int) error {
+	return func(slot, i int) error {
+		i = which(slot, i) % n
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		r := request
 		r.PodIP = ips[i%addresses]
 		r.Target.Host = r.PodIP
-		outcome, err := bound[i%addresses].Probe(ctx, r)
+		outcome, err := bound[i].Probe(ctx, r)
 		if err != nil || outcome.Result != probe.Success {
 			return fmt.Errorf("prober: result %v, output %q, error %v", outcome.Result, outcome.Output, err)
 		}

@@ -35,14 +35,15 @@ func Serve(ctx context.Context, c *child.Conn) error {
 	if err := c.Next(&r); err != nil {
 		return err
 	}
-	all := make([]attempt, len(Subjects))
-	for i, name := range Subjects {
+	subjects := SubjectsOf(r.Kind)
+	all := make([]attempt, len(subjects))
+	for i, name := range subjects {
 		var err error
 		if all[i], err = subject(name, r.Kind, r.Ports, r.C); err != nil {
 			return err
 		}
 	}
-	runs, err := alternate(ctx, Subjects, all, r.C, r.Rounds, time.Duration(r.Seconds*float64(time.Second)))
+	runs, err := alternate(ctx, subjects, all, r.C, r.Rounds, time.Duration(r.Seconds*float64(time.Second)))
 	if err != nil {
 		return err
 	}

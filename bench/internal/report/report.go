@@ -90,8 +90,8 @@ CPU is user and system time of the probing process, by getrusage; servers run in
 Memory is resident memory (smaps_rollup) above that of the same process before it had probes; "resting" is after a forced collection.
 Every section names the command that repeats it, in the folder bench. A record of bench/records is replaced with ` + "`-again`" + `, or when the other flags differ.
 
-Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched where this page was written;
-probes that keep their connection, which prober does not have; and the exec of a container runtime.
+Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched where this page was written,
+and the exec of a container runtime.
 `
 
 func writeMachines(b *bytes.Buffer, sections []section) {

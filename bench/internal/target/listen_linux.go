@@ -33,6 +33,9 @@ func listen(w *watch) (p Ports, err error) {
 	if p.HTTP, err = listenRaw(func(fd int) { answer(fd, w) }); err != nil {
 		return p, err
 	}
+	if p.HTTPKept, err = listenKept(); err != nil {
+		return p, err
+	}
 	if p.HTTPS, err = listenTLS(); err != nil {
 		return p, err
 	}
@@ -92,6 +95,34 @@ func answer(fd int, w *watch) {
 	if n, err := syscall.Read(fd, request[:]); err == nil && n > 0 {
 		_, _ = syscall.Write(fd, response)
 	}
+}
+
+var responseKept = []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nok")
+
+// listenKept answers each read of a connection, until its end.
+func listenKept() (port int, err error) {
+	l, err := onLoopback()
+	if err != nil {
+		return 0, err
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				exit(err)
+			}
+			go func() {
+				defer conn.Close()
+				request := make([]byte, 4096)
+				for n, err := conn.Read(request); n > 0 && err == nil; n, err = conn.Read(request) {
+					if _, err := conn.Write(responseKept); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // onLoopback returns a listener on all addresses of loopback, and of no other interface.

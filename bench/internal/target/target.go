@@ -16,10 +16,11 @@ import (
 
 // Ports are those of the servers. Every server listens on all addresses of loopback.
 type Ports struct {
-	TCP   int // closes each connection
-	HTTP  int // answers 200 with 2 bytes to any request, and closes
-	HTTPS int // net/http with a certificate of ECDSA P-256; HTTP/1.1 and h2
-	GRPC  int // the health service of grpc-go, SERVING
+	TCP      int // closes each connection
+	HTTP     int // answers 200 with 2 bytes to any request, and closes
+	HTTPKept int // the same answer to each request, and keeps the connection
+	HTTPS    int // net/http with a certificate of ECDSA P-256; HTTP/1.1 and h2
+	GRPC     int // the health service of grpc-go, SERVING
 }
 
 // Addresses is the number of addresses that [Address] returns.
