@@ -51,6 +51,7 @@ var packages = map[string]struct {
 	"handlers/quarantine":               {ours: []string{"probe"}},
 	"handlers/limit":                    {ours: []string{"probe"}},
 	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi"}},
+	"handlers/internal/rawconn":         {},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
 	"handlers/builtin/execprobe":        {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain", "internal/procgroup"}},
 	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/builtin/internal/*", "internal/explain"}},
@@ -58,7 +59,7 @@ var packages = map[string]struct {
 	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	"handlers/builtin/internal/action":  {},
 	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
-	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain"}},
+	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "internal/explain"}},
 	"plugin": {
 		ours: []string{"probe", "internal/abi", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
 	},
@@ -80,7 +81,7 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/sched":    {},
 	"handlers/wasm/internal/guest": {
 		ours: []string{
-			"probe", "handlers/internal/attempt", "handlers/wasm/internal/binary", "handlers/wasm/internal/egress", "handlers/wasm/internal/memory",
+			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/wasm/internal/binary", "handlers/wasm/internal/egress", "handlers/wasm/internal/memory",
 			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/dnswire", "internal/explain", "internal/perfdata",
 		},
 		others: []string{"github.com/tetratelabs/wazero"},

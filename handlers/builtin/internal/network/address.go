@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/action"
@@ -33,6 +34,15 @@ func (e Endpoint) Dialed() (network, address string) {
 		return "unix", e.Unix
 	}
 	return "tcp", e.Address()
+}
+
+// literal returns the address, if the host is an IP address, and the zero value otherwise.
+func (e Endpoint) literal() netip.AddrPort {
+	ip, err := netip.ParseAddr(e.Host)
+	if err != nil || e.Port < 0 || e.Port > 65535 {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(ip, uint16(e.Port))
 }
 
 // Resolve returns the address of the attempt req. A port that cannot be resolved is an error of

@@ -6,8 +6,15 @@ import (
 	"net/http/httptrace"
 	"time"
 
+	"github.com/daeace23/prober/handlers/internal/rawconn"
 	"github.com/daeace23/prober/probe"
 )
+
+// Conn is a connection that [Connector.Connect] makes.
+type Conn = rawconn.Conn
+
+// TryRead reads what conn has received, without waiting, see [rawconn.TryRead].
+func TryRead(conn net.Conn, b []byte) (int, error) { return rawconn.TryRead(conn, b) }
 
 // Connector makes the connections of a handler. It is read-only.
 type Connector struct {
@@ -28,7 +35,7 @@ func NewConnector(dial DialFunc, compat probe.Compat) *Connector {
 // wait of a Conn, that for the connection ends with ctx.
 func (c *Connector) Connect(ctx context.Context, at Endpoint) (net.Conn, error) {
 	if c.own && at.Unix == "" && httptrace.ContextClientTrace(ctx) == nil {
-		if conn, known, err := connect(ctx, at); known {
+		if conn, known, err := rawconn.Dial(ctx, at.literal()); known {
 			return c.finish(conn, err)
 		}
 	}
@@ -42,7 +49,7 @@ func (c *Connector) Dial(ctx context.Context, at Endpoint) (net.Conn, error) {
 	return c.dial(ctx, network, address)
 }
 
-// finish returns the result of connect, with the settings of the handler.
+// finish returns the result of a dial, with the settings of the handler.
 func (c *Connector) finish(conn *Conn, err error) (net.Conn, error) {
 	switch {
 	case err != nil && !c.compat.Has(probe.CompatHostTrouble):
@@ -60,7 +67,7 @@ func (c *Connector) finish(conn *Conn, err error) (net.Conn, error) {
 func Until(ctx context.Context, conn net.Conn) (stop func() bool) {
 	conn = Bare(conn)
 	if own, ok := conn.(*Conn); ok {
-		return own.until(ctx)
+		return own.Until(ctx)
 	}
 	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(longAgo) })
 }

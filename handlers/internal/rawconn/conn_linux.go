@@ -1,4 +1,6 @@
-package network
+// Package rawconn has TCP connections on raw descriptors, which cost less than those of package net
+// if they are used briefly: a few bytes each way, with a process that answers soon.
+package rawconn
 
 import (
 	"cmp"
@@ -32,14 +34,14 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// connect makes a connection to at. known is false if at is no plain IP address. "::" is none: a
-// [net.Dialer] tries IPv4 too.
-func connect(ctx context.Context, at Endpoint) (conn *Conn, known bool, err error) {
-	ip, err := netip.ParseAddr(at.Host)
-	if err != nil || ip.Zone() != "" || ip == netip.IPv6Unspecified() || at.Port < 0 || at.Port > 65535 {
+// Dial makes a connection to at. Its waits, like that for the connection, end with ctx. Errors are
+// those of a [net.Dialer]. known is false if at needs one: an address of a zone, or "::", for which it
+// tries IPv4 too.
+func Dial(ctx context.Context, at netip.AddrPort) (conn *Conn, known bool, err error) {
+	if !at.IsValid() || at.Addr().Zone() != "" || at.Addr() == netip.IPv6Unspecified() {
 		return nil, false, nil
 	}
-	remote := netip.AddrPortFrom(ip.Unmap(), uint16(at.Port))
+	remote := netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	if err := ctx.Err(); err != nil {
 		return nil, true, dialError(remote, asNet(err))
 	}
@@ -140,23 +142,25 @@ func (c *Conn) watchLocked(file *os.File) {
 	c.unwatch = context.AfterFunc(c.ctx, func() { _ = file.SetDeadline(longAgo) })
 }
 
-// until makes ctx the context of c.
-func (c *Conn) until(ctx context.Context) (stop func() bool) {
+// Until makes what waits on c return when ctx ends, with an error that matches
+// [os.ErrDeadlineExceeded]. stop ends that; it returns false if ctx has ended.
+func (c *Conn) Until(ctx context.Context) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx == ctx {
-		return c.release
+		return c.Release
 	}
 	c.releaseLocked()
 	c.ctx, c.tries = ctx, 0
 	if file := c.file.Load(); file != nil {
 		c.watchLocked(file)
 	}
-	return c.release
+	return c.Release
 }
 
-// release makes c independent of its context. It returns false if that has ended.
-func (c *Conn) release() bool {
+// Release makes c independent of its context. It returns false if that has ended, and so may end
+// what waits on c.
+func (c *Conn) Release() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.releaseLocked()
@@ -170,21 +174,16 @@ func (c *Conn) releaseLocked() bool {
 
 // Read implements [net.Conn].
 func (c *Conn) Read(b []byte) (int, error) {
-	n, err := c.try(syscall.Read, b)
+	n, err := c.TryRead(b)
 	if err == syscall.EAGAIN {
 		// What the others have to do may take until the answer is there, which spares a wait.
 		runtime.Gosched()
-		n, err = c.try(syscall.Read, b)
+		n, err = c.TryRead(b)
 	}
-	switch {
-	case err == syscall.EAGAIN:
+	if err == syscall.EAGAIN {
 		return c.waitRead(b)
-	case err != nil:
-		return 0, c.opError("read", err)
-	case n == 0 && len(b) > 0:
-		return 0, io.EOF
 	}
-	return n, nil
+	return n, err
 }
 
 func (c *Conn) waitRead(b []byte) (int, error) {
@@ -197,6 +196,36 @@ func (c *Conn) waitRead(b []byte) (int, error) {
 		err = c.opError("read", err)
 	}
 	return n, err
+}
+
+// TryRead reads what c has received, without waiting. The error is [syscall.EAGAIN] if there is
+// nothing, and perhaps if c has waited before.
+func (c *Conn) TryRead(b []byte) (int, error) {
+	n, err := c.try(syscall.Read, b)
+	switch {
+	case err == syscall.EAGAIN:
+		return 0, err
+	case err != nil:
+		return 0, c.opError("read", err)
+	case n == 0 && len(b) > 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// TryWrite writes as much of b as the system takes without waiting, whatever deadline and context c
+// has. The error is [syscall.EAGAIN] if that is nothing.
+func (c *Conn) TryWrite(b []byte) (n int, err error) {
+	err = c.control(func(fd int) (err error) {
+		for err = syscall.EINTR; err == syscall.EINTR; {
+			n, err = syscall.Write(fd, b)
+		}
+		return err
+	})
+	if err != nil && err != syscall.EAGAIN {
+		err = c.opError("write", err)
+	}
+	return max(n, 0), err
 }
 
 // Write implements [net.Conn].
@@ -391,3 +420,6 @@ func (e dialEnd) Error() string   { return e.text }
 func (e dialEnd) Unwrap() error   { return e.cause }
 func (e dialEnd) Timeout() bool   { return e.cause == context.DeadlineExceeded }
 func (e dialEnd) Temporary() bool { return e.Timeout() }
+
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
