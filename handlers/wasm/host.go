@@ -40,7 +40,7 @@ const (
 type Config struct {
 	// DialContext makes the connections of guests. The network is "tcp", "udp" or "unix".
 	// The address is an IP and a port, or the path of a socket, that the grants allow. Nil
-	// means a net.Dialer.
+	// means those of the system.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// Handshake makes the TLS handshake of a connection. Nil means that of crypto/tls. If
@@ -154,7 +154,7 @@ func New(cfg Config) (*Host, error) {
 		cfg.Rand = rand.Reader
 	}
 	if cfg.DialContext == nil {
-		cfg.DialContext = new(net.Dialer).DialContext
+		cfg.DialContext = guest.Dial
 	}
 	if cfg.Handshake == nil {
 		cfg.Handshake = guest.Handshake

@@ -36,6 +36,7 @@ func BenchmarkRedis(b *testing.B) {
 			h := bind(b, p, `{"replication":true,"maxLag":"10s"}`, target)
 			req := probe.Request{Target: target, Attempt: 1, Spec: probe.Spec{Timeout: time.Minute, Period: 10 * time.Second, FailureThreshold: 3}}
 			b.ReportAllocs()
+			before := p.Stats().Fuel
 			for b.Loop() {
 				ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 				if out, err := h.Probe(ctx, req); err != nil || out.Result != probe.Success {
@@ -43,6 +44,7 @@ func BenchmarkRedis(b *testing.B) {
 				}
 				cancel()
 			}
+			b.ReportMetric(float64(p.Stats().Fuel-before)/float64(b.N), "fuel/op")
 		})
 	}
 	b.Run("lang=native", func(b *testing.B) {

@@ -155,7 +155,11 @@ func TestStartTLS(t *testing.T) {
 
 func TestGoGuestStartsTLS(t *testing.T) {
 	config, ca := secured(t)
+	const wait = 20 * time.Millisecond // longer than the SDK waits at once
 	target := accept(t, func(conn net.Conn) {
+		<-time.After(wait)
+		_, _ = io.WriteString(conn, "ready")
+		<-time.After(wait)
 		s := tls.Server(conn, config)
 		if line, err := bufio.NewReader(s).ReadString('\n'); err == nil {
 			_, _ = io.WriteString(s, "secretly "+line[:len(line)-1])

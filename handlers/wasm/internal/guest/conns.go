@@ -5,15 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/handlers/internal/rawconn"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 )
+
+// Dial is the default of Config.DialContext.
+func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	at, err := netip.ParseAddrPort(address)
+	if network != "tcp" || err != nil {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	conn, known, err := rawconn.Dial(ctx, at)
+	switch {
+	case !known:
+		return new(net.Dialer).DialContext(ctx, network, address)
+	case err != nil:
+		return nil, err
+	case !conn.Release(): // it would be ended with ctx
+		_ = conn.Close()
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: conn.RemoteAddr(), Err: os.ErrDeadlineExceeded}
+	}
+	_ = conn.SetNoDelay(true)
+	return conn, nil
+}
 
 // network is the connections of one call. It belongs to the call's goroutine. The pumps of the
 // connections use wake only.
@@ -112,7 +135,8 @@ type conn struct {
 
 	sent, received atomic.Int64
 
-	ahead []byte // of reads without a pump
+	ahead   []byte // of reads without a pump
+	limited bool   // such a read has set a deadline
 
 	mu   sync.Mutex
 	data []byte
@@ -125,6 +149,7 @@ func (c *conn) ready(n *network) bool {
 		return r.Ready()
 	}
 	if c.more == nil && c.err == nil && len(c.data) == 0 {
+		_ = c.setReadDeadline(time.Time{})
 		c.more, c.pumped = make(chan struct{}, 1), make(chan struct{})
 		reads, more, pumped := c.Conn, c.more, c.pumped
 		n.pumps.Go(func() {
@@ -155,30 +180,64 @@ func (c *conn) readsAlone(clock Clock) bool {
 		return false
 	}
 	switch c.Conn.(type) {
-	case *net.TCPConn, *net.UnixConn:
+	case *rawconn.Conn, *net.TCPConn, *net.UnixConn:
 		return true
 	default:
 		return false
 	}
 }
 
+// readAtOnce reads to p, and does not wait. It returns false if there may be something to wait for.
+func (c *conn) readAtOnce(p []byte) (n int, done bool, err error) {
+	own, ok := c.Conn.(*rawconn.Conn)
+	if !ok {
+		return 0, false, nil
+	}
+	into := c.reading(p)
+	if n, err = own.TryRead(into); err == syscall.EAGAIN {
+		return 0, false, nil
+	}
+	n, err = c.took(p, into, n, err)
+	return n, true, err
+}
+
 // readWithin reads to p, and waits for the guest's timeout or the end of the call. It returns
 // nothing after the timeout.
 func (c *conn) readWithin(p []byte, timeoutMs int32) (n int, err error) {
+	var until time.Time
 	if timeoutMs > 0 {
-		if err := c.SetReadDeadline(time.Now().Add(time.Duration(timeoutMs) * time.Millisecond)); err != nil {
-			return 0, err
-		}
-		defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+		until = time.Now().Add(time.Duration(timeoutMs) * time.Millisecond)
 	}
-	into := p
-	if len(p) < firstBuffer { // it reads ahead, as the pump does
-		if c.ahead == nil {
-			c.ahead = make([]byte, firstBuffer)
-		}
-		into = c.ahead
+	if err := c.setReadDeadline(until); err != nil {
+		return 0, err
 	}
+	into := c.reading(p)
 	n, err = c.Read(into)
+	return c.took(p, into, n, err)
+}
+
+// setReadDeadline sets the deadline of reads that use the connection itself. The zero time means none.
+func (c *conn) setReadDeadline(until time.Time) error {
+	if until.IsZero() && !c.limited {
+		return nil
+	}
+	c.limited = !until.IsZero()
+	return c.SetReadDeadline(until)
+}
+
+// reading returns where to read for p: a small read reads ahead, as the pump does.
+func (c *conn) reading(p []byte) []byte {
+	if len(p) >= firstBuffer {
+		return p
+	}
+	if c.ahead == nil {
+		c.ahead = make([]byte, firstBuffer)
+	}
+	return c.ahead
+}
+
+// took returns the result for p of a read of n bytes to into.
+func (c *conn) took(p, into []byte, n int, err error) (int, error) {
 	c.received.Add(int64(n))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = nil
@@ -249,6 +308,19 @@ func (c *conn) readBuffered(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// writeAtOnce writes p, and does not wait. It returns false if not all of it was written.
+func (c *conn) writeAtOnce(p []byte) (n int, done bool, err error) {
+	own, ok := c.Conn.(*rawconn.Conn)
+	if !ok {
+		return 0, false, nil
+	}
+	n, err = own.TryWrite(p)
+	if err == syscall.EAGAIN {
+		err = nil
+	}
+	return n, n == len(p) || err != nil, err
+}
+
 // write writes p, until the guest's timeout or the end of the call.
 func (c *conn) write(clock Clock, p []byte, timeoutMs int32) (int, error) {
 	deadline, _ := c.ctx.Deadline()
@@ -269,13 +341,21 @@ func (c *conn) write(clock Clock, p []byte, timeoutMs int32) (int, error) {
 func (c *conn) info() []byte {
 	return abi.Append(nil, &abi.ConnInfo{
 		Network: c.network,
-		Local:   c.LocalAddr().String(),
+		Local:   c.local(),
 		Remote:  c.RemoteAddr().String(),
 		DNS:     c.dns,
 		Connect: c.connect,
 		TLS:     c.handshake,
 		Peer:    tlsInfo(c.Conn, c.serverName),
 	})
+}
+
+// local returns the address of this end, "" if the connection is closed.
+func (c *conn) local() string {
+	if addr := c.LocalAddr(); addr != nil {
+		return addr.String()
+	}
+	return ""
 }
 
 // close closes the connection and ends its pump.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/internal/rawconn"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -273,9 +274,10 @@ func (c *Call) readFrom(n *network, conn *conn, which int, mem api.Memory, a arg
 	}
 	buf = buf[:min(len(buf), room)]
 	if timeoutMs := a.i32(3); timeoutMs != abi.NonBlocking && len(buf) > 0 && conn.readsAlone(c.host.Clock) {
-		var got int
-		var err error
-		c.idle(waiting{call: "read", conn: conn}, func(context.Context) { got, err = conn.readWithin(buf, timeoutMs) })
+		got, done, err := conn.readAtOnce(buf)
+		if !done {
+			c.idle(waiting{call: "read", conn: conn}, func(context.Context) { got, err = conn.readWithin(buf, timeoutMs) })
+		}
 		return c.handOut(n, buf, got, err)
 	}
 	c.await(n, waiting{call: "read", conn: conn}, a.i32(3), func() bool { return conn.ready(n) })
@@ -345,9 +347,14 @@ func netWrite(c *Call, mem api.Memory, a args) int32 {
 		return c.fail(abi.EMSGSIZE, "a datagram of %d bytes; %d are left of this run", len(data), room)
 	}
 	data = data[:min(len(data), room)]
-	var n int
-	var err error
-	c.idle(waiting{call: "write", conn: conn}, func(context.Context) { n, err = conn.write(c.host.Clock, data, a.i32(3)) })
+	n, done, err := conn.writeAtOnce(data)
+	if !done {
+		c.idle(waiting{call: "write", conn: conn}, func(context.Context) {
+			var more int
+			more, err = conn.write(c.host.Clock, data[n:], a.i32(3))
+			n += more
+		})
+	}
 	c.net.written += n
 	conn.sent.Add(int64(n))
 	if empty && err == nil {
@@ -365,10 +372,15 @@ func netWrite(c *Call, mem api.Memory, a args) int32 {
 }
 
 func netClose(c *Call, _ api.Memory, a args) int32 {
-	if _, bad := c.conn(a.i32(0)); bad != 0 {
+	conn, bad := c.conn(a.i32(0))
+	if conn == nil {
 		return bad
 	}
-	c.idle(waiting{call: "close"}, func(context.Context) { c.net.close(a.i32(0)) })
+	if _, atOnce := conn.Conn.(*rawconn.Conn); atOnce && conn.more == nil {
+		c.net.close(a.i32(0))
+	} else {
+		c.idle(waiting{call: "close"}, func(context.Context) { c.net.close(a.i32(0)) })
+	}
 	return 0
 }
 

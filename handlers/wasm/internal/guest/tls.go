@@ -156,6 +156,7 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 // halt ends the pump, so that the handshake can read from the connection. Bytes that were read
 // before TLS are an error, because the guest would take them for encrypted ones.
 func (c *conn) halt() error {
+	_ = c.setReadDeadline(time.Time{})
 	if c.more != nil {
 		_ = c.SetReadDeadline(time.Unix(1, 0))
 		close(c.more)

@@ -224,6 +224,9 @@ func startTLS(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return sdk.Failuref("%v", err), nil
 	}
 	defer plain.Close()
+	if _, err := io.ReadFull(plain, make([]byte, len("ready"))); err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
 	conn, err := sdk.StartTLS(ctx, plain, sdk.TLSOptions{CA: r.Config.String("ca", "")})
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
