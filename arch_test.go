@@ -124,6 +124,7 @@ var packages = map[string]struct {
 	},
 	"pods":               {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp": {},
+	"internal/endless":   {},
 	"pods/local": {
 		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},

@@ -73,3 +73,28 @@ func plugins() Scenario {
 		},
 	}
 }
+
+// endless are guests that compute for ever, ended at their deadline.
+func endless() Scenario {
+	return Scenario{
+		Name: "endless", Title: "Guests that compute for ever", Rounds: 4, Seconds: 1,
+		Text:    "Guests that compute for ever, each in its own way, have 20 ms: how long after that their attempts end, one at a time. Fuel ends all modules that can be metered, the checks of wazero the others; here each guest is ended by both.",
+		Columns: []Column{{"p50-ms", "p50 ms late"}, {"max-ms", "max ms late"}},
+		Goals: []Goal{
+			{Text: "any guest ends ≤ 50 ms after its deadline", Figure: "max-ms", Subject: attempt.Fuel, Params: guest(attempt.AllGuests), AtMost: 50},
+		},
+		Run: func(ctx context.Context, e *Env) error {
+			var runs []record.Run
+			e.Logf("%d rounds", e.Rounds)
+			if err := child.Run(ctx, attempt.EndlessJob, attempt.EndlessRequest{Rounds: e.Rounds, Attempts: 10 * e.Seconds}, &runs); err != nil {
+				return err
+			}
+			for _, r := range runs {
+				e.Emit(r)
+			}
+			return nil
+		},
+	}
+}
+
+func guest(name string) []record.Param { return []record.Param{{Name: "guest", Value: name}} }

@@ -84,14 +84,14 @@ type Env struct {
 // Jobs are those of child processes.
 func Jobs() map[string]child.Job {
 	return map[string]child.Job{
-		target.Job: target.Serve, attempt.JobName: attempt.Serve, attempt.PluginJob: attempt.ServePlugins, load.JobName: load.Serve, schedule.JobName: schedule.Serve,
+		target.Job: target.Serve, attempt.JobName: attempt.Serve, attempt.PluginJob: attempt.ServePlugins, attempt.EndlessJob: attempt.ServeEndless, load.JobName: load.Serve, schedule.JobName: schedule.Serve,
 		parts.SeriesJob: parts.ServeSeries, parts.ResultsJob: parts.ServeResults,
 	}
 }
 
 // All returns the scenarios in the order of the document.
 func All() []Scenario {
-	return slices.Concat(attempts(), []Scenario{plugins(), targets(), bulk()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
+	return slices.Concat(attempts(), []Scenario{plugins(), endless(), targets(), bulk()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
 }
 
 // Find returns the scenarios of the names, which may be those of groups: "peers" has all but scale.

@@ -28,8 +28,9 @@ func certificate(t *testing.T) tls.Certificate {
 }
 
 // sameTLSAnswer checks that net/http answers as the lean path does, at a server that calls serve
-// with each connection.
-func sameTLSAnswer(t *testing.T, serve func(net.Conn)) answer {
+// with each connection. A server that hangs ends the attempt; no other one may come near its
+// timeout.
+func sameTLSAnswer(t *testing.T, serve func(net.Conn), hangs bool) answer {
 	t.Helper()
 	port := rig.Peer(t, func(c net.Conn) {
 		serve(c)
@@ -39,8 +40,12 @@ func sameTLSAnswer(t *testing.T, serve func(net.Conn)) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	timeout := time.Minute
+	if hangs {
+		timeout = 500 * time.Millisecond
+	}
 	ask := func(trace probe.Tracer) (got answer) {
-		if got.Outcome, err = rig.Attempt(t, h, probe.Request{Trace: trace}, 500*time.Millisecond); err != nil {
+		if got.Outcome, err = rig.Attempt(t, h, probe.Request{Trace: trace}, timeout); err != nil {
 			got.Err = err.Error()
 		}
 		got.Outcome.Details = "" // has times
@@ -73,26 +78,27 @@ func TestHandshakeIsThatOfNetHTTP(t *testing.T) {
 	for name, c := range map[string]struct {
 		serve func(net.Conn)
 		want  string // in the output
+		hangs bool
 	}{
-		"http/1.1":           {overTLS(http1, writes(ok)), "ok"},
-		"no ALPN":            {overTLS(&tls.Config{Certificates: http1.Certificates}, writes(ok)), "ok"},
-		"TLS 1.2":            {overTLS(&tls.Config{Certificates: http1.Certificates, MaxVersion: tls.VersionTLS12}, writes(ok)), "ok"},
-		"TLS 1.1":            {overTLS(&tls.Config{Certificates: http1.Certificates, MaxVersion: tls.VersionTLS11}, writes(ok)), "tls: "},
-		"unknown protocol":   {overTLS(&tls.Config{Certificates: http1.Certificates, NextProtos: []string{"spdy"}}, writes(ok)), "remote error: tls: no application protocol"},
-		"no certificate":     {overTLS(new(tls.Config), writes(ok)), "remote error: tls: "},
-		"body until the end": {overTLS(http1, writes("HTTP/1.1 200 OK\r\n\r\nall")), "all"},
-		"odd response":       {overTLS(http1, writes("HTTP/1.1 200 OK\nContent-Length: 2\n\nok")), "ok"},
-		"malformed response": {overTLS(http1, writes("nothing known\r\n")), "malformed HTTP"},
-		"no response":        {overTLS(http1, hangs()), "Client.Timeout exceeded while awaiting headers"},
-		"half of a body":     {overTLS(http1, hangs("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")), "while reading body"},
-		"redirect":           {overTLS(http1, writes("HTTP/1.1 302 Found\r\nLocation: /healthz\r\nContent-Length: 0\r\n\r\n")), "stopped after 10 redirects"},
-		"end of the stream":  {func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite(); rig.Silent(c) }, "EOF"},
-		"plain HTTP":         {func(c net.Conn) { go rig.Silent(c); writes("HTTP/1.1 400 Bad Request\r\n\r\n")(c) }, "server gave HTTP response to HTTPS client"},
-		"not TLS":            {func(c net.Conn) { go rig.Silent(c); writes("SSH-2.0-OpenSSH_9.9\r\n")(c) }, "first record does not look like a TLS handshake"},
-		"no handshake":       {rig.Silent, "context deadline exceeded"},
+		"http/1.1":           {overTLS(http1, writes(ok)), "ok", false},
+		"no ALPN":            {overTLS(&tls.Config{Certificates: http1.Certificates}, writes(ok)), "ok", false},
+		"TLS 1.2":            {overTLS(&tls.Config{Certificates: http1.Certificates, MaxVersion: tls.VersionTLS12}, writes(ok)), "ok", false},
+		"TLS 1.1":            {overTLS(&tls.Config{Certificates: http1.Certificates, MaxVersion: tls.VersionTLS11}, writes(ok)), "tls: ", false},
+		"unknown protocol":   {overTLS(&tls.Config{Certificates: http1.Certificates, NextProtos: []string{"spdy"}}, writes(ok)), "remote error: tls: no application protocol", false},
+		"no certificate":     {overTLS(new(tls.Config), writes(ok)), "remote error: tls: ", false},
+		"body until the end": {overTLS(http1, writes("HTTP/1.1 200 OK\r\n\r\nall")), "all", false},
+		"odd response":       {overTLS(http1, writes("HTTP/1.1 200 OK\nContent-Length: 2\n\nok")), "ok", false},
+		"malformed response": {overTLS(http1, writes("nothing known\r\n")), "malformed HTTP", false},
+		"no response":        {overTLS(http1, hangs()), "Client.Timeout exceeded while awaiting headers", true},
+		"half of a body":     {overTLS(http1, hangs("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")), "while reading body", true},
+		"redirect":           {overTLS(http1, writes("HTTP/1.1 302 Found\r\nLocation: /healthz\r\nContent-Length: 0\r\n\r\n")), "stopped after 10 redirects", false},
+		"end of the stream":  {func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite(); rig.Silent(c) }, "EOF", false},
+		"plain HTTP":         {func(c net.Conn) { go rig.Silent(c); writes("HTTP/1.1 400 Bad Request\r\n\r\n")(c) }, "server gave HTTP response to HTTPS client", false},
+		"not TLS":            {func(c net.Conn) { go rig.Silent(c); writes("SSH-2.0-OpenSSH_9.9\r\n")(c) }, "first record does not look like a TLS handshake", false},
+		"no handshake":       {rig.Silent, "context deadline exceeded", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := sameTLSAnswer(t, c.serve); !strings.Contains(got.Outcome.Output, c.want) {
+			if got := sameTLSAnswer(t, c.serve, c.hangs); !strings.Contains(got.Outcome.Output, c.want) {
 				t.Errorf("output %q, want %q", got.Outcome.Output, c.want)
 			}
 		})

@@ -97,8 +97,8 @@ func runProgram(t *testing.T, config wazero.RuntimeConfig, code []byte, s *slice
 	return seen
 }
 
-// compareMetered runs a program without meters, and twice with them. It reports whether it was
-// refuelled.
+// compareMetered runs a program as it is, with checks, and twice with meters. It reports whether it
+// was refuelled.
 func compareMetered(t *testing.T, config wazero.RuntimeConfig, code []byte) bool {
 	t.Helper()
 	m, err := Inspect(code, 100)
@@ -106,14 +106,19 @@ func compareMetered(t *testing.T, config wazero.RuntimeConfig, code []byte) bool
 		t.Fatalf("%x: it is not metered: %v, %s", code, err, m.Unmetered)
 	}
 	want := runProgram(t, config, m.plain, nil)
+	same := func(how string, got trace) {
+		t.Helper()
+		if fmt.Sprint(got.calls, got.memory, got.globals) != fmt.Sprint(want.calls, want.memory, want.globals) {
+			t.Fatalf("%x: %s\n%+v\nplain\n%+v", code, how, got, want)
+		}
+	}
+	same("with checks", runProgram(t, config, m.Plain("").Code, nil))
 	refuels := 0
 	var fuel []int64
 	for _, slice := range []int64{1, 1000} {
 		s := &slicer{slice: slice}
 		got := runProgram(t, config, m.Code, s)
-		if fmt.Sprint(got.calls, got.memory, got.globals) != fmt.Sprint(want.calls, want.memory, want.globals) {
-			t.Fatalf("%x: metered\n%+v\nplain\n%+v", code, got, want)
-		}
+		same("metered", got)
 		if fuel != nil && fmt.Sprint(fuel) != fmt.Sprint(got.fuel) {
 			t.Fatalf("%x: it took %d units, then %d", code, fuel, got.fuel)
 		}

@@ -61,7 +61,7 @@ type Module struct {
 // Plain returns m, of [Inspect], without meters, and says why it has none.
 func (m *Module) Plain(reason string) *Module {
 	plain := *m
-	plain.Code, plain.Metered, plain.Unmetered = m.plain, false, reason
+	plain.Code, plain.Metered, plain.Unmetered = withChecks(m.plain), false, reason
 	return &plain
 }
 
