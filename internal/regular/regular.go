@@ -4,6 +4,7 @@
 package regular
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -83,14 +84,26 @@ func ReadNoLinks(path string, most int64) ([]byte, error) {
 
 // ReadAll returns what is left in from, which has at most most bytes. path is for errors.
 func ReadAll(from io.Reader, path string, most int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(from, most+1))
-	if err != nil {
+	data := bytes.NewBuffer(make([]byte, 0, room(from, most)))
+	if _, err := data.ReadFrom(io.LimitReader(from, most+1)); err != nil {
 		return nil, err
 	}
-	if int64(len(data)) > most {
+	if int64(data.Len()) > most {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: &TooLargeError{most}}
 	}
-	return data, nil
+	return data.Bytes(), nil
+}
+
+// room returns how many bytes of memory to begin with: a file of 20 MB would be copied ten times by a
+// slice that grows.
+func room(from io.Reader, most int64) int64 {
+	size := int64(0)
+	if f, ok := from.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			size = min(info.Size(), most)
+		}
+	}
+	return size + bytes.MinRead // which ReadFrom wants to be free at the end
 }
 
 func notRegular(path string) error {
