@@ -296,3 +296,52 @@ func TestFindErrorConcerns(t *testing.T) {
 		}
 	}
 }
+
+// TestModuleDigestIsThatOfTheModule sets another module behind the back of SetModule.
+func TestModuleDigestIsThatOfTheModule(t *testing.T) {
+	one, two := []byte("one"), []byte("two")
+	var f plugin.Found
+	check := func(what string, want []byte) {
+		t.Helper()
+		if got := f.ModuleDigest(); got != plugin.Digest(want) {
+			t.Errorf("%s: %s, must be the digest of %q", what, got, want)
+		}
+	}
+	check("no module", nil)
+	f.SetModule(one)
+	if f.Digest != plugin.Digest(one) {
+		t.Errorf("Digest = %s", f.Digest)
+	}
+	check("set", one)
+	f.Module = two
+	check("replaced", two)
+	f.Module = one[:2]
+	check("cut", one[:2])
+	f.Module, f.Digest = one, plugin.Digest(two)
+	check("with another Digest", one)
+	light := f.WithoutCode()
+	if light.Module != nil || f.Module == nil {
+		t.Errorf("WithoutCode: %q, and the original is %q", light.Module, f.Module)
+	}
+	f = light
+	check("without code", nil)
+	f.Module = two
+	check("with other code", two)
+}
+
+// BenchmarkReadProcess reads a program of 19 MB.
+func BenchmarkReadProcess(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "prober-plugin-large")
+	if err := os.WriteFile(path, make([]byte, 19<<20), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(path+".yaml", []byte("apiVersion: prober.dev/v1\nname: large\nversion: 1.0.0\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := plugin.ReadProcess(path); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -84,7 +84,9 @@ func asProcess(root *os.Root, dir, name string, light *Lister) (Found, error) {
 	if err != nil {
 		return Found{}, fmt.Errorf("plugin %s: %w", path, err)
 	}
-	return Found{Manifest: manifest, Path: path, Module: code, Digest: Digest(code), Beside: Digest(data)}, nil
+	found := Found{Manifest: manifest, Path: path, Beside: Digest(data)}
+	found.SetModule(code)
+	return found, nil
 }
 
 // asCheck reads a manifest that names a command. The manifest is what is pinned and signed, so it
@@ -102,7 +104,9 @@ func asCheck(root *os.Root, dir, name string) (Found, error) {
 	if manifest.Runtime != Nagios {
 		return Found{}, fmt.Errorf("plugin %s: must have runtime: %s", path, Nagios)
 	}
-	return Found{Manifest: manifest, Path: path, Module: data, Digest: Digest(data)}, nil
+	found := Found{Manifest: manifest, Path: path}
+	found.SetModule(data)
+	return found, nil
 }
 
 // ReadExecutable returns the program at path. It is an error if other users than this one and

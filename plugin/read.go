@@ -170,11 +170,12 @@ func (d folder) module(name string, about *description) (Found, error) {
 	describes := about.module == name && about.err == nil
 	inside, err := d.inside(name, describes)
 	if d.light == nil || err != nil && !errors.Is(err, ErrNoManifest) {
-		if f.Module, err = d.read(name, MaxModule); err != nil {
-			return Found{}, fmt.Errorf("plugin %s: %w", file, err)
+		module, readErr := d.read(name, MaxModule)
+		if readErr != nil {
+			return Found{}, fmt.Errorf("plugin %s: %w", file, readErr)
 		}
-		f.Digest = Digest(f.Module)
-		inside, err = Extract(f.Module)
+		f.SetModule(module)
+		inside, err = Extract(module)
 	}
 	bare := errors.Is(err, ErrNoManifest)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -38,16 +39,25 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// BenchmarkStart is a process from its start until it serves, and its end.
+// BenchmarkStart is a process from its start until it serves. The digest of its executable is known if
+// the reader of the plugin has computed it.
 func BenchmarkStart(b *testing.B) {
-	for b.Loop() {
-		h, err := process.Load(b.Context(), process.Config{}, found())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := h.Close(); err != nil {
-			b.Fatal(err)
-		}
+	hashed := found()
+	hashed.SetModule(tester)
+	for name, f := range map[string]plugin.Found{"unknown": found(), "known": hashed} {
+		b.Run("digest="+name, func(b *testing.B) {
+			for b.Loop() {
+				h, err := process.Load(b.Context(), process.Config{}, f)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := h.Close(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
 	}
 }
 

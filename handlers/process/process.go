@@ -95,11 +95,12 @@ func load(ctx context.Context, cfg Config, found plugin.Found) (*Handler, error)
 	return h, nil
 }
 
-// copyOf copies the executable and computes its digest at the same time: either takes 10 ms for 20 MB.
+// copyOf copies the executable, and computes its digest at the same time unless its reader did so:
+// either takes 10 ms for 20 MB.
 func copyOf(found plugin.Found) (program *sealed.Copy, digest string, err error) {
 	var copying sync.WaitGroup
 	copying.Go(func() { program, err = sealed.New(found.Manifest.Name, found.Module) })
-	digest = plugin.Digest(found.Module)
+	digest = found.ModuleDigest()
 	copying.Wait()
 	switch {
 	case found.Digest != "" && found.Digest != digest:

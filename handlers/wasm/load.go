@@ -56,7 +56,7 @@ func Admit(found plugin.Found) error {
 // admit checks a module against limits, grants and contract before it is compiled. It always
 // returns a handler.
 func (h *Host) admit(found plugin.Found) (p *Handler, err error) {
-	p = &Handler{host: h, guest: guest.Plugin{Host: &h.guests, Manifest: found.Manifest, Digest: plugin.Digest(found.Module)}}
+	p = &Handler{host: h, guest: guest.Plugin{Host: &h.guests, Manifest: found.Manifest, Digest: found.ModuleDigest()}}
 	p.guest.Limits = plugin.Resolve(p.guest.Manifest.Limits, found.Limits)
 	p.guest.Limits.Memory &^= binary.PageSize - 1
 	p.instances = sched.NewQuota(uint64(p.guest.Limits.Instances))

@@ -45,5 +45,5 @@ func (e *RefusedError) Trust() string {
 }
 
 func refuse(f *plugin.Found, err error) error {
-	return &RefusedError{f.Path, cmp.Or(f.Digest, plugin.Digest(f.Module)), err}
+	return &RefusedError{f.Path, cmp.Or(f.Digest, f.ModuleDigest()), err}
 }

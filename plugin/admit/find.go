@@ -24,7 +24,7 @@ type Plugin struct {
 
 // WithoutCode returns p without the bytes of its module and signatures, which may be large.
 func (p Plugin) WithoutCode() Plugin {
-	p.Module, p.Signatures = nil, nil
+	p.Found = p.Found.WithoutCode()
 	return p
 }
 

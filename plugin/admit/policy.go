@@ -172,8 +172,8 @@ func (p *Policy) Folders() (folders []string) {
 
 // pinned checks f against the digests of e.
 func pinned(f *plugin.Found, e *config.Plugin) error {
-	if digest := plugin.Digest(f.Module); e.Digest != "" && e.Digest != digest {
-		return fmt.Errorf("digest of %s is %s, must be %s", f.Path, digest, e.Digest)
+	if e.Digest != "" && e.Digest != f.ModuleDigest() {
+		return fmt.Errorf("digest of %s is %s, must be %s", f.Path, f.ModuleDigest(), e.Digest)
 	}
 	if e.Manifest != "" && e.Manifest != f.Beside {
 		return fmt.Errorf("manifest of %s is %s, must be %s", f.Path, cmp.Or(f.Beside, "inside"), e.Manifest)

@@ -18,6 +18,7 @@ import (
 var notInVersion = map[string]string{
 	"Path":       "the same bytes at another path are the same version",
 	"Module":     "Digest is its digest",
+	"hashed":     "it is Module and Digest",
 	"Text":       "Beside is its digest",
 	"Inside":     "it is the digest of a part of Module, which Digest covers",
 	"Signatures": "they decide whether the plugin may be loaded, not how it runs",

@@ -73,9 +73,9 @@ func (a *Artifact) Alone() *Artifact {
 func (a *Artifact) Found(ref plugin.Reference) plugin.Found {
 	ref.Digest = a.Digest
 	f := plugin.Found{
-		Manifest: a.Manifest, Path: plugin.OCIScheme + ref.String(), Module: a.Module, Digest: plugin.Digest(a.Module),
-		Signatures: []plugin.Signature{},
+		Manifest: a.Manifest, Path: plugin.OCIScheme + ref.String(), Signatures: []plugin.Signature{},
 	}
+	f.SetModule(a.Module)
 	if a.Beside != nil {
 		f.Beside = plugin.Digest(a.Beside)
 	}

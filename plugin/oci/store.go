@@ -72,8 +72,10 @@ func (w *Wanted) accept(a *Artifact) error {
 	if w.Ref.Digest != "" && a.Digest != w.Ref.Digest {
 		return ErrTampered
 	}
-	if digest := plugin.Digest(a.Module); w.Digest != "" && w.Digest != digest {
-		return fmt.Errorf("%s: the digest of its module is %s, must be %s", w.Ref, digest, w.Digest)
+	if w.Digest != "" {
+		if digest := plugin.Digest(a.Module); w.Digest != digest {
+			return fmt.Errorf("%s: the digest of its module is %s, must be %s", w.Ref, digest, w.Digest)
+		}
 	}
 	if w.Accept == nil {
 		return nil

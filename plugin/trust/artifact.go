@@ -125,7 +125,7 @@ func verifyArtifact(keys []Key, s plugin.Signature, f *plugin.Found) (Key, error
 			return Key{}, fmt.Errorf("key %s signed %w", key, err)
 		}
 	}
-	for _, digest := range []string{plugin.Digest(f.Module), f.Beside} {
+	for _, digest := range []string{f.ModuleDigest(), f.Beside} {
 		if digest == "" {
 			continue
 		}

@@ -100,7 +100,8 @@ func Read(path string) (*plugin.Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &plugin.Found{Path: path, Module: data, Digest: plugin.Digest(data)}
+	f := &plugin.Found{Path: path}
+	f.SetModule(data)
 	if filepath.Base(path) == plugin.ManifestFile {
 		return f, nil
 	}

@@ -46,7 +46,7 @@ func NewLock(plugins []plugin.Found, signer func(plugin.Found) string) *Lock {
 	l := &Lock{Plugins: []Locked{}}
 	for _, f := range plugins {
 		l.Plugins = append(l.Plugins, Locked{
-			Name: f.Manifest.Name, Version: f.Manifest.Version, Digest: plugin.Digest(f.Module), Manifest: f.Beside,
+			Name: f.Manifest.Name, Version: f.Manifest.Version, Digest: f.ModuleDigest(), Manifest: f.Beside,
 			Signer: signer(f), Source: f.Path,
 		})
 	}
@@ -62,7 +62,7 @@ func (l *Lock) Check(f plugin.Found) error {
 	}
 	p := l.Plugins[at]
 	var err error
-	if digest := plugin.Digest(f.Module); digest != p.Digest {
+	if digest := f.ModuleDigest(); digest != p.Digest {
 		err = fmt.Errorf("its digest is %s, the lock has %s", digest, p.Digest)
 	} else if f.Beside != p.Manifest {
 		err = fmt.Errorf("the digest of the manifest beside it is %s, the lock has %s", cmp.Or(f.Beside, "none"), cmp.Or(p.Manifest, "none"))

@@ -226,7 +226,7 @@ func (e *examination) lines(data []byte) error {
 
 // subject returns the digests that should have been signed.
 func (e *examination) subject() string {
-	text := plugin.Digest(e.found.Module)
+	text := e.found.ModuleDigest()
 	if e.found.Beside != "" {
 		text += " with the manifest " + e.found.Beside
 	}

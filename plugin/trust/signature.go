@@ -89,7 +89,7 @@ func format(lines []line) []byte {
 
 // statement returns the text that a key signs for a plugin.
 func statement(f *plugin.Found) []byte {
-	text := header + "\nmodule " + plugin.Digest(f.Module) + "\n"
+	text := header + "\nmodule " + f.ModuleDigest() + "\n"
 	if f.Beside != "" {
 		text += "manifest " + f.Beside + "\n"
 	}

@@ -135,14 +135,13 @@ func processAttempt(ctx context.Context, path string) (attempt, func() error, er
 	return one, p.Close, nil
 }
 
+// foundProcess returns the program at path as the reader of plugins does.
 func foundProcess(path string) (plugin.Found, error) {
-	program, err := os.ReadFile(path)
-	if err != nil {
+	manifest := "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n"
+	if err := os.WriteFile(path+".yaml", []byte(manifest), 0o600); err != nil {
 		return plugin.Found{}, err
 	}
-	m := plugin.Minimal("tester")
-	m.Version = "1.0.0"
-	return plugin.Found{Manifest: m, Path: path, Module: program, Digest: plugin.Digest(program)}, nil
+	return plugin.ReadProcess(path)
 }
 
 // pluginAttempt returns attempts with a deadline.

@@ -178,7 +178,7 @@ func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	if err != nil {
 		return command.Usage("", "plugin %s: %w", f.Path, err)
 	}
-	f.Module, f.Digest = module, plugin.Digest(module)
+	f.SetModule(module)
 	fmt.Fprintf(env.Stderr, "prober: put %s into the module of the artifact, whose digest is %s; %s is as it was\n", manifest, f.Digest, f.Path)
 	return nil
 }
