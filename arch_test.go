@@ -68,7 +68,7 @@ var packages = map[string]struct {
 		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
-	"plugin/admit": {ours: []string{"config", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
+	"plugin/admit": {ours: []string{"config", "internal/filestamp", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/live":  {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
 	"plugin/trust": {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/wasm": {

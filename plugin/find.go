@@ -68,6 +68,15 @@ func (f *Found) isHashed() bool {
 	return len(is) > 0 && len(is) == len(was) && &is[0] == &was[0]
 }
 
+// WithCode returns f with the module of another, which must have the same digests.
+func (f Found) WithCode(of Found) (Found, error) {
+	if of.ModuleDigest() != f.Digest || of.Beside != f.Beside {
+		return Found{}, fmt.Errorf("plugin %s: it has changed since it was verified", f.Path)
+	}
+	f.Module, f.hashed = of.Module, of.hashed
+	return f, nil
+}
+
 // WithoutCode returns f without the bytes of its module and signatures, which may be large.
 func (f Found) WithoutCode() Found {
 	f.Module, f.Signatures, f.hashed.module = nil, nil, nil

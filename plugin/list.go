@@ -26,6 +26,7 @@ type Lister struct {
 
 type remembered struct {
 	file, manifest fs.FileInfo // from before they were read; nil if there is none
+	described      bool        // a module of a plugin folder that the plugin.yaml there describes
 	found          Found
 }
 
@@ -40,9 +41,10 @@ func (l *Lister) entry(in *pluginFolder, name string) (f Found, ok bool, err err
 	path := filepath.Join(in.dir, name)
 	file, _ := os.Stat(path) // an error is that of entry
 	manifest, _ := os.Stat(manifestOf(path))
+	described := in.about.module == name
 	last, ok := l.before[path]
-	if !ok || !same(last.file, file) || !same(last.manifest, manifest) {
-		last = remembered{file: file, manifest: manifest}
+	if !ok || last.described != described || !same(last.file, file) || !same(last.manifest, manifest) {
+		last = remembered{file: file, manifest: manifest, described: described}
 		if last.found, ok, err = in.entry(name); !ok || err != nil {
 			return last.found, ok, err
 		}
@@ -76,6 +78,16 @@ func (l Listed) Name() string { return l.found.Manifest.Name }
 
 // Path returns the path of the module, or the program.
 func (l Listed) Path() string { return l.found.Path }
+
+// Files returns the paths of the module or program, and of the manifest beside it, which need not
+// exist.
+func (l Listed) Files() []string {
+	manifest := manifestOf(l.Path())
+	if l.found.Manifest.Runtime == Nagios {
+		manifest = l.Path()
+	}
+	return []string{l.Path(), manifest}
+}
 
 // Manifest returns the plugin's manifest. It must not be changed.
 func (l Listed) Manifest() *Manifest { return l.found.Manifest }

@@ -166,3 +166,29 @@ func BenchmarkList(b *testing.B) {
 		})
 	}
 }
+
+// Another module may take the plugin.yaml away from the first one.
+func TestListerReadsModuleThatIsNotDescribedAnyMore(t *testing.T) {
+	dir := t.TempDir()
+	write(t, named("demo"), dir, "plugin.yaml")
+	write(t, embed(t, "inside"), dir, "first.wasm")
+	var lister plugin.Lister
+	names := func() (all []string) {
+		t.Helper()
+		listed, err := lister.List([]string{dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range listed {
+			all = append(all, l.Name())
+		}
+		return all
+	}
+	if got := fmt.Sprint(names()); got != "[demo]" {
+		t.Errorf("got %s, must be [demo]", got)
+	}
+	write(t, embed(t, "second"), dir, "second.wasm")
+	if got := fmt.Sprint(names()); got != "[inside second]" {
+		t.Errorf("got %s, must be [inside second]", got)
+	}
+}

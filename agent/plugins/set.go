@@ -105,7 +105,7 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 	}
 	s.scanner = NewScanner(&cfg, s.builtins, newSources(&cfg))
 	s.live = live.New(s.waits, live.Config{
-		Registry: &s.registry, Load: s.load, Fingerprint: fingerprint, Scan: s.Scan, Demanded: cfg.Demanded,
+		Registry: &s.registry, Load: s.load, Fingerprint: fingerprint, Scan: s.scanFor, Demanded: cfg.Demanded,
 		IdleAfter: cfg.IdleAfter, Log: cfg.Log,
 	})
 	stamp = s.Stamp()
@@ -170,11 +170,15 @@ func (s *Set) Reload(ctx context.Context, retry bool) (changed bool, err error) 
 	return s.live.Apply(ctx, v, retry)
 }
 
-// Scan takes a snapshot of the plugins. It reads those that something uses. An error means that nothing is known of any plugin.
-func (s *Set) Scan() (*admit.Snapshot, error) {
+// Scan takes a snapshot of the plugins. It reads those that something uses, unless their files are the
+// same as before. An error means that nothing is known of any plugin.
+func (s *Set) Scan() (*admit.Snapshot, error) { return s.scanFor(s.live.Wants) }
+
+// scanFor is [Set.Scan] that reads the plugins whose names are wanted.
+func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
-	v, err := s.scanner.ScanFor(s.live.Wants)
+	v, err := s.scanner.ScanFor(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +208,7 @@ func commands(v *admit.Snapshot) (files []string) {
 		if !e.Loadable() || e.Plugin.Manifest.Runtime != plugin.Nagios {
 			continue
 		}
-		if path, _, _, err := process.CommandOf(e.Plugin.Found); err == nil {
+		if path, err := process.CommandPath(e.Plugin.Found); err == nil {
 			files = append(files, path)
 		}
 	}

@@ -68,14 +68,33 @@ func loadCheck(cfg Config, found plugin.Found) (*Check, error) {
 	if c.input, err = parseInput(m, found.Env); err != nil {
 		return nil, err
 	}
-	folders := make([]string, len(found.Folders))
-	for i, folder := range found.Folders {
-		if folders[i], err = filepath.Abs(folder); err != nil { // a command runs elsewhere
-			return nil, err
-		}
+	folders, err := absolute(found.Folders)
+	if err != nil {
+		return nil, err
 	}
 	c.command, err = findCommand(m.Command[0].Text, m.CommandDigest, folders)
 	return c, err
+}
+
+// absolute returns the absolute paths of folders: a command runs elsewhere.
+func absolute(folders []string) (all []string, err error) {
+	all = make([]string, len(folders))
+	for i, folder := range folders {
+		if all[i], err = filepath.Abs(folder); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// CommandPath returns the path of the command of found, which it does not read: it may be a command
+// that may not run.
+func CommandPath(found plugin.Found) (string, error) {
+	folders, err := absolute(found.Folders)
+	if err != nil {
+		return "", err
+	}
+	return locateCommand(found.Manifest.Command[0].Text, folders)
 }
 
 // CommandOf returns the path of the command that [LoadCheck] would run for found, and its digest.

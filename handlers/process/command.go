@@ -24,8 +24,17 @@ type command struct {
 
 // findCommand returns the program called name, a file in one of folders or the path of one.
 func findCommand(name, pin string, folders []string) (command, error) {
+	path, err := locateCommand(name, folders)
+	if err != nil {
+		return command{}, err
+	}
+	return allow(path, pin, folders)
+}
+
+// locateCommand returns the path of the program of [findCommand], which need not be allowed.
+func locateCommand(name string, folders []string) (string, error) {
 	if len(folders) == 0 {
-		return command{}, errors.New("the operator allows no commands: set nagios.folders in prober.yaml")
+		return "", errors.New("the operator allows no commands: set nagios.folders in prober.yaml")
 	}
 	for _, folder := range folders {
 		path := filepath.Join(folder, name)
@@ -34,14 +43,14 @@ func findCommand(name, pin string, folders []string) (command, error) {
 				continue
 			}
 		} else if filepath.Base(name) != name {
-			return command{}, fmt.Errorf("command %q: want a file name or an absolute path", name)
+			return "", fmt.Errorf("command %q: want a file name or an absolute path", name)
 		}
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		return allow(path, pin, folders)
+		return path, nil
 	}
-	return command{}, fmt.Errorf("command %q is in none of the folders that the operator allows: %s", name, strings.Join(folders, ", "))
+	return "", fmt.Errorf("command %q is in none of the folders that the operator allows: %s", name, strings.Join(folders, ", "))
 }
 
 // allow returns the program at path, which is in one of folders, or why it must not run. A symbolic

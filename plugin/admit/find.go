@@ -28,6 +28,19 @@ func (p Plugin) WithoutCode() Plugin {
 	return p
 }
 
+// WithCode returns p with its module, which it reads if [Scanner.ScanFor] did not. The error of a plugin
+// that is not the one which was verified says so.
+func (p Plugin) WithCode() (Plugin, error) {
+	if p.Module != nil {
+		return p, nil
+	}
+	now, err := plugin.Read(p.Path)
+	if err == nil {
+		p.Found, err = p.Found.WithCode(now)
+	}
+	return p, err
+}
+
 // PromoteAfter is the condition for a shadow to replace the plugin.
 type PromoteAfter = config.PromoteAfter
 
@@ -53,7 +66,7 @@ func everything(string) bool { return true }
 func (p *Policy) find(dirs, taken []string, wanted func(name string) bool) (all []Plugin, others []plugin.Listed, err error) {
 	found, others, errs := p.read(dirs, taken, wanted)
 	for _, f := range found {
-		verdict, err := p.Admit(&f)
+		verdict, err := p.admitOnce(&f)
 		if err != nil {
 			errs = append(errs, &PluginError{f.Manifest.Name, err})
 			continue
@@ -84,7 +97,7 @@ func (p *Policy) read(dirs, taken []string, wanted func(name string) bool) (foun
 			others = append(others, l)
 			continue
 		}
-		f, err := l.Read()
+		f, err := p.readOnce(l)
 		if err != nil {
 			bad = append(bad, joined.Errors(err)...)
 			continue

@@ -29,6 +29,7 @@ type Policy struct {
 	lock   *trust.Lock // nil: none
 	pulled []Pulled
 	lister *plugin.Lister // of the scanner; nil: none
+	memory *memory        // of the scanner; nil: none
 }
 
 // Dev is the trust state of a plugin under development, of which nothing was checked.

@@ -25,14 +25,14 @@ const (
 	Stale                 // it may be loaded, but its registry has another version, or did not answer
 	Pending               // its registry has not answered yet
 	Refused               // it may not be loaded
-	Listed                // it is in a plugin folder, and was not read: nothing uses it
+	Listed                // it is in a plugin folder, and was not read: no probe has asked for it
 )
 
 // Entry is the decision about one plugin, or about one shadow. It is immutable.
 type Entry struct {
 	Name         string
 	State        State
-	Plugin       Plugin       // of Admitted and Stale; of Listed, only its manifest and path
+	Plugin       Plugin       // of Admitted and Stale, see [Plugin.WithCode]; of Listed, only its manifest and path
 	PromoteAfter PromoteAfter // of a shadow
 	Reason       error        // why it is Refused or Stale
 	// Rival is the error for a second plugin of the same name; nil if there is none.
@@ -74,6 +74,7 @@ type Scanner struct {
 	mu     sync.Mutex
 	scans  int
 	lister plugin.Lister
+	memory memory
 }
 
 // NewScanner returns a Scanner. It reads nothing.
@@ -82,11 +83,16 @@ func NewScanner(cfg ScannerConfig) *Scanner { return &Scanner{cfg: cfg} }
 // Scan reads prober.yaml, the plugin folders, the lock and the keys, and uses the last answers of
 // registries. It asks no registry. Its error is about all plugins; those about single plugins are
 // in [Snapshot.Err].
-func (s *Scanner) Scan() (*Snapshot, error) { return s.ScanFor(everything) }
+func (s *Scanner) Scan() (*Snapshot, error) { return s.scan(everything, nil) }
 
 // ScanFor is [Scanner.Scan] that reads only the plugins whose names are wanted, and those that
-// prober.yaml names. Others of plugin folders are [Listed].
+// prober.yaml names. Others of plugin folders are [Listed]. A plugin of a folder whose files are the
+// same as at the last ScanFor is not read again: it has no code, see [Plugin.WithCode].
 func (s *Scanner) ScanFor(wanted func(name string) bool) (*Snapshot, error) {
+	return s.scan(wanted, &s.memory)
+}
+
+func (s *Scanner) scan(wanted func(name string) bool, memory *memory) (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	policy, err := New(s.cfg.Config)
@@ -96,7 +102,8 @@ func (s *Scanner) ScanFor(wanted func(name string) bool) (*Snapshot, error) {
 	if err := policy.AgentConfig().CheckHandlers(s.cfg.ConfigFile, s.cfg.Builtins); err != nil {
 		return nil, err
 	}
-	policy.lister = &s.lister
+	policy.lister, policy.memory = &s.lister, memory
+	memory.begin(policy)
 	policy.recall(s.cfg.Sources)
 	s.scans++
 	v := &Snapshot{

@@ -162,6 +162,10 @@ func (m *Manager) load(ctx context.Context, r *record, p admit.Plugin, version s
 // loadGeneration loads p as a new generation of r, and passes it to install: Replace or Shadow of
 // r's handler.
 func (m *Manager) loadGeneration(ctx context.Context, r *record, p admit.Plugin, install func(context.Context, probe.Handler) error) error {
+	p, err := p.WithCode()
+	if err != nil {
+		return err
+	}
 	loaded, err := m.cfg.Load(ctx, p)
 	if err != nil {
 		return fmt.Errorf("%w (%s)", err, p.Path)

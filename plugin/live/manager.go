@@ -23,9 +23,10 @@ type Config struct {
 	// Fingerprint returns what identifies a version beside its bytes, manifest and settings,
 	// such as the command of a check. It may be nil.
 	Fingerprint func(admit.Plugin) string
-	// Scan takes a snapshot for the first probe of a plugin. It reads the plugins that
-	// [Manager.Wants].
-	Scan func() (*admit.Snapshot, error)
+	// Scan takes a snapshot for the first probe of a plugin. It reads the plugins whose names are
+	// wanted: that one, and those of [Manager.Wants] that are not merely named by a manifest. Each of
+	// these is read when its own first probe asks for it.
+	Scan func(wanted func(name string) bool) (*admit.Snapshot, error)
 	// Demanded is called with the result of loading a plugin for a probe. It may be nil.
 	Demanded func(error)
 	// IdleAfter is how long an unused plugin stays loaded.
@@ -161,8 +162,13 @@ func (m *Manager) Hold(names ...string) (release func()) {
 func (m *Manager) Wants(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.holds[name] > 0 || m.wantsLocked(name)
+}
+
+// wantsLocked is [Manager.Wants] of a plugin that no manifest names.
+func (m *Manager) wantsLocked(name string) bool {
 	r := m.records[name]
-	return m.holds[name] > 0 || m.latest.Plugin(name).State == admit.Refused || r != nil && (r.state != Unused || !m.usageLocked(r).none())
+	return m.latest.Plugin(name).State == admit.Refused || r != nil && (r.state != Unused || r.handler.Live()+r.preparing > 0)
 }
 
 // UnloadUnused unloads the plugins that nothing has used for [Config.IdleAfter], and drops the

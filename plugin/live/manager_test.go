@@ -88,7 +88,7 @@ func newRig(t *testing.T) *rig {
 	ctx, end := context.WithCancelCause(context.Background())
 	r.end = end
 	r.Manager = live.New(ctx, live.Config{
-		Registry: &r.reg, Load: r.load, Scan: func() (*admit.Snapshot, error) { return r.scanner.ScanFor(r.Wants) }, IdleAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
+		Registry: &r.reg, Load: r.load, Scan: func(wanted func(string) bool) (*admit.Snapshot, error) { return r.scanner.ScanFor(wanted) }, IdleAfter: time.Hour, Log: slog.New(slog.DiscardHandler),
 		Demanded: func(err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -246,6 +246,29 @@ func TestChangedFileReplaces(t *testing.T) {
 	if r.Close(); !old.closed.Load() {
 		t.Error("the old version is not closed")
 	}
+}
+
+// The new version of a plugin is read first by the snapshot for another plugin.
+func TestChangedFileThatWasReadForAnotherProbeReplaces(t *testing.T) {
+	r := newRig(t)
+	old := time.Now().Add(-time.Hour)
+	put := func(name, version string) {
+		t.Helper()
+		r.put("plugins/"+name+".wasm", name, version)
+		old = old.Add(time.Second)
+		if err := os.Chtimes(r.path("plugins/"+name+".wasm"), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", "1.0.0")
+	put("b", "1.0.0")
+	r.apply("")
+	h := r.prepare("a")
+	put("a", "2.0.0")
+	r.prepare("b")
+	says(t, h, "1.0.0")
+	r.apply("")
+	says(t, h, "2.0.0")
 }
 
 func TestBrokenVersionChangesNothing(t *testing.T) {

@@ -163,7 +163,11 @@ func (m *Manager) isUnused(r *record) bool {
 // loadDemanded loads r, whose token the caller holds, for a probe.
 func (m *Manager) loadDemanded(r *record) error {
 	m.cfg.Log.Info("loading plugin", "handler", r.name) // takes seconds if it was never compiled
-	v, err := m.cfg.Scan()
+	v, err := m.cfg.Scan(func(name string) bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return name == r.name || m.wantsLocked(name)
+	})
 	if err != nil {
 		m.fail(r, "", err, Failed)
 		return err
