@@ -70,7 +70,32 @@ func (c *Config) Bool(path string, fallback bool) bool {
 
 // Duration returns the duration at path, a string such as "1m30s".
 func (c *Config) Duration(path string, fallback time.Duration) time.Duration {
-	return get(c, path, fallback, "a duration", time.ParseDuration)
+	return get(c, path, fallback, "a duration", parseDuration)
+}
+
+// parseDuration is time.ParseDuration, which takes a guest longer than the rest of a look-up. Most
+// durations are a number of one unit.
+func parseDuration(text string) (time.Duration, error) {
+	n, i := time.Duration(0), 0
+	for ; i < min(len(text), 6) && '0' <= text[i] && text[i] <= '9'; i++ {
+		n = n*10 + time.Duration(text[i]-'0')
+	}
+	switch text[i:] {
+	case "ms":
+		n *= time.Millisecond
+	case "s":
+		n *= time.Second
+	case "m":
+		n *= time.Minute
+	case "h":
+		n *= time.Hour
+	default:
+		i = 0
+	}
+	if i == 0 {
+		return time.ParseDuration(text)
+	}
+	return n, nil
 }
 
 // Strings returns the list of strings at path.

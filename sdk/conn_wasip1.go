@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/probe"
 )
 
 //go:wasmimport prober_v1_net dial
@@ -43,7 +44,7 @@ func hostPoll(handles unsafe.Pointer, n uint32, timeoutMs int32) int32
 // if a grant of the operator allows it. In a native program net.Dialer does. The connection is
 // closed at the end of the attempt.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if err := ctx.Err(); err != nil {
+	if err := ended(ctx); err != nil {
 		return nil, opError("dial", network, addr, err)
 	}
 	scheme := network
@@ -54,13 +55,52 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	default:
 		return nil, opError("dial", network, addr, net.UnknownNetworkError(network))
 	}
-	url, n := pointer(scheme + "://" + addr)
-	handle := hostDial(url, n, timeoutOf(ctx))
-	if handle < 0 {
-		return nil, opError("dial", network, addr, hostError(handle))
+	c := &conn{network: scheme, addr: addr}
+	if err := c.dial(ctx, scheme+"://"+addr); err != nil {
+		return nil, opError("dial", network, addr, err)
 	}
+	return c, nil
+}
+
+// dialTarget connects to the target of r. The host knows that of the current request without a URL.
+func dialTarget(ctx context.Context, r *Request) (net.Conn, error) {
+	network := "tcp"
+	if r.Target.Unix != "" {
+		network = "unix"
+	}
+	if last.call == nil || r != &last.call.Request || r.Target != last.copy.Target {
+		return Dial(ctx, network, r.Addr())
+	}
+	c := &conn{network: network, target: r.Target}
+	err := ended(ctx)
+	if err == nil {
+		err = c.dial(ctx, "")
+	}
+	if err != nil {
+		return nil, c.opError("dial", err)
+	}
+	return c, nil
+}
+
+// dial connects to a URL.
+func (c *conn) dial(ctx context.Context, url string) error {
+	ptr, n := pointer(url)
+	handle := hostDial(ptr, n, timeoutOf(ctx))
+	if handle < 0 {
+		return hostError(handle)
+	}
+	c.handle, c.attempt = handle, attempts
 	activity++
-	return &conn{handle: handle, attempt: attempts, network: scheme, addr: addr}, nil
+	return nil
+}
+
+// ended is ctx.Err for a host call. It does not ask the host whether the attempt is over: then the host
+// ends the guest in the call.
+func ended(ctx context.Context) error {
+	if c, ok := ctx.(*callContext); ok && c.real == nil && !c.ended {
+		return nil
+	}
+	return ctx.Err()
 }
 
 // timeoutOf returns the timeout of a host call under ctx. The host itself enforces the deadline
@@ -83,12 +123,12 @@ func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error
 	if !ok {
 		return nil, fmt.Errorf("starttls: %w", errNotOurs)
 	}
-	if err := cmp.Or(ctx.Err(), c.usable(time.Time{})); err != nil {
-		return nil, opError("starttls", c.network, c.addr, err)
+	if err := cmp.Or(ended(ctx), c.usable(time.Time{})); err != nil {
+		return nil, c.opError("starttls", err)
 	}
 	doc, n := pointer(abi.Append(nil, o.abi()))
 	if code := hostStartTLS(c.handle, doc, n); code < 0 {
-		return nil, opError("starttls", c.network, c.addr, hostError(code))
+		return nil, c.opError("starttls", hostError(code))
 	}
 	activity++
 	return c, nil
@@ -142,6 +182,17 @@ func opError(op, network, addr string, err error) error {
 	return &net.OpError{Op: op, Net: network, Addr: address{network, addr}, Err: err}
 }
 
+// opError is opError for c.
+func (c *conn) opError(op string, err error) error { return opError(op, c.network, c.address(), err) }
+
+// address returns what was dialled.
+func (c *conn) address() string {
+	if c.addr != "" {
+		return c.addr
+	}
+	return (&Request{Target: c.target}).Addr()
+}
+
 type address struct{ network, addr string }
 
 func (a address) Network() string { return a.network }
@@ -154,6 +205,7 @@ type conn struct {
 	handle        int32
 	attempt       uint64 // that the handle belongs to
 	network, addr string
+	target        probe.Target // of the request, if addr is empty
 	readDeadline  time.Time
 	writeDeadline time.Time
 	closed        bool
@@ -219,7 +271,7 @@ func (c *conn) readAmong(p []byte, park int32) (int, error) {
 // if there was nothing.
 func (c *conn) read(p []byte, timeoutMs int32) (int, error) {
 	if err := c.usable(c.readDeadline); err != nil {
-		return 0, opError("read", c.network, c.addr, err)
+		return 0, c.opError("read", err)
 	}
 	switch n := hostRead(c.handle, unsafe.Pointer(&p[0]), uint32(len(p)), timeoutMs); {
 	case n > 0:
@@ -230,7 +282,7 @@ func (c *conn) read(p []byte, timeoutMs int32) (int, error) {
 	case n == abi.EAGAIN.Code():
 		return 0, nil
 	default:
-		return 0, opError("read", c.network, c.addr, hostError(n))
+		return 0, c.opError("read", hostError(n))
 	}
 }
 
@@ -273,7 +325,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
 		if err := c.usable(c.writeDeadline); err != nil {
-			return done, opError("write", c.network, c.addr, err)
+			return done, c.opError("write", err)
 		}
 		n := hostWrite(c.handle, unsafe.Pointer(&p[done]), uint32(len(p)-done), maxPark)
 		switch {
@@ -283,7 +335,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		case n == abi.EAGAIN.Code():
 			runtime.Gosched()
 		default:
-			return done, opError("write", c.network, c.addr, hostError(n))
+			return done, c.opError("write", hostError(n))
 		}
 	}
 	return done, nil
@@ -292,7 +344,7 @@ func (c *conn) Write(p []byte) (int, error) {
 // Close implements [net.Conn].
 func (c *conn) Close() error {
 	if err := c.usable(time.Time{}); err != nil {
-		return opError("close", c.network, c.addr, err)
+		return c.opError("close", err)
 	}
 	c.closed = true
 	activity++
@@ -309,7 +361,7 @@ func (c *conn) RemoteAddr() net.Addr { return address{c.network, c.info("remote"
 func (c *conn) info(path string) string {
 	doc, err := c.document()
 	if err != nil {
-		return c.addr
+		return c.address()
 	}
 	value, _ := abi.Lookup(doc, path)
 	return abi.Text(value)
@@ -317,7 +369,7 @@ func (c *conn) info(path string) string {
 
 func (c *conn) document() ([]byte, error) {
 	if err := c.usable(time.Time{}); err != nil {
-		return nil, opError("info", c.network, c.addr, err)
+		return nil, c.opError("info", err)
 	}
 	return pull(512, func(buf unsafe.Pointer, size uint32) int32 { return hostInfo(c.handle, buf, size) })
 }

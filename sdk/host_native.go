@@ -58,6 +58,14 @@ func hostOf(ctx context.Context) Host {
 	return h
 }
 
+// dialTarget connects to the target of r.
+func dialTarget(ctx context.Context, r *Request) (net.Conn, error) {
+	if r.Target.Unix != "" {
+		return Dial(ctx, "unix", r.Target.Unix)
+	}
+	return Dial(ctx, "tcp", r.Addr())
+}
+
 // Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials,
 // if a grant of the operator allows it. In a native program net.Dialer does. The connection is
 // closed at the end of the attempt.

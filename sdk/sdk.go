@@ -98,10 +98,7 @@ func (r *Request) Dial(ctx context.Context) (net.Conn, error) {
 	if r.Target == (probe.Target{}) {
 		return nil, errNoTarget
 	}
-	if r.Target.Unix != "" {
-		return Dial(ctx, "unix", r.Target.Unix)
-	}
-	return Dial(ctx, "tcp", r.Addr())
+	return dialTarget(ctx, r)
 }
 
 // Level is the severity of a log line.

@@ -78,6 +78,18 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+func TestDurationsAreThoseOfPackageTime(t *testing.T) {
+	for _, text := range []string{
+		"0", "0s", "10s", "007m", "250ms", "999999h", "1000000h", "9999999h", "1m30s", "-5s", "+5s", "1.5s", "s", "", "5", "5 s", "5S", "3us", "3µs", "1e3s", ".s", "99999999999999999999s",
+	} {
+		want, err := time.ParseDuration(text)
+		c := config(t, fmt.Sprintf(`{"d":%q}`, text))
+		if got := c.Duration("d", 0); got != want || (c.Err() != nil) != (err != nil) {
+			t.Errorf("%q: got %v, %v, want %v, %v", text, got, c.Err(), want, err)
+		}
+	}
+}
+
 func TestConfigKeepsFirstError(t *testing.T) {
 	c := config(t, `{"maxLag":"soon","list":[1]}`)
 	if got := c.Duration("maxLag", time.Second); got != time.Second {

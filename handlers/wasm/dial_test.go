@@ -295,3 +295,26 @@ func TestTargetAddressClasses(t *testing.T) {
 		})
 	}
 }
+
+// The guest connects where its request says, and the host decides on that.
+func TestGoGuestDialsChangedTarget(t *testing.T) {
+	target := targetOf(serve(t, "tcp", "127.0.0.1:0"))
+	got, err := attempt(t, bind(t, goGuest(t), fmt.Sprintf(`{"do":"elsewhere","port":%d}`, target.Port), target), probe.Request{Target: target}, 5*time.Second)
+	if err != nil || got.Result != probe.Success {
+		t.Errorf("the same port: got %+v, %v", got, err)
+	}
+	for range 2 { // the second request is the same
+		got, err = attempt(t, bind(t, goGuest(t), `{"do":"elsewhere","port":1}`, target), probe.Request{Target: target}, 5*time.Second)
+		if want := "dial tcp " + target.Host + ":1: denied: "; err != nil || !strings.HasPrefix(got.Output, want) {
+			t.Errorf("another port: got %+v, %v, want %q", got, err, want)
+		}
+	}
+}
+
+func TestErrorsOfGoGuestNameTarget(t *testing.T) {
+	target := targetOf(serve(t, "tcp", "127.0.0.1:0"))
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"closed"}`, target), probe.Request{Target: target}, 5*time.Second)
+	if want := fmt.Sprintf("read tcp %s:%d: use of closed network connection", target.Host, target.Port); err != nil || got.Output != want {
+		t.Errorf("got %+v, %v, want %q", got, err, want)
+	}
+}

@@ -30,12 +30,21 @@ const (
 type dial struct {
 	plugin.Dial
 	*Policy
-	text     string // how its errors begin
+	addr     string // as the guest named it
+	prefix   string // how its errors begin; "" means with addr
 	onTarget bool   // it is to the target of the probe
 }
 
+// text returns how the errors of the dial begin.
+func (d *dial) text() string {
+	if d.prefix != "" {
+		return d.prefix
+	}
+	return fmt.Sprintf("dial %s %.200s", d.Scheme, d.addr)
+}
+
 func (d *dial) denyf(format string, args ...any) error {
-	return denyf("%s: denied: %s", d.text, fmt.Sprintf(format, args...))
+	return denyf("%s: denied: %s", d.text(), fmt.Sprintf(format, args...))
 }
 
 // decideName returns an error if the name of the dial may not be looked up: the query itself can

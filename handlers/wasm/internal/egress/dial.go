@@ -131,7 +131,7 @@ func (p *Policy) Dial(ctx context.Context, scheme, addr, path string) (Endpoint,
 	if scheme == "udp" {
 		to.Network = "udp"
 	}
-	d := dial{Policy: p, text: fmt.Sprintf("dial %s %.200s", scheme, addr), Dial: plugin.Dial{Scheme: scheme, Port: uint16(port), Path: path}}
+	d := dial{Policy: p, addr: addr, Dial: plugin.Dial{Scheme: scheme, Port: uint16(port), Path: path}}
 	to.Addrs, err = d.addresses(ctx, host)
 	to.OnTarget = d.onTarget
 	return to, err
@@ -140,7 +140,7 @@ func (p *Policy) Dial(ctx context.Context, scheme, addr, path string) (Endpoint,
 // CheckTCP returns an error if a server that the guest may ask over UDP is denied over TCP.
 // host is the name of the server. The error begins with text.
 func (p *Policy) CheckTCP(ctx context.Context, host string, at netip.AddrPort, text string) error {
-	d := dial{Policy: p, text: text, Dial: plugin.Dial{Scheme: "tcp", Name: CanonicalName(host), Addr: netaddr.Plain(at.Addr()), Port: at.Port()}}
+	d := dial{Policy: p, prefix: text, Dial: plugin.Dial{Scheme: "tcp", Name: CanonicalName(host), Addr: netaddr.Plain(at.Addr()), Port: at.Port()}}
 	if err := d.decideDenials(); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (p *Policy) CheckTCP(ctx context.Context, host string, at netip.AddrPort, t
 // addresses returns the addresses of host that may be dialled.
 func (d *dial) addresses(ctx context.Context, host string) ([]string, error) {
 	if host == "" {
-		return nil, fmt.Errorf("%s: the probe's target has no host", d.text)
+		return nil, fmt.Errorf("%s: the probe's target has no host", d.text())
 	}
 	d.onTarget = d.Target.Unix == "" && int(d.Port) == d.Target.Port
 	if literal, ok := parseLiteral(host); ok {
@@ -197,11 +197,11 @@ func (d *dial) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
 
 func (d *dial) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if host == "" {
-		return nil, fmt.Errorf("%s: the probe's target has no host", d.text)
+		return nil, fmt.Errorf("%s: the probe's target has no host", d.text())
 	}
 	addrs, err := d.Network.LookupIP(ctx, host)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.text, err)
+		return nil, fmt.Errorf("%s: %w", d.text(), err)
 	}
 	return addrs, nil
 }
@@ -209,19 +209,22 @@ func (d *dial) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 // check returns the addresses that may be dialled, or an error if there is none.
 func (d *dial) check(ctx context.Context, addrs []netip.Addr) ([]string, error) {
 	var kept []string
-	err := d.denyf(notPermitted)
+	var refused error
 	for _, addr := range addrs {
 		d.Addr = netaddr.Plain(addr)
-		if refused := d.checkAddr(ctx); refused != nil {
-			err = refused
+		if err := d.checkAddr(ctx); err != nil {
+			refused = err
 			continue
 		}
 		kept = append(kept, netip.AddrPortFrom(d.Addr, d.Port).String())
 	}
-	if len(kept) == 0 {
-		return nil, err
+	switch {
+	case len(kept) > 0:
+		return kept, nil
+	case refused == nil: // there is no address
+		refused = d.denyf(notPermitted)
 	}
-	return kept, nil
+	return nil, refused
 }
 
 func (d *dial) checkAddr(ctx context.Context) error {
@@ -239,7 +242,7 @@ func (d *dial) checkAliases(ctx context.Context) error {
 	for _, other := range d.aliases() {
 		addrs, err := d.Network.addressesOf(ctx, other.name)
 		if err != nil {
-			return fmt.Errorf("%s: the addresses that the grant %q denies: %w", d.text, other.grant, err)
+			return fmt.Errorf("%s: the addresses that the grant %q denies: %w", d.text(), other.grant, err)
 		}
 		for _, form := range netaddr.Forms(d.Addr) {
 			if slices.Contains(addrs, form) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -51,7 +52,7 @@ func netDial(c *Call, mem api.Memory, a args) int32 {
 		err  error
 	)
 	rawURL := string(url)
-	c.idle(waiting{call: "dial", where: rawURL, stage: stageLookup}, func(ctx context.Context) { conn, err = c.dial(ctx, rawURL, a.i32(2)) })
+	c.idle(waiting{call: "dial", where: c.place(rawURL), stage: stageLookup}, func(ctx context.Context) { conn, err = c.dial(ctx, rawURL, a.i32(2)) })
 	c.clearFault()
 	if err != nil {
 		return c.dialError("dial", rawURL, start, err)
@@ -59,6 +60,18 @@ func netDial(c *Call, mem api.Memory, a args) int32 {
 	handle := c.net.add(c.ctx, conn)
 	c.Trace(probe.TraceEvent{Type: probe.TraceCall, Name: "dial", Detail: conn.RemoteAddr().String(), Duration: c.host.since(start)})
 	return handle
+}
+
+// place returns the URL that a guest dials; "" means the target.
+func (c *Call) place(rawURL string) string {
+	switch t := c.req.Target; {
+	case rawURL != "" || t == probe.Target{}:
+		return rawURL
+	case t.Unix != "":
+		return "unix://" + t.Unix
+	default:
+		return "tcp://" + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	}
 }
 
 // egress returns the policy of the dials of a capability in this call.
@@ -110,7 +123,7 @@ func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err error) {
 	for i, addr := range to.Addrs {
 		share := ctx
-		if deadline, ok := ctx.Deadline(); ok {
+		if deadline, ok := ctx.Deadline(); ok && i < len(to.Addrs)-1 {
 			var cancel context.CancelFunc
 			left := deadline.Sub(c.host.Clock.Now()) / time.Duration(len(to.Addrs)-i)
 			share, cancel = c.host.Clock.WithTimeout(ctx, left)

@@ -70,6 +70,11 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return sdk.Successf("logged"), nil
 	case "echo":
 		return echo(ctx, r, sdk.Dial)
+	case "elsewhere":
+		r.Target.Port = r.Config.Int("port", 0)
+		return echo(ctx, r, sdk.Dial)
+	case "closed":
+		return closed(ctx, r)
 	case "udp":
 		return datagrams(ctx, r)
 	case "starttls":
@@ -216,6 +221,16 @@ func datagrams(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		got = append(got, string(buf[:n]))
 	}
 	return sdk.Successf("%s", strings.Join(got, " ")), nil
+}
+
+// closed reads from a connection that it has closed.
+func closed(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	conn, err := r.Dial(ctx)
+	if err == nil {
+		_ = conn.Close()
+		_, err = conn.Read(make([]byte, 1))
+	}
+	return sdk.Failuref("%v", err), nil
 }
 
 func startTLS(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
