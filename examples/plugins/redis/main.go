@@ -29,31 +29,53 @@ func (check) ValidateConfig(c *sdk.Config) error {
 	return nil
 }
 
-// Probe implements [sdk.Plugin].
+// Commands that every check sends.
+var (
+	ping            = appendCommand(nil, "PING")
+	infoReplication = appendCommand(nil, "INFO", "replication")
+)
+
+// Probe implements [sdk.Plugin]. It sends all commands at once, and so waits for the server once.
 func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
 	defer conn.Close()
-	c := newClient(conn)
-	if password := r.Config.String("password", ""); password != "" {
-		if _, err := c.do(auth(r.Config.String("username", ""), password)...); err != nil {
+	password, withInfo := r.Config.String("password", ""), r.Config.Bool("replication", true)
+	commands := make([]byte, 0, 128)
+	if password != "" {
+		commands = appendCommand(commands, auth(r.Config.String("username", ""), password)...)
+	}
+	commands = append(commands, ping...)
+	if withInfo {
+		commands = append(commands, infoReplication...)
+	}
+	c, start := newClient(conn), time.Now()
+	if err := c.send(commands); err != nil {
+		return sdk.Failuref("PING: %v", err), nil
+	}
+	if password != "" {
+		if _, err := c.reply(); err != nil {
 			return sdk.Failuref("AUTH: %v", err), nil
 		}
 	}
-	start := time.Now()
-	pong, err := c.do("PING")
+	pong, err := c.reply()
 	if err != nil {
 		return sdk.Failuref("PING: %v", err), nil
 	}
 	if pong != "PONG" {
 		return sdk.Failuref("PING: got %.40q, want PONG", pong), nil
 	}
-	ping := probe.Metric{Name: "ping_seconds", Value: time.Since(start).Seconds(), Unit: "s"}
-	out, err := replication(r, c)
-	out.Metrics = append(out.Metrics, ping)
-	return out, err
+	took := probe.Metric{Name: "ping_seconds", Value: time.Since(start).Seconds(), Unit: "s"}
+	if !withInfo {
+		out := sdk.Successf("PONG")
+		out.Metrics = []probe.Metric{took}
+		return out, nil
+	}
+	out := replication(r, c)
+	out.Metrics = append(out.Metrics, took)
+	return out, nil
 }
 
 func auth(username, password string) []string {
@@ -63,30 +85,26 @@ func auth(username, password string) []string {
 	return []string{"AUTH", username, password}
 }
 
-// replication checks the fields of INFO replication.
-func replication(r *sdk.Request, c *client) (probe.Outcome, error) {
-	if !r.Config.Bool("replication", true) {
-		return sdk.Successf("PONG"), nil
-	}
-	text, err := c.do("INFO", "replication")
+// replication checks the fields of INFO replication, which is the next reply.
+func replication(r *sdk.Request, c *client) probe.Outcome {
+	text, err := c.reply()
 	if err != nil {
-		return sdk.Failuref("INFO replication: %v", err), nil
+		return sdk.Failuref("INFO replication: %v", err)
 	}
 	info := info(text)
-	lag, replicas, err := info.lag()
+	role := info.field("role")
+	lag, replicas, err := info.lag(role)
 	if err != nil {
-		return sdk.Failuref("INFO replication: %v", err), nil
+		return sdk.Failuref("INFO replication: %v", err)
 	}
-	out := judge(info, lag, replicas, r.Config.Duration("maxLag", 10*time.Second))
-	out.Metrics = []probe.Metric{
-		{Name: "replication_lag_seconds", Value: lag.Seconds(), Unit: "s"},
-		{Name: "connected_replicas", Value: float64(replicas)},
-	}
-	return out, nil
+	out := judge(info, role == "slave", lag, replicas, r.Config.Duration("maxLag", 10*time.Second))
+	out.Metrics = append(make([]probe.Metric, 0, 3),
+		probe.Metric{Name: "replication_lag_seconds", Value: lag.Seconds(), Unit: "s"},
+		probe.Metric{Name: "connected_replicas", Value: float64(replicas)})
+	return out
 }
 
-func judge(info info, lag time.Duration, replicas int, maxLag time.Duration) probe.Outcome {
-	replica := info.field("role") == "slave"
+func judge(info info, replica bool, lag time.Duration, replicas int, maxLag time.Duration) probe.Outcome {
 	switch {
 	case replica && info.field("master_link_status") != "up":
 		return sdk.Failuref("the link to master %s:%s is %s", info.field("master_host"), info.field("master_port"), info.field("master_link_status"))
@@ -106,9 +124,11 @@ type info string
 
 // field returns the value of a field, or "".
 func (i info) field(name string) string {
-	for line := range strings.SplitSeq(string(i), "\n") {
-		if value, ok := strings.CutPrefix(line, name); ok && strings.HasPrefix(value, ":") {
-			return strings.TrimSpace(value[1:])
+	for rest := string(i); rest != ""; {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		if n := len(name); len(line) > n && line[n] == ':' && line[:n] == name {
+			return strings.TrimSpace(line[n+1:])
 		}
 	}
 	return ""
@@ -116,8 +136,8 @@ func (i info) field(name string) string {
 
 // lag returns the lag of a replica, or the largest lag of the replicas of a master, and the
 // number of replicas.
-func (i info) lag() (lag time.Duration, replicas int, err error) {
-	switch role := i.field("role"); role {
+func (i info) lag(role string) (lag time.Duration, replicas int, err error) {
+	switch role {
 	case "slave":
 		if i.field("master_link_status") != "up" {
 			return 0, 0, nil

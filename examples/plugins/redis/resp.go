@@ -25,21 +25,25 @@ func newClient(conn net.Conn) *client {
 	return &client{conn, bufio.NewReaderSize(conn, maxLine)}
 }
 
-// do sends a command and returns its reply. An error reply is an error.
-func (c *client) do(args ...string) (string, error) {
-	b := strconv.AppendInt([]byte("*"), int64(len(args)), 10)
+// appendCommand appends a command to the commands of a request.
+func appendCommand(b []byte, args ...string) []byte {
+	b = strconv.AppendInt(append(b, '*'), int64(len(args)), 10)
 	for _, arg := range args {
 		b = append(b, "\r\n$"...)
 		b = strconv.AppendInt(b, int64(len(arg)), 10)
 		b = append(b, "\r\n"...)
 		b = append(b, arg...)
 	}
-	if _, err := c.conn.Write(append(b, "\r\n"...)); err != nil {
-		return "", err
-	}
-	return c.reply()
+	return append(b, "\r\n"...)
 }
 
+// send sends commands. The server answers each of them, in their order.
+func (c *client) send(commands []byte) error {
+	_, err := c.conn.Write(commands)
+	return err
+}
+
+// reply returns the next reply. An error reply is an error.
 func (c *client) reply() (string, error) {
 	line, err := c.line()
 	if err != nil {
@@ -67,16 +71,15 @@ func (c *client) reply() (string, error) {
 
 func (c *client) line() (string, error) {
 	line, err := c.r.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
+	switch {
+	case err == bufio.ErrBufferFull:
 		return "", errors.New("the reply has a line without an end")
-	}
-	if err != nil {
-		if err == io.EOF {
-			err = errors.New("the server closed the connection")
-		}
+	case err == io.EOF:
+		return "", errors.New("the server closed the connection")
+	case err != nil:
 		return "", err
 	}
-	text := strings.TrimRight(string(line), "\r\n")
+	text := strings.TrimSuffix(string(line), "\r\n")
 	if text == "" {
 		return "", errors.New("the reply is empty")
 	}
