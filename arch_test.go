@@ -174,6 +174,14 @@ var packages = map[string]struct {
 		ours:   []string{"internal/nearest"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml"},
 	},
+	"internal/cli/remote": {
+		ours:   []string{"agent/access", "agent/client", "internal/cli/command"},
+		others: []string{"github.com/spf13/cobra"},
+	},
+	"internal/cli/clientcmd": {
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain", "probe"},
+		others: []string{"github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
+	},
 	"internal/cli/oneshot": {
 		ours:   []string{"probe", "core/manager", "core/worker", "handlers", "internal/cli/command", "internal/explain"},
 		others: []string{"github.com/spf13/cobra"},
@@ -181,7 +189,7 @@ var packages = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/cli/command", "internal/cli/oneshot", "internal/explain", "internal/filestamp", "internal/nearest", "internal/procgroup", "internal/regular",
+			"internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/nearest", "internal/procgroup", "internal/regular",
 			"internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},

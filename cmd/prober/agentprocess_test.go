@@ -41,6 +41,7 @@ type state struct {
 type agentProcess struct {
 	cmd    *exec.Cmd
 	url    string
+	socket string        // its path
 	stderr *bytes.Buffer // to be read after reader
 	reader sync.WaitGroup
 	events chan event
@@ -69,10 +70,10 @@ func runAgent(t *testing.T, manifest, plugins string) *agentProcess {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
 	read, write := io.Pipe()
-	a := &agentProcess{stderr: new(bytes.Buffer), events: make(chan event), now: state{probes: make(map[string]probeView)}}
+	a := &agentProcess{stderr: new(bytes.Buffer), events: make(chan event), socket: filepath.Join(short, "s"), now: state{probes: make(map[string]probeView)}}
 	a.cmd = &exec.Cmd{Path: exe, Args: []string{
 		"prober", "run", "-f", path, "--plugins", plugins, "--listen", "127.0.0.1:0", "--restart-backoff", "1s",
-		"--socket", filepath.Join(short, "s"),
+		"--socket", a.socket,
 	}, Stderr: write}
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)

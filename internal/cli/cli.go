@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/daeace23/prober/internal/cli/clientcmd"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/plugincmd"
 	"github.com/daeace23/prober/internal/nearest"
@@ -78,6 +79,7 @@ func Root(env *command.Env) *cobra.Command {
 		return command.Usage(flagHint(cmd, err), "%w", err)
 	})
 	root.AddCommand(newRun(env), newProbe(env), newValidate(env), plugincmd.New(env), newVersion(env))
+	root.AddCommand(clientcmd.New(env)...)
 	root.SetHelpCommand(newHelp())
 	completeFlags(root)
 	completion(root)

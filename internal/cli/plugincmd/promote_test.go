@@ -65,7 +65,7 @@ func TestPromote(t *testing.T) {
 		{[]string{"guarded", "--server", address, "--token-file", token}, 0, "plugin \"guarded\" is version 1.0.0 now, generation 1, of 1 probes\n", ""},
 		{[]string{"guarded", "--server", address}, 1, "", "prober: error: " + address + ": no token\nprober: hint: --token-file has the agent's token;"},
 		{[]string{"guarded", "--server", address, "--token-file", token + "s"}, 64, "", "prober: error: --token-file: token file: open " + token + "s: no such file"},
-		{[]string{"redis", "--server", socket + "s"}, 1, "", "prober: error: dial unix " + dir + "/ss: connect: no such file or directory\nprober: hint: --server says where the agent is"},
+		{[]string{"redis", "--server", socket + "s"}, 3, "", "prober: error: dial unix " + dir + "/ss: connect: no such file or directory\nprober: hint: --server says where the agent is"},
 		{[]string{"mysql", "--server", socket}, 1, "", "prober: error: " + socket + ": plugin \"mysql\": there is no other version beside it\n"},
 		{[]string{"mysql", "--server", address}, 1, "", "prober: error: " + address + ": plugin \"mysql\": there is no other version beside it\n"},
 		{[]string{"a/b", "--server", address}, 1, "", "prober: error: " + address + ": 404 Not Found\n"},

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unicode"
+)
+
+// clientPod has a probe of a server that a test decides, and one that no test changes.
+const clientPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: shop, labels: {app: shop}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: web
+    command: [sleep, "600"]
+    readinessProbe:
+      httpGet: {host: 127.0.0.1, port: %s, path: /}
+      periodSeconds: 1
+      failureThreshold: 1
+  - name: idle
+    command: [sleep, "600"]
+    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1}
+`
+
+// clientRig is an agent and the server of its probe.
+type clientRig struct {
+	agent  *agentProcess
+	broken atomic.Bool
+}
+
+// hostileText is what the server says while it is broken.
+const hostileText = "<b>\x1b[31mred\x07\r\n\xff"
+
+func runClientRig(t *testing.T) *clientRig {
+	t.Helper()
+	r := new(clientRig)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if r.broken.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		fmt.Fprint(w, hostileText)
+	}))
+	t.Cleanup(server.Close)
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.agent = runAgent(t, fmt.Sprintf(clientPod, at.Port()), t.TempDir())
+	r.await(t, "success")
+	return r
+}
+
+// await waits until the probe of the server has a decided result, and the other one success.
+func (r *clientRig) await(t *testing.T, result string) {
+	t.Helper()
+	r.agent.await(t, result, func(s *state) string {
+		if got := s.probes["web/readiness"].Result; got != result || s.probes["idle/liveness"].Last == nil {
+			return "the result is " + got
+		}
+		return ""
+	})
+}
+
+// run runs prober with arguments, and returns its exit code, stdout and stderr.
+func (r *clientRig) run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "prober", args...)
+	cmd.Env = append(os.Environ(), "PROBER_SERVER=unix:"+r.agent.socket)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// times are the words of a table that change.
+var times = regexp.MustCompile(`\b[0-9.]+(ns|µs|ms|s|m)\b|\b[0-9]+\b`)
+
+// shape returns the lines of a table with single spaces, and # for each number.
+func shape(table string) string {
+	var lines []string
+	for l := range strings.Lines(table) {
+		lines = append(lines, strings.Join(strings.Fields(times.ReplaceAllString(l, "#")), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestClientShowsWhatTheAgentHas(t *testing.T) {
+	t.Parallel()
+	r := runClientRig(t)
+	for _, c := range []struct {
+		args string
+		code int
+		want string // the shape of stdout
+		err  string // in stderr
+	}{
+		{"get probes", 0, "NAMESPACE POD CONTAINER KIND HANDLER RESULT LAST RUN AGE\n" +
+			"default shop idle liveness exec success success # #\ndefault shop web readiness http success success # #", ""},
+		{"get probe shop/web readiness -n default --no-headers", 0, "shop web readiness http success success # #", ""},
+		{"get probes -l app=shop,!x --handler http -o name", 0, "probe/shop/web/readiness", ""},
+		{"get probes -l app!=shop", 0, "", "no probes found"},
+		{"get probes --result failure", 0, "", "no probes found"},
+		{"get probes shop/db", 1, "", "prober: error: probes not found: shop/db"},
+		{"get probes shop web", 64, "", `unknown kind "web"`},
+		{"get probes -l a=b=c", 64, "", "--selector"},
+		{"get probes --result good", 64, "", `unknown word "good"; known: success, failure, unknown`},
+		{"get pods", 0, "NAMESPACE NAME READY STATUS RESTARTS AGE\ndefault shop #/# Running # #", ""},
+		{"get po shop nothere -o name", 1, "pod/shop", "prober: error: pods not found: nothere"},
+		{"get pods -o jsonpath={.items[*].metadata.labels.app}", 0, "shop", ""},
+		{"get pods -o jsonpath={.items", 64, "", "-o jsonpath: "},
+		{"get pods -o xml", 64, "", `unknown format "xml"; known: table, wide, json, yaml, name, jsonpath=TEMPLATE`},
+		{"get plugins", 0, "", "no plugins found"},
+		{"get nothing", 64, "", "known: events, plugins, pods, probes"},
+		{"status", 0, "# probes: # success", ""},
+		{"status -n elsewhere", 0, "# probes: # success", ""},
+		{"describe shop/db", 1, "", "no probe of shop/db"},
+		{"reload", 0, "reloaded", ""},
+		{"trigger shop/web", 0, "default/shop/web readiness triggered", ""},
+		{"trigger", 64, "", "accepts between 1 and 2 arg(s), received 0"},
+		{"status --server 127.0.0.1:1", 3, "", "connection refused\nprober: hint: --server says where the agent is"},
+	} {
+		code, stdout, stderr := r.run(t, strings.Fields(c.args)...)
+		if got := shape(stdout); code != c.code || got != c.want || !strings.Contains(stderr, c.err) || c.err == "" && stderr != "" {
+			t.Errorf("%s: exit code %d\n%s\n%s", c.args, code, got, stderr)
+		}
+	}
+	if _, stdout, _ := r.run(t, "get", "events"); !strings.HasPrefix(shape(stdout), "NAMESPACE LAST SEEN TYPE REASON OBJECT MESSAGE\ndefault # Normal Created pod/shop/web Container created") {
+		t.Errorf("events:\n%s", stdout)
+	}
+	var list struct {
+		Kind  string
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	_, stdout, _ := r.run(t, "get", "pods", "-o", "json")
+	if err := json.Unmarshal([]byte(stdout), &list); err != nil || list.Kind != "PodList" || len(list.Items) != 1 || list.Items[0].Metadata.Name != "shop" {
+		t.Errorf("pods: %v, %s", err, stdout)
+	}
+	_, stdout, _ = r.run(t, "__complete", "describe", "")
+	if got := strings.Fields(stdout); !slices.Equal(got[:3], []string{"shop", "shop/idle", "shop/web"}) {
+		t.Errorf("completion: %s", stdout)
+	}
+}
+
+func TestClientShowsFailuresHarmlessly(t *testing.T) {
+	t.Parallel()
+	r := runClientRig(t)
+	r.broken.Store(true)
+	r.await(t, "failure")
+	if code, stdout, _ := r.run(t, "status"); code != 1 || stdout != "2 probes: 1 success, 1 failure; default/shop/web readiness fails: HTTP probe failed with statuscode: 500\n" {
+		t.Errorf("status: %d, %s", code, stdout)
+	}
+	r.broken.Store(false)
+	r.await(t, "success") // with the hostile text as its output
+	for _, args := range []string{"get probes -o wide", "describe shop/web readiness", "get events"} {
+		_, stdout, _ := r.run(t, strings.Fields(args)...)
+		if i := strings.IndexFunc(stdout, func(c rune) bool { return c != '\n' && unicode.IsControl(c) }); i >= 0 {
+			t.Errorf("%s: %q", args, stdout)
+		}
+		if args != "get events" && !strings.Contains(stdout, "<b> [31mred") {
+			t.Errorf("%s: %s", args, stdout)
+		}
+	}
+}
+
+func TestClientPausesAndResumes(t *testing.T) {
+	t.Parallel()
+	r := runClientRig(t)
+	paused := func() bool {
+		_, stdout, _ := r.run(t, "get", "probes", "shop/web", "-o", "jsonpath={.items[0].paused}")
+		return stdout == "true\n"
+	}
+	if code, stdout, stderr := r.run(t, "pause", "shop/web"); code != 0 || stdout != "default/shop/web readiness paused\n" || !paused() {
+		t.Errorf("pause: %d, %s, %s", code, stdout, stderr)
+	}
+	if code, stdout, stderr := r.run(t, "resume", "shop"); code != 0 || stdout != "default/shop/idle liveness resumed\ndefault/shop/web readiness resumed\n" || paused() {
+		t.Errorf("resume: %d, %s, %s", code, stdout, stderr)
+	}
+}
+
+func TestClientWatches(t *testing.T) {
+	t.Parallel()
+	r := runClientRig(t)
+	cmd := exec.CommandContext(t.Context(), "prober", "get", "probes", "--handler", "http", "-w", "--no-headers", "--server", "unix:"+r.agent.socket)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	next := func(want string) {
+		t.Helper()
+		if !lines.Scan() || shape(lines.Text()) != "default shop web readiness http "+want+" # #" {
+			t.Errorf("got %q, want %s", lines.Text(), want)
+		}
+	}
+	next("success success")
+	r.broken.Store(true)
+	next("failure failure")
+	r.broken.Store(false)
+	next("success success")
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
+}

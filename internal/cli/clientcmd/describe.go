@@ -1,0 +1,125 @@
+package clientcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/remote"
+)
+
+// newDescribe returns the command describe.
+func newDescribe(env *command.Env) *cobra.Command {
+	var agent remote.Flags
+	var namespace string
+	c := &cobra.Command{
+		Use:   "describe POD[/CONTAINER] [KIND]",
+		Short: "Show all that a running agent knows of probes",
+		Long: "Describe shows probes with their spec, their state, their last ticks and the events of their\n" +
+			"container. Without a container or a kind these are all probes of the pod or the container.\n\n" +
+			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
+		Example:           "  prober describe shop/web readiness",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: complete(env, &agent, find("probes")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := selection{Filter: client.Filter{Namespace: namespace}}
+			if err := s.probeArgs(args); err != nil {
+				return err
+			}
+			c, err := agent.Client(env)
+			if err != nil {
+				return err
+			}
+			ctx, stop := env.Interruptible(cmd.Context())
+			defer stop()
+			return describe(ctx, env, c, &s)
+		},
+	}
+	agent.Add(c)
+	c.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace (default: all)")
+	return c
+}
+
+func describe(ctx context.Context, env *command.Env, c *client.Client, s *selection) error {
+	probes, err := someProbes(ctx, c, s)
+	if err != nil {
+		return err
+	}
+	events, err := listEvents(ctx, c, &selection{Filter: client.Filter{Namespace: s.Namespace}, names: []string{s.Pod}})
+	if err != nil {
+		return remote.Failed(err)
+	}
+	for i := range probes {
+		if i > 0 {
+			fmt.Fprintln(env.Stdout)
+		}
+		if err := describeProbe(env.Stdout, &probes[i]); err != nil {
+			return err
+		}
+	}
+	of := find("events")
+	if len(events) == 0 {
+		return nil
+	}
+	fmt.Fprintln(env.Stdout, "\nEvents of the pod:")
+	return (&table{of: of, out: env.Stdout}).write(true, events)
+}
+
+// shownTicks is how many ticks of the history are shown.
+const shownTicks = 10
+
+func describeProbe(out io.Writer, p *api.ProbeStatus) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	field := func(name, value string) { fmt.Fprintf(w, "%s:\t%s\n", name, value) }
+	field("Probe", line(probeName(p)))
+	field("Handler", line(p.Handler))
+	field("Result", fmt.Sprintf("%s (%s)", line(p.Result), runText(p)))
+	field("State", line(activity(p)))
+	field("Spec", fmt.Sprintf("every %s, timeout %s, %d to succeed, %d to fail, initial delay %s",
+		line(p.Spec.Period), line(p.Spec.Timeout), p.Spec.SuccessThreshold, p.Spec.FailureThreshold, line(p.Spec.InitialDelay)))
+	if !p.Next.IsZero() {
+		field("Next", "in "+max(time.Until(p.Next), 0).Round(100*time.Millisecond).String())
+	}
+	if last := p.Last; last != nil {
+		field("Last", fmt.Sprintf("%s, %s ago, in %s, %s", line(last.Result), ago(last.Time), seconds(last.DurationSeconds), command.Count(last.Attempts, "attempt")))
+		if last.Output != "" {
+			field("Output", line(last.Output))
+		}
+		if last.Error != "" {
+			field("Error", line(last.Error))
+		}
+		for _, m := range last.Metrics {
+			field("Metric", line(strings.TrimSpace(fmt.Sprintf("%s %v %s", m.Name, m.Value, m.Unit))))
+		}
+		if len(last.Details) > 0 {
+			field("Details", line(string(last.Details)))
+		}
+	}
+	if len(p.History) > 0 {
+		fmt.Fprintln(w, "History:")
+		for _, t := range p.History[:min(len(p.History), shownTicks)] {
+			fmt.Fprintf(w, "  %s ago\t%s\t%s\t%s\n", ago(t.Time), line(t.Result), seconds(t.DurationSeconds), line(t.Output+t.Error))
+		}
+	}
+	return w.Flush()
+}
+
+// runText says how long the run of equal results is, and how many of them change the decided one.
+func runText(p *api.ProbeStatus) string {
+	if p.Last == nil {
+		return "no tick yet"
+	}
+	return fmt.Sprintf("%s: %s in a row", line(p.Last.Result), command.Count(p.Run, "tick"))
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(10 * time.Microsecond).String()
+}

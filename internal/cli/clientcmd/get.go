@@ -1,0 +1,200 @@
+package clientcmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/remote"
+)
+
+// The formats of get beside those of other commands.
+const (
+	wide     = "wide"
+	name     = "name"
+	jsonPath = "jsonpath="
+)
+
+// newGet returns the command get, with a subcommand for each kind of objects.
+func newGet(env *command.Env) *cobra.Command {
+	var agent remote.Flags
+	get := command.Folder("get", "Show probes, pods, events or plugins of a running agent")
+	get.Long = "Get shows what a running agent has: tables as kubectl's, or its objects as JSON or YAML.\n\n" +
+		"Exit code 0, 1 if an object was not found, 3 if the agent does not respond, 64 wrong usage."
+	get.Example = "  prober get probes --result failure\n  prober get events -w"
+	agent.Add(get)
+	for _, r := range resources() {
+		get.AddCommand(newGetOne(env, &agent, r))
+	}
+	return get
+}
+
+// getter carries out one get.
+type getter struct {
+	env       *command.Env
+	of        *resource
+	output    string
+	noHeaders bool
+	watch     bool
+}
+
+func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Command {
+	g := getter{env: env, of: r}
+	var flags selectionFlags
+	c := &cobra.Command{
+		Use: r.name + " " + r.args, Aliases: r.aliases, Short: r.short, Example: r.example,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := flags.of(r, args)
+			if err != nil {
+				return err
+			}
+			print, err := g.printer(s)
+			if err != nil {
+				return err
+			}
+			ctx, stop := env.Interruptible(cmd.Context())
+			defer stop()
+			return g.run(ctx, agent, s, print)
+		},
+		ValidArgsFunction: complete(env, agent, r),
+	}
+	flags.add(c, r)
+	c.Flags().BoolVar(&g.noHeaders, "no-headers", false, "leave the headers of the table out")
+	if r.event != "" {
+		c.Flags().BoolVarP(&g.watch, "watch", "w", false, "show changes until interrupted")
+	}
+	c.Flags().VarP(format{&g.output}, "output", "o", "format of the output")
+	return c
+}
+
+// format is the flag -o of get.
+type format struct{ value *string }
+
+var formats = []string{command.Table, wide, command.JSON, command.YAML, name}
+
+func (f format) String() string { return *f.value }
+func (f format) Type() string   { return strings.Join(formats, "|") + "|jsonpath=TEMPLATE" }
+
+// Set implements [pflag.Value].
+func (f format) Set(s string) error {
+	if !slices.Contains(formats, s) && !strings.HasPrefix(s, jsonPath) {
+		return fmt.Errorf("unknown format %q; known: %s, jsonpath=TEMPLATE", s, strings.Join(formats, ", "))
+	}
+	*f.value = s
+	return nil
+}
+
+// printer writes items. The first call writes the head of a table.
+type printer func(items []item) error
+
+// printer returns what writes the items of s in the chosen format.
+func (g *getter) printer(s *selection) (printer, error) {
+	template, isPath := strings.CutPrefix(g.output, jsonPath)
+	switch {
+	case isPath:
+		path := jsonpath.New("output").AllowMissingKeys(true)
+		if err := path.Parse(template); err != nil {
+			return nil, command.Usage("", "-o jsonpath: %w", err)
+		}
+		return func(items []item) error { return g.writePath(path, items) }, nil
+	case g.output == command.JSON || g.output == command.YAML:
+		return g.encode, nil
+	case g.output == name:
+		return func(items []item) error {
+			for _, i := range items {
+				fmt.Fprintf(g.env.Stdout, "%s/%s\n", strings.TrimSuffix(g.of.name, "s"), i.name)
+			}
+			return nil
+		}, nil
+	default:
+		t := &table{of: g.of, wide: g.output == wide, anywhere: s.Namespace == "", out: g.env.Stdout}
+		headers := !g.noHeaders
+		return func(items []item) error {
+			if len(items) == 0 {
+				return nil
+			}
+			err := t.write(headers, items)
+			headers = false
+			return err
+		}, nil
+	}
+}
+
+// list returns the items as the API lists them.
+func (g *getter) list(items []item) any {
+	objects := make([]any, len(items))
+	for i := range items {
+		objects[i] = items[i].object
+	}
+	return struct {
+		listHead
+		Items []any `json:"items"`
+	}{g.of.head, objects}
+}
+
+func (g *getter) encode(items []item) error { return g.env.Encode(g.output, g.list(items)) }
+
+func (g *getter) writePath(path *jsonpath.JSONPath, items []item) error {
+	text, err := json.Marshal(g.list(items))
+	if err != nil {
+		return command.Failed(err)
+	}
+	var list any
+	if err := json.Unmarshal(text, &list); err != nil {
+		return command.Failed(err)
+	}
+	if err := path.Execute(g.env.Stdout, list); err != nil {
+		return command.Failed(fmt.Errorf("-o jsonpath: %w", err))
+	}
+	_, err = io.WriteString(g.env.Stdout, "\n")
+	return err
+}
+
+func (g *getter) run(ctx context.Context, agent *remote.Flags, s *selection, print printer) error {
+	c, err := agent.Client(g.env)
+	if err != nil {
+		return err
+	}
+	if g.watch {
+		return g.follow(ctx, c, s, print)
+	}
+	items, err := g.of.list(ctx, c, s)
+	if err != nil {
+		return remote.Failed(err)
+	}
+	missing := g.missing(s, items)
+	if len(items) == 0 && len(missing) == 0 && (g.output == "" || g.output == wide || g.output == command.Table) {
+		fmt.Fprintf(g.env.Stderr, "no %s found\n", g.of.name)
+	}
+	if err := print(items); err != nil || len(missing) == 0 {
+		return err
+	}
+	return command.Failed(fmt.Errorf("%s not found: %s", g.of.name, strings.Join(missing, ", ")))
+}
+
+// missing returns the names of the command line that no item has. An event has the name of its pod,
+// which may have none.
+func (g *getter) missing(s *selection, items []item) (missing []string) {
+	switch g.of.name {
+	case "events":
+	case "probes":
+		if s.Pod != "" && len(items) == 0 && s.Result == "" && s.Handler == "" && s.selector == nil {
+			return []string{s.String()}
+		}
+	default:
+		for _, n := range s.names {
+			if !slices.ContainsFunc(items, func(i item) bool { return i.name == n }) {
+				missing = append(missing, n)
+			}
+		}
+	}
+	return missing
+}

@@ -1,0 +1,204 @@
+package clientcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/client"
+)
+
+// resources are the kinds of objects, in the order of the help.
+func resources() []*resource {
+	return []*resource{
+		{
+			name: "probes", aliases: []string{"probe"}, short: "Show probes with their decided results", args: "[POD[/CONTAINER] [KIND]]",
+			example: "  prober get probes --result failure\n  prober get probes shop/web readiness -o wide\n  prober get probes -w",
+			columns: []column{
+				{head: "POD"}, {head: "CONTAINER"}, {head: "KIND"}, {head: "HANDLER"}, {head: "RESULT"}, {head: "LAST"}, {head: "RUN"}, {head: "AGE"},
+				{"NEXT", true}, {"PERIOD", true}, {"TOOK", true}, {"STATE", true}, {"OUTPUT", true},
+			},
+			namespaced: true, event: "probe", list: listProbes, decode: decodeProbe,
+		},
+		{
+			name: "pods", aliases: []string{"pod", "po"}, short: "Show pods with their status", args: "[POD]...",
+			example: "  prober get pods\n  prober get pods -l app=shop -o name\n  prober get pods shop -o jsonpath='{.items[0].status.podIP}'",
+			columns: []column{
+				{head: "NAME"}, {head: "READY"}, {head: "STATUS"}, {head: "RESTARTS"}, {head: "AGE"}, {"IP", true},
+			},
+			namespaced: true, event: "pod", head: listHead{"PodList", "v1"}, list: listPods, decode: decodePod,
+		},
+		{
+			name: "events", aliases: []string{"event", "ev"}, short: "Show the newest events, the last one at the end", args: "[POD]...",
+			example: "  prober get events\n  prober get events shop -w",
+			columns: []column{
+				{head: "LAST SEEN"}, {head: "TYPE"}, {head: "REASON"}, {head: "OBJECT"}, {"COUNT", true}, {head: "MESSAGE"},
+			},
+			namespaced: true, event: "event", head: listHead{"EventList", "v1"}, list: listEvents, decode: decodeEvent,
+		},
+		{
+			name: "plugins", aliases: []string{"plugin"}, short: "Show plugins, and which version of them runs", args: "[NAME]...",
+			example: "  prober get plugins -o wide",
+			columns: []column{
+				{head: "NAME"}, {head: "STATE"}, {head: "VERSION"}, {head: "RUNTIME"}, {head: "TRUST"}, {head: "PROBES"}, {head: "CHANGED"},
+				{"GENERATION", true}, {"DIGEST", true}, {head: "ERROR"},
+			},
+			list: listPlugins,
+		},
+	}
+}
+
+// find returns the resource of a name or an alias.
+func find(name string) *resource {
+	all := resources()
+	i := slices.IndexFunc(all, func(r *resource) bool { return r.name == name || slices.Contains(r.aliases, name) })
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
+func listProbes(ctx context.Context, c *client.Client, s *selection) ([]item, error) {
+	probes, err := s.probes(ctx, c)
+	items := make([]item, len(probes))
+	for i := range probes {
+		items[i] = probeItem(&probes[i])
+	}
+	return items, err
+}
+
+func probeItem(p *api.ProbeStatus) item {
+	last, age, took, output := "-", "-", "-", ""
+	if p.Last != nil {
+		last, age = line(p.Last.Result), ago(p.Last.Time)
+		took = time.Duration(p.Last.DurationSeconds * float64(time.Second)).Round(10 * time.Microsecond).String()
+		output = cmp.Or(p.Last.Error, p.Last.Output)
+	}
+	next := "-"
+	if !p.Next.IsZero() {
+		next = max(time.Until(p.Next), 0).Round(100 * time.Millisecond).String()
+	}
+	return item{
+		name: strings.Join([]string{p.Pod, p.Container, p.Kind}, "/"), namespace: p.Namespace, pod: p.Pod, object: p,
+		cells: []string{
+			line(p.Pod), line(p.Container), p.Kind, line(p.Handler), line(p.Result), last, fmt.Sprint(p.Run), age, next, line(p.Spec.Period), took, line(activity(p)), line(output),
+		},
+	}
+}
+
+// activity returns what a probe does.
+func activity(p *api.ProbeStatus) string {
+	switch {
+	case p.Paused:
+		return "paused"
+	case p.Gate != "":
+		return p.Gate
+	case p.OnHold:
+		return "on hold"
+	default:
+		return "active"
+	}
+}
+
+func decodeProbe(data []byte) (item, error) {
+	var p struct {
+		api.ProbeStatus
+		Removed bool `json:"removed"`
+	}
+	err := json.Unmarshal(data, &p)
+	i := probeItem(&p.ProbeStatus)
+	i.removed = p.Removed
+	return i, err
+}
+
+func listPods(ctx context.Context, c *client.Client, s *selection) ([]item, error) {
+	pods, err := s.pods(ctx, c)
+	items := make([]item, len(pods))
+	for i := range pods {
+		items[i] = podItem(&pods[i])
+	}
+	return items, err
+}
+
+func podItem(p *v1.Pod) item {
+	ready, restarts := 0, 0
+	for i := range p.Status.ContainerStatuses {
+		if p.Status.ContainerStatuses[i].Ready {
+			ready++
+		}
+		restarts += int(p.Status.ContainerStatuses[i].RestartCount)
+	}
+	since := p.CreationTimestamp.Time
+	if p.Status.StartTime != nil {
+		since = p.Status.StartTime.Time
+	}
+	return item{
+		name: p.Name, namespace: p.Namespace, pod: p.Name, object: p,
+		cells: []string{
+			line(p.Name), fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), line(cmp.Or(p.Status.Reason, string(p.Status.Phase))), fmt.Sprint(restarts), ago(since), line(p.Status.PodIP),
+		},
+	}
+}
+
+func decodePod(data []byte) (item, error) {
+	var p struct {
+		v1.Pod
+		Removed bool `json:"removed"`
+	}
+	err := json.Unmarshal(data, &p)
+	i := podItem(&p.Pod)
+	i.removed = p.Removed
+	return i, err
+}
+
+func listEvents(ctx context.Context, c *client.Client, s *selection) ([]item, error) {
+	events, err := s.events(ctx, c)
+	items := make([]item, len(events))
+	for i := range events {
+		items[i] = eventItem(&events[i])
+	}
+	return items, err
+}
+
+func eventItem(e *v1.Event) item {
+	of := &e.InvolvedObject
+	object := strings.ToLower(of.Kind) + "/" + of.Name
+	if _, container, ok := strings.Cut(of.FieldPath, "{"); ok {
+		object += "/" + strings.TrimSuffix(container, "}")
+	}
+	return item{
+		name: e.Name, namespace: of.Namespace, pod: of.Name, object: e,
+		cells: []string{ago(e.LastTimestamp.Time), line(e.Type), line(e.Reason), line(object), fmt.Sprint(max(e.Count, 1)), line(e.Message)},
+	}
+}
+
+func decodeEvent(data []byte) (item, error) {
+	var e v1.Event
+	err := json.Unmarshal(data, &e)
+	return eventItem(&e), err
+}
+
+func listPlugins(ctx context.Context, c *client.Client, s *selection) ([]item, error) {
+	plugins, err := c.Plugins(ctx)
+	var items []item
+	for i := range plugins {
+		p := &plugins[i]
+		if len(s.names) > 0 && !slices.Contains(s.names, p.Name) {
+			continue
+		}
+		items = append(items, item{
+			name: p.Name, object: p,
+			cells: []string{
+				line(p.Name), line(p.State), line(p.Version), line(p.Runtime), line(p.Trust), fmt.Sprint(p.Probes), ago(p.Changed), fmt.Sprint(p.Generation), line(p.Digest), line(p.Error),
+			},
+		})
+	}
+	return items, err
+}

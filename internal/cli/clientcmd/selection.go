@@ -1,0 +1,174 @@
+package clientcmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/remote"
+	"github.com/daeace23/prober/probe"
+)
+
+// selection says which objects a command is about.
+type selection struct {
+	client.Filter
+	names    []string // of the command line; none: all
+	selector labels.Selector
+	labelled map[[2]string]bool // namespaces and names of the pods that the selector matches
+}
+
+// selectionFlags are the flags of a selection.
+type selectionFlags struct {
+	namespace, labels, handler, result, reason, kind string
+}
+
+func (f *selectionFlags) add(c *cobra.Command, r *resource) {
+	if !r.namespaced {
+		return
+	}
+	c.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace (default: all)")
+	c.Flags().StringVarP(&f.labels, "selector", "l", "", "labels of the pods, such as app=shop,tier!=cache")
+	if r.name == "probes" {
+		c.Flags().StringVar(&f.handler, "handler", "", "handler, such as http, or the name of a plugin")
+		c.Flags().Var(command.OneOf(&f.result, "", "success", "failure", "unknown"), "result", "decided result")
+		c.Flags().Var(command.OneOf(&f.kind, "", "liveness", "readiness", "startup"), "kind", "kind of the probe")
+	}
+}
+
+// of returns the selection of the flags and the arguments for a resource.
+func (f *selectionFlags) of(r *resource, args []string) (*selection, error) {
+	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, Result: f.result, Kind: f.kind}, names: args}
+	if r.name == "probes" {
+		if err := s.probeArgs(args); err != nil {
+			return nil, err
+		}
+	}
+	if f.labels != "" {
+		var err error
+		if s.selector, err = labels.Parse(f.labels); err != nil {
+			return nil, command.Usage("", "--selector %q: %w", f.labels, err)
+		}
+	}
+	return s, nil
+}
+
+// probeArgs reads POD[/CONTAINER] [KIND].
+func (s *selection) probeArgs(args []string) error {
+	if len(args) > 2 {
+		return command.Usage("", "want POD[/CONTAINER] [KIND], got %s", command.Count(len(args), "argument"))
+	}
+	if len(args) > 0 {
+		s.Pod, s.Container, _ = strings.Cut(args[0], "/")
+	}
+	if len(args) > 1 {
+		if _, err := probe.ParseKind(args[1]); err != nil {
+			return command.Usage("", "%w", err)
+		}
+		s.Kind = args[1]
+	}
+	return nil
+}
+
+// match finds the pods of the selector.
+func (s *selection) match(ctx context.Context, c *client.Client) error {
+	if s.selector == nil {
+		return nil
+	}
+	var list v1.PodList
+	if err := c.Pods(ctx, &list); err != nil {
+		return err
+	}
+	s.labelled = make(map[[2]string]bool)
+	for i := range list.Items {
+		if p := &list.Items[i]; s.selector.Matches(labels.Set(p.Labels)) {
+			s.labelled[[2]string{p.Namespace, p.Name}] = true
+		}
+	}
+	return nil
+}
+
+// hasPod reports whether the objects of a pod are selected.
+func (s *selection) hasPod(namespace, pod string) bool {
+	return (s.Namespace == "" || s.Namespace == namespace) && (s.selector == nil || s.labelled[[2]string{namespace, pod}])
+}
+
+func (s *selection) pods(ctx context.Context, c *client.Client) ([]v1.Pod, error) {
+	var list v1.PodList
+	if err := c.Pods(ctx, &list); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(p v1.Pod) bool {
+		return s.Namespace != "" && s.Namespace != p.Namespace || len(s.names) > 0 && !slices.Contains(s.names, p.Name) ||
+			s.selector != nil && !s.selector.Matches(labels.Set(p.Labels))
+	}), nil
+}
+
+func (s *selection) events(ctx context.Context, c *client.Client) ([]v1.Event, error) {
+	if err := s.match(ctx, c); err != nil {
+		return nil, err
+	}
+	var list v1.EventList
+	if err := c.Events(ctx, &list); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(e v1.Event) bool {
+		of := &e.InvolvedObject
+		return !s.hasPod(of.Namespace, of.Name) || len(s.names) > 0 && !slices.Contains(s.names, of.Name)
+	}), nil
+}
+
+func (s *selection) probes(ctx context.Context, c *client.Client) ([]api.ProbeStatus, error) {
+	if err := s.match(ctx, c); err != nil {
+		return nil, err
+	}
+	probes, err := c.Probes(ctx, s.Filter)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(probes, func(p api.ProbeStatus) bool { return !s.hasPod(p.Namespace, p.Pod) }), nil
+}
+
+// has reports whether s selects the object of an event of the stream.
+func (s *selection) has(r *resource, i *item) bool {
+	if p, ok := i.object.(*api.ProbeStatus); ok {
+		f := &s.Filter
+		return s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&
+			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.Result == "" || f.Result == p.Result)
+	}
+	return s.hasPod(i.namespace, i.pod) && (len(s.names) == 0 || slices.Contains(s.names, i.pod))
+}
+
+// someProbes returns the probes that a command's arguments name, of which there must be one or more.
+func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.ProbeStatus, error) {
+	probes, err := s.probes(ctx, c)
+	if err != nil {
+		return nil, remote.Failed(err)
+	}
+	if len(probes) == 0 {
+		return nil, &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no probe of %s", s), Hint: "prober get probes lists them"}
+	}
+	return probes, nil
+}
+
+// String names what is selected.
+func (s *selection) String() string {
+	name := s.Pod
+	if s.Container != "" {
+		name += "/" + s.Container
+	}
+	if s.Kind != "" {
+		name += " " + s.Kind
+	}
+	if s.Namespace != "" {
+		name += " in namespace " + s.Namespace
+	}
+	return name
+}

@@ -1,0 +1,75 @@
+// Package remote connects commands with a running agent: [Flags] say which, and [Failed] is the
+// error of a request to it.
+package remote
+
+import (
+	"cmp"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// ExitUnreachable is the exit code of a command whose agent does not respond.
+const ExitUnreachable = 3
+
+// Flags say which agent a command asks.
+type Flags struct{ server, tokenFile string }
+
+// Add adds the flags to c.
+func (f *Flags) Add(c *cobra.Command) {
+	c.PersistentFlags().StringVar(&f.server, "server", "", "the agent: unix:PATH of its socket, HOST:PORT, or a URL (default: the socket of this host's agent)")
+	c.PersistentFlags().StringVar(&f.tokenFile, "token-file", "", "file with the agent's token, for HOST:PORT and URLs")
+}
+
+// Client returns a client of the agent.
+func (f *Flags) Client(env *command.Env) (*client.Client, error) {
+	cfg := client.Config{Server: cmp.Or(f.server, "unix:"+localSocket(env))}
+	if f.tokenFile != "" && !strings.HasPrefix(cfg.Server, "unix:") {
+		token, err := access.TokenFile(f.tokenFile)
+		if err == nil {
+			cfg.Token, err = token.Read()
+		}
+		if err != nil {
+			return nil, command.Usage("", "--token-file: %w", err)
+		}
+	}
+	c, err := client.New(cfg)
+	if err != nil {
+		return nil, command.Usage("", "--server %w", err)
+	}
+	return c, nil
+}
+
+// localSocket returns the socket of the agent that this user runs. If there is none, it returns
+// the socket of root's agent.
+func localSocket(env *command.Env) string {
+	own := access.DefaultSocket(env.LookupEnv)
+	if _, err := os.Lstat(own); err != nil {
+		if _, err := os.Lstat(access.SystemSocket); err == nil {
+			return access.SystemSocket
+		}
+	}
+	return cmp.Or(own, access.SystemSocket)
+}
+
+// Failed returns the error of a request to an agent, with its exit code: 3 if the agent did not
+// respond, else 1.
+func Failed(err error) error {
+	e := &command.Exit{Code: command.ExitFailed, Err: err}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		e.Code = ExitUnreachable
+		e.Hint = "--server says where the agent is: unix:PATH as its --socket has it, HOST:PORT, or a URL"
+	}
+	if s, ok := errors.AsType[*client.StatusError](err); ok && s.Status == http.StatusUnauthorized {
+		e.Hint = "--token-file has the agent's token; without --server the agent's socket is asked, which needs none"
+	}
+	return e
+}
