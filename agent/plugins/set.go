@@ -70,14 +70,14 @@ type Set struct {
 	scanning sync.Mutex // held during Scan
 
 	mu           sync.Mutex
-	host         *wasm.Host      // nil before the first WebAssembly plugin
-	total        uint64          // memory of all plugins
-	appliedTotal uint64          // total at the last Reload
-	secrets      secrets.Policy  // by the latest snapshot
-	lastSecrets  secrets.Policy  // at the last SecretPolicyChanged
-	watched      []string        // files that the latest snapshot depends on, beside those in plugin folders
-	incomplete   bool            // a registry has not answered, or with an error
-	unused       map[string]bool // see unusedPaths, by the latest snapshot; read-only
+	host         *wasm.Host       // nil before the first WebAssembly plugin
+	total        uint64           // memory of all plugins
+	appliedTotal uint64           // total at the last Reload
+	secrets      secrets.Policy   // by the latest snapshot
+	lastSecrets  secrets.Policy   // at the last SecretPolicyChanged
+	watched      []string         // files that the latest snapshot depends on, beside those in plugin folders
+	incomplete   bool             // a registry has not answered, or with an error
+	unused       *map[string]bool // see unusedPaths, by the latest snapshot; never nil, and read-only
 
 	stamps unusedStamps // of Stamp
 }
@@ -92,7 +92,7 @@ var (
 // and until [Set.Detach] every wait for a plugin. A Set that is returned with an error must be
 // closed too.
 func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
-	s = &Set{cfg: cfg}
+	s = &Set{cfg: cfg, unused: new(map[string]bool)}
 	s.waits, s.endWaits = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.detached = context.AfterFunc(ctx, func() { s.endWaits(context.Cause(ctx)) })
 	if err := builtin.Register(&s.registry, builtin.Config{Runner: cfg.Runner, Compat: cfg.Compat, ShowBody: cfg.ShowOutput}); err != nil {
@@ -191,7 +191,7 @@ func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 	files, allowed := append(slices.Clone(v.Files), commands(v)...), secrets.PolicyOf(s.cfg.ConfigFile, v.Config)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watched, s.unused = files, unused
+	s.watched, s.unused = files, &unused
 	s.secrets = allowed
 	if total := v.Config.TotalMemory; s.total != total {
 		s.total = total

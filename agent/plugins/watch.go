@@ -63,30 +63,71 @@ const unusedEvery = 30 * time.Second
 // unusedStamps are the stamps of plugins that nothing uses, so that a folder of a thousand costs
 // little. They are for one goroutine at a time.
 type unusedStamps struct {
-	since time.Time
-	size  int               // of the whole stamp, last time
-	lines map[string]string // by path of the file or folder in a plugin folder
+	since   time.Time
+	size    int                // of the whole stamp, last time
+	lines   map[string]string  // by path of the file or folder in a plugin folder
+	folders map[string]listing // by path of a plugin folder
+}
+
+// listing is what was in a plugin folder.
+type listing struct {
+	folder string           // the stamp of the folder itself, which changes with the names in it
+	unused *map[string]bool // by which it was made
+	parts  []part
+}
+
+// part is a part of the stamp of a folder.
+type part struct {
+	text string // the stamps of plugins that nothing uses
+	path string // of the file or folder after them, which is looked at each time; "" for none
 }
 
 // begin drops the stamps that are older than [unusedEvery].
 func (u *unusedStamps) begin(now time.Time) {
 	if u.lines == nil || now.Sub(u.since) >= unusedEvery {
-		u.since, u.lines = now, make(map[string]string)
+		u.since, u.lines, u.folders = now, make(map[string]string), make(map[string]listing)
 	}
 }
 
+// settled is how old the change of a folder must be to be told from the next one by its time.
+const settled = 2 * time.Second
+
 // folder adds the files in a plugin folder, and in its folders. unused are the paths of files and
-// folders in it that need not be looked at each time.
-func (u *unusedStamps) folder(b *strings.Builder, dir string, unused map[string]bool) {
+// folders in it that need not be looked at each time. The names in the folder are read again when its
+// time has changed: those of a thousand plugins take a millisecond.
+func (u *unusedStamps) folder(b *strings.Builder, dir string, unused *map[string]bool) {
+	var own strings.Builder
+	info, err := os.Stat(dir)
+	filestamp.Write(&own, dir, info, err)
+	l, ok := u.folders[dir]
+	if !ok || l.folder != own.String() || l.unused != unused || err != nil || time.Since(info.ModTime()) < settled {
+		l = listing{own.String(), unused, nil}
+		if l.parts, err = u.list(dir, *unused); err != nil {
+			fmt.Fprintf(b, "%q %v\n", dir, err)
+			return
+		}
+		u.folders[dir] = l
+	}
+	for _, p := range l.parts {
+		b.WriteString(p.text)
+		if p.path != "" {
+			stampEntry(b, p.path, 1)
+		}
+	}
+}
+
+// list returns the parts of the stamp of a plugin folder.
+func (u *unusedStamps) list(dir string, unused map[string]bool) (parts []part, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		fmt.Fprintf(b, "%q %v\n", dir, err)
-		return
+		return nil, err
 	}
+	var text strings.Builder
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if !unused[path] {
-			stampEntry(b, path, 1)
+			parts = append(parts, part{text.String(), path})
+			text.Reset()
 			continue
 		}
 		if _, ok := u.lines[path]; !ok {
@@ -94,8 +135,9 @@ func (u *unusedStamps) folder(b *strings.Builder, dir string, unused map[string]
 			stampEntry(&one, path, 1)
 			u.lines[path] = one.String()
 		}
-		b.WriteString(u.lines[path])
+		text.WriteString(u.lines[path])
 	}
+	return append(parts, part{text: text.String()}), nil
 }
 
 // unusedPaths returns the files and folders of plugin folders that only belong to plugins which

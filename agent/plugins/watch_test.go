@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/plugin"
 )
 
 // open returns the set of cfg, whose files may be bad.
@@ -126,6 +127,48 @@ func TestStampOfUnusedPlugins(t *testing.T) {
 	})
 }
 
+// The names in a plugin folder are read again when the folder has changed.
+func TestStampSeesNewPluginInAnOldFolder(t *testing.T) {
+	dir, old := t.TempDir(), time.Now().Add(-time.Hour)
+	put := func(name string) {
+		t.Helper()
+		text := "apiVersion: prober.dev/v1\nname: " + strings.TrimSuffix(name, ".wasm") + "\nversion: 1.0.0\n"
+		module, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00"), []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), module, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		old = old.Add(time.Second)
+		if err := os.Chtimes(dir, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a.wasm")
+	s := open(t, plugins.Config{PluginDirs: []string{dir}})
+	if s.Stamp() != s.Stamp() {
+		t.Error("the files are the same, and their stamp is not")
+	}
+	last := s.Stamp()
+	for _, name := range []string{"b.wasm", "c.wasm"} {
+		put(name)
+		if now := s.Stamp(); now == last || !strings.Contains(now, name) || !strings.Contains(now, "a.wasm") {
+			t.Errorf("%s is not seen: %s", name, now)
+		}
+		if _, err := s.Reload(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		last = s.Stamp()
+	}
+	if err := os.Remove(filepath.Join(dir, "a.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	if now := s.Stamp(); strings.Contains(now, "a.wasm") {
+		t.Errorf("a file that was removed is seen: %s", now)
+	}
+}
+
 // BenchmarkStamp looks for changes of a folder of plugins that nothing uses.
 func BenchmarkStamp(b *testing.B) {
 	for _, n := range []int{10, 1000} {
@@ -141,6 +184,10 @@ func BenchmarkStamp(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+			}
+			old := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(dir, old, old); err != nil {
+				b.Fatal(err)
 			}
 			s := open(b, plugins.Config{PluginDirs: []string{dir}})
 			b.ReportAllocs()
