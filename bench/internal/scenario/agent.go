@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,16 +21,16 @@ import (
 	"github.com/daeace23/prober/bench/internal/target"
 )
 
-// agent is a process of `prober run` whose pods are external targets.
+// agent is a process of `prober run`.
 type agent struct {
 	cmd *exec.Cmd
 	dir string
 	url string
 }
 
-// startAgent starts an agent with probes of the HTTP server, a liveness probe and then a readiness
-// probe in each container, and waits until it is ready.
-func (e *Env) startAgent(ctx context.Context, server *target.Server, containers, probesEach, period int) (_ *agent, err error) {
+// startAgent starts an agent of pods with further arguments, and waits until it is ready. It uses the
+// plugins that are compiled in the folder cache, if that is set.
+func (e *Env) startAgent(ctx context.Context, pods *v1.PodList, cache string, args ...string) (_ *agent, err error) {
 	path, err := e.binary(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func (e *Env) startAgent(ctx context.Context, server *target.Server, containers,
 			err = errors.Join(err, a.close())
 		}
 	}()
-	manifest, err := json.Marshal(externalPods(server, containers, probesEach, period))
+	manifest, err := json.Marshal(pods)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,12 @@ func (e *Env) startAgent(ctx context.Context, server *target.Server, containers,
 	}
 	defer log.Close()
 	address := filepath.Join(dir, "address")
-	a.cmd = exec.CommandContext(ctx, path, "run", "-f", filepath.Join(dir, "pods.json"), "--listen", "127.0.0.1:0", "--addr-file", address, "--socket", filepath.Join(dir, "socket"))
+	a.cmd = exec.CommandContext(ctx, path, append([]string{
+		"run", "-f", filepath.Join(dir, "pods.json"), "--listen", "127.0.0.1:0", "--addr-file", address, "--socket", filepath.Join(dir, "socket"),
+	}, args...)...)
+	if cache != "" {
+		a.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
+	}
 	a.cmd.Stderr = log
 	a.cmd.Cancel = func() error { return a.cmd.Process.Signal(syscall.SIGTERM) }
 	a.cmd.WaitDelay = 10 * time.Second
@@ -89,7 +95,15 @@ func (a *agent) await(ctx context.Context, address string) error {
 }
 
 func (a *agent) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+"/readyz", nil)
+	return a.get(ctx, "/readyz", func(body *bufio.Reader) error {
+		_, err := io.Copy(io.Discard, body)
+		return err
+	})
+}
+
+// get reads a page of the agent.
+func (a *agent) get(ctx context.Context, path string, read func(*bufio.Reader) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
 	if err != nil {
 		return err
 	}
@@ -99,10 +113,9 @@ func (a *agent) ready(ctx context.Context) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", answer.StatusCode)
+		return fmt.Errorf("%s: status %d", path, answer.StatusCode)
 	}
-	_, err = io.Copy(io.Discard, answer.Body)
-	return err
+	return read(bufio.NewReader(answer.Body))
 }
 
 // close ends the agent.
@@ -115,7 +128,8 @@ func (a *agent) close() error {
 	return a.cmd.Wait()
 }
 
-// externalPods returns pods of one container each.
+// externalPods returns pods of one container each, with probes of the HTTP server: a liveness probe
+// and then a readiness probe.
 func externalPods(server *target.Server, n, probesEach, period int) *v1.PodList {
 	list := &v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
 	for i := range n {

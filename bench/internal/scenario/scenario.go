@@ -91,7 +91,7 @@ func Jobs() map[string]child.Job {
 
 // All returns the scenarios in the order of the document.
 func All() []Scenario {
-	return slices.Concat(attempts(), []Scenario{plugins(), endless(), targets(), bulk()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
+	return slices.Concat(attempts(), []Scenario{plugins(), folder(), endless(), targets(), bulk()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
 }
 
 // Find returns the scenarios of the names, which may be those of groups: "peers" has all but scale.

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -135,5 +138,30 @@ func TestFollowerCountsLostTicks(t *testing.T) {
 				t.Errorf("%d lost, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// TestPluginsOfAFolder reads the files of unused plugins, most of which is a hole.
+func TestPluginsOfAFolder(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, plugin.ProcessPrefix+"b")
+	manifest := func(name string) string { return "apiVersion: prober.dev/v1\nname: " + name + "\nversion: 1.0.0\n" }
+	for _, err := range []error{
+		writeModule(filepath.Join(dir, "a.wasm"), []byte("\x00asm\x01\x00\x00\x00"), manifest("a"), 1<<20),
+		writeSparse(program, []byte("#!/bin/sh\nexit 1\n"), 2<<20),
+		os.WriteFile(program+".yaml", []byte(manifest("b")), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := plugin.Find([]string{dir})
+	if err != nil || len(found) != 2 {
+		t.Fatalf("%d plugins, %v", len(found), err)
+	}
+	for i, size := range []int{1 << 20, 2 << 20} {
+		if got := len(found[i].Module); got < size || got > size+1000 {
+			t.Errorf("%s has %d bytes, must be about %d", found[i].Path, got, size)
+		}
 	}
 }

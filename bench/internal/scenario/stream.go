@@ -42,7 +42,7 @@ func stream() Scenario {
 			const period = 10 // seconds
 			for round := range e.Rounds {
 				e.Logf("%s: %d probes, %d readers, round %d", proberRun, n, readers, round+1)
-				a, err := e.startAgent(ctx, server, n/2, 2, period)
+				a, err := e.startAgent(ctx, externalPods(server, n/2, 2, period), "")
 				if err != nil {
 					return err
 				}
