@@ -57,6 +57,7 @@ var packages = map[string]struct {
 	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/builtin/internal/*", "internal/explain"}},
 	"handlers/builtin/tcpprobe":         {ours: []string{"probe", "handlers/builtin/internal/*"}},
 	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	"handlers/builtin/internal/http2":   {others: []string{"golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/internal/action":  {},
 	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
 	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "internal/explain"}},

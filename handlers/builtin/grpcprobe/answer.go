@@ -8,6 +8,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/daeace23/prober/handlers/builtin/internal/http2"
 )
 
 // fields are those of a header block that matter.
@@ -29,7 +31,7 @@ const maxFields = 8 << 10
 func (h *fields) add(f hpack.HeaderField) {
 	h.count++
 	h.size += f.Size()
-	if h.other || h.size > maxFields || !isName(f.Name) || !printable(f.Value) {
+	if h.other || h.size > maxFields || !http2.IsName(f.Name) || !http2.IsPrintable(f.Value) {
 		h.other = true
 		return
 	}
@@ -54,13 +56,6 @@ func (h *fields) add(f hpack.HeaderField) {
 func (h *fields) setOnce(field *string, value string) {
 	h.other = *field != ""
 	*field = value
-}
-
-// isName reports whether s is a name that is in use.
-func isName(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && c != ':'
-	})
 }
 
 // begins reports whether h begins an answer.

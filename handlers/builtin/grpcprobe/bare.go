@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"github.com/daeace23/prober/handlers/builtin/internal/http2"
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 	"github.com/daeace23/prober/probe"
 )
@@ -46,7 +47,7 @@ func (a *attempt) bare(ctx context.Context) (out probe.Outcome, done bool, err e
 		out = serving(x.response.GetStatus())
 	case err == nil:
 		out, err = a.rpcError(ctx, x.failure)
-	case x.settings:
+	case x.Settled:
 		out, err = a.rpcError(ctx, status.FromContextError(ended(ctx)).Err())
 	default:
 		out, err = a.notConnected(ctx, ended(ctx))
@@ -140,5 +141,5 @@ func (r *request) isPlain() bool {
 	return len(r.authority) <= maxText && len(r.userAgent) <= maxText && len(r.service) <= maxText &&
 		!strings.ContainsFunc(r.authority, func(c rune) bool {
 			return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.:[]", c)
-		}) && printable(r.userAgent) && utf8.ValidString(r.service)
+		}) && http2.IsPrintable(r.userAgent) && utf8.ValidString(r.service)
 }
