@@ -80,8 +80,7 @@ func (x *exchange) run(conn net.Conn, r *request) error {
 			if x.Out, err = r.append(x.Out); err != nil {
 				return err
 			}
-			x.Asked()
-			x.asked, x.early = true, len(x.In)
+			x.asked, x.Queued.Request, x.early = true, true, len(x.In)
 		}
 		_ = x.Flush(conn) // of a broken connection, the rest can still be read
 	}

@@ -126,6 +126,9 @@ func (h *attempt) newRequest(ctx context.Context, u *url.URL) *http.Request {
 // get returns the answer to req. ctx is that of the attempt.
 func (h *attempt) get(ctx context.Context, client *http.Client, req *http.Request) (probe.Outcome, error) {
 	res, err := client.Do(req)
+	if h.begun != nil {
+		h.begun.hasReturned()
+	}
 	if err != nil {
 		return requestError(ctx, err)
 	}

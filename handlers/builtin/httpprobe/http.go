@@ -70,8 +70,7 @@ func New(cfg Config) *Handler {
 	unencrypted.SetUnencryptedHTTP2(true)
 	unencrypted.SetHTTP2(true) // for redirects to https
 	dial := dialOfAttempt(network.Dialer(cfg.DialContext, cfg.Compat))
-	fresh, resumed := newTransport(dial, nil), newTransport(dialBegun, nil)
-	resumed.DialTLSContext = dialBegun
+	fresh := newTransport(dial, nil)
 	fresh.CloseIdleConnections() // completes its TLSClientConfig
 	h := &Handler{
 		userAgent:        cmp.Or(cfg.UserAgent, DefaultUserAgent),
@@ -81,7 +80,7 @@ func New(cfg Config) *Handler {
 		connector:        network.NewConnector(cfg.DialContext, cfg.Compat),
 		client:           &http.Client{Transport: fresh},
 		h2c:              &http.Client{Transport: newTransport(dial, &unencrypted)},
-		resuming:         &http.Client{Transport: &resumingTransport{resumed, fresh}},
+		resuming:         &http.Client{Transport: &resumingTransport{newResumed(nil), fresh}},
 	}
 	h.tls = fresh.TLSClientConfig
 	if !cfg.FollowNonLocalRedirects { // otherwise the policy of net/http, which also stops after 10

@@ -19,6 +19,7 @@ type exchange struct {
 	asked    probe.Request // attempt.req
 	conn     net.Conn      // nil if the dial or the TLS handshake failed
 	http2    bool          // the TLS handshake agreed on it
+	stream   *stream       // of HTTP/2; nil if nothing was sent
 	keeper   *reusing      // nil: the connection serves this attempt alone
 	link     link          // of conn, if there is a keeper
 	stop     func() bool   // of network.Until
@@ -53,8 +54,13 @@ func (h *bound) lean(ctx context.Context, req probe.Request, at network.Endpoint
 	if !x.exchange(ctx) {
 		return x.resume(ctx)
 	}
-	out := x.answer(x.response.status, x.response.content(x.received))
-	if !x.stop() || keeper == nil || out.Result == probe.Failure || !x.isWhole() || !keeper.keep(x.link, idleOf(&req)) {
+	var out probe.Outcome
+	if x.http2 {
+		out = x.answer(x.stream.head.status, x.stream.content())
+	} else {
+		out = x.answer(x.response.status, x.response.content(x.received))
+	}
+	if !x.stop() || keeper == nil || x.http2 || out.Result == probe.Failure || !x.isWhole() || !keeper.keep(x.link, idleOf(&req)) {
 		_ = x.conn.Close()
 	}
 	x.release()
@@ -87,6 +93,9 @@ func (x *exchange) connect(ctx context.Context) (ok bool) {
 
 // ask sends the request on the connection, and receives the response.
 func (x *exchange) ask() (ok bool) {
+	if x.http2 {
+		return x.askHTTP2()
+	}
 	x.sent = x.lines.append(x.sent, x.at, x.end())
 	if len(x.sent) > onePacket {
 		network.NoDelay(x.conn)
@@ -140,6 +149,11 @@ func (x *exchange) grow() bool {
 func (x *exchange) release() {
 	if x.large != nil {
 		largeBuffers.Put(x.large)
+	}
+	if s := x.stream; s != nil {
+		s.Reset()
+		s.In, s.head, s.body = nil, head{}, 0
+		streams.Put(s)
 	}
 	sent := x.sent[:0]
 	if cap(sent) > maxKept {

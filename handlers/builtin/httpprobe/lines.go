@@ -14,6 +14,7 @@ type requestLines struct {
 	target string // as in the URL: "/path?query", "?query" or ""
 	host   string // that a header sets; "" means the host of the URL
 	header string // the lines after Host, without the last ones
+	fields []byte // of HTTP/2, after the authority; nil without TLS, and if net/http has to send them
 }
 
 // linesOf returns the lines of a request for base with own, or with the header of h if own is nil.
@@ -25,6 +26,7 @@ func (h *Handler) linesOf(base *url.URL, own http.Header) (l requestLines, ok bo
 	}
 	l.target, l.header = strings.Clone(target), h.headerLines
 	if own == nil {
+		l.setFields(base, h.header)
 		return l, l.header != ""
 	}
 	l.host = own.Get("Host")
@@ -33,8 +35,17 @@ func (h *Handler) linesOf(base *url.URL, own http.Header) (l requestLines, ok bo
 			return l, false
 		}
 	}
-	l.header, ok = headerLines(own)
+	if l.header, ok = headerLines(own); ok {
+		l.setFields(base, own)
+	}
 	return l, ok
+}
+
+// setFields sets the fields of HTTP/2.
+func (l *requestLines) setFields(base *url.URL, header http.Header) {
+	if base.Scheme == "https" && len(l.host) <= maxAuthority {
+		l.fields = fieldsOf(l.target, header)
+	}
 }
 
 // The end of a request. closing is what a transport adds whose connections serve one request.
@@ -77,20 +88,23 @@ func (l *requestLines) append(b []byte, at network.Endpoint, end string) []byte 
 	}
 	b = append(b, l.target...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(l.appendHost(b, at), "\r\n"...)
+	return append(append(b, l.header...), end...)
+}
+
+// appendHost appends the host of the request for at.
+func (l *requestLines) appendHost(b []byte, at network.Endpoint) []byte {
 	switch {
 	case l.host != "":
-		b = append(b, l.host...)
+		return append(b, l.host...)
 	case at.Unix != "":
-		b = append(b, hostOfSocket(at)...)
+		return append(b, hostOfSocket(at)...)
 	case strings.Contains(at.Host, ":"):
 		b = append(append(append(b, '['), at.Host...), "]:"...)
-		b = strconv.AppendInt(b, int64(at.Port), 10)
 	default:
 		b = append(append(b, at.Host...), ':')
-		b = strconv.AppendInt(b, int64(at.Port), 10)
 	}
-	b = append(b, "\r\n"...)
-	return append(append(b, l.header...), end...)
+	return strconv.AppendInt(b, int64(at.Port), 10)
 }
 
 // isVisible reports whether text has only ASCII that can be seen.

@@ -192,8 +192,9 @@ func (r *response) content(received []byte) []byte {
 }
 
 // parseDecimal parses digits that fit into 32 bits.
-func parseDecimal(text []byte) (n int, ok bool) {
-	for _, c := range text {
+func parseDecimal[T string | []byte](text T) (n int, ok bool) {
+	for i := range len(text) {
+		c := text[i]
 		if c < '0' || c > '9' {
 			return 0, false
 		}

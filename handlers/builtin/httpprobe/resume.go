@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/daeace23/prober/handlers/builtin/internal/http2"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -17,13 +19,9 @@ import (
 func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 	later := &laterContext{Context: context.WithValue(ctx, attemptKey{}, &x.attempt), done: make(chan struct{})}
 	x.ctx = withoutDeadline{ctx}
-	unsent := x.sent
-	if x.keeper != nil {
-		unsent = x.lines.append(nil, x.at, closing) // net/http would not keep the connection
-	}
-	x.begun = &begun{Conn: x.conn, exchange: x, later: later, unsent: unsent, unread: x.received, wrote: make(chan struct{}), closed: make(chan struct{})}
-	defer x.begun.Close()
-	if x.conn == nil || x.http2 {
+	x.begun = x.begin(later)
+	defer x.begun.leave()
+	if x.conn == nil {
 		later.begin()
 	}
 	u, err := x.url(x.at)
@@ -34,9 +32,56 @@ func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 	if x.https {
 		x.ctx, of = withoutDeadline{x.progress.Hooks(ctx)}, x.progress.Hooks(of)
 	}
-	out, err := x.get(ctx, x.resuming, x.newRequest(of, u))
+	client := x.resuming
+	if x.begun.replay != nil {
+		client = x.resumingHTTP2()
+	}
+	out, err := x.get(ctx, client, x.newRequest(of, u))
 	x.progress.Explain(ctx, nil, &out)
 	return out, err
+}
+
+// begin returns the connection for net/http.
+func (x *exchange) begin(later *laterContext) *begun {
+	b := &begun{Conn: x.conn, exchange: x, later: later, wrote: make(chan struct{}), closed: make(chan struct{})}
+	if x.conn == nil || !x.http2 {
+		b.unsent, b.unread = x.sent, x.received
+		if x.keeper != nil {
+			b.unsent = x.lines.append(nil, x.at, closing) // net/http would not keep the connection
+		}
+		b.returned.Store(true)
+		return b
+	}
+	if !x.stop() { // net/http still sends a reset
+		_ = x.conn.SetDeadline(time.Time{})
+	}
+	of, preface := new(http2.Exchange), ""
+	if x.stream != nil {
+		of, preface = &x.stream.Exchange, http2.ClientPreface
+	}
+	b.replay = of.Replay(x.conn, []byte(preface), 0)
+	b.returned.Store(x.stream == nil || !x.stream.head.complete)
+	return b
+}
+
+// resumingHTTP2 returns a client of its own for the attempt: other attempts at the same host must not
+// use its connection.
+func (x *exchange) resumingHTTP2() *http.Client {
+	// net/http takes a connection that is no [tls.Conn] for one without TLS, and then wants to be
+	// told its protocol.
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP2(true)
+	client := *x.resuming
+	client.Transport = &resumingTransport{newResumed(&protocols), x.client.Transport}
+	return &client
+}
+
+// newResumed returns a transport whose connection was begun.
+func newResumed(protocols *http.Protocols) *http.Transport {
+	t := newTransport(dialBegun, protocols)
+	t.DialTLSContext = dialBegun
+	return t
 }
 
 // begun is the connection of an attempt that net/http continues. It drops what net/http writes,
@@ -45,19 +90,29 @@ type begun struct {
 	net.Conn // nil if the dial failed
 	exchange *exchange
 	later    *laterContext
-	taken    bool        // by a request; used by the goroutine of the attempt
-	handed   atomic.Bool // net/http has the connection itself, for HTTP/2
+	taken    bool          // by a request; used by the goroutine of the attempt
+	handed   atomic.Bool   // net/http has dialled
+	replay   *http2.Replay // of HTTP/2; nil otherwise
 	unsent   []byte
 	unread   []byte
 	wrote    chan struct{} // closed when net/http has written the request
 	close    sync.Once
 	closed   chan struct{}
+
+	read     atomic.Bool // all that was received before
+	returned atomic.Bool // net/http has returned the response, if that was received before
 }
 
 var errRequestDiffers = errors.New("net/http sends another request")
 
 // Write implements [net.Conn].
 func (b *begun) Write(p []byte) (n int, err error) {
+	if b.replay != nil {
+		if err = b.exchange.writeErr; err != nil {
+			return 0, err
+		}
+		return b.replay.Write(p)
+	}
 	if !bytes.HasPrefix(b.unsent, p) {
 		return 0, errRequestDiffers
 	}
@@ -71,20 +126,13 @@ func (b *begun) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Read implements [net.Conn]. It waits for the request: a response before it is an error to
-// net/http.
+// Read implements [net.Conn].
 func (b *begun) Read(p []byte) (int, error) {
-	select {
-	case <-b.wrote:
-	case <-b.closed:
-		return 0, net.ErrClosed
+	if n, ok, err := b.readBefore(p); ok {
+		return n, err
 	}
-	if len(b.unread) > 0 {
-		n := copy(p, b.unread)
-		b.unread = b.unread[n:]
-		return n, nil
-	}
-	b.later.begin()
+	b.read.Store(true)
+	b.mayEnd()
 	// An error of a socket is reported once, which net/http relies on: it reads again after a part
 	// of a line.
 	n, err := 0, b.exchange.readErr
@@ -98,17 +146,65 @@ func (b *begun) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// readBefore reads what was received before. It waits for the request: a response before it is an
+// error to net/http. ok is false if all was read.
+func (b *begun) readBefore(p []byte) (n int, ok bool, err error) {
+	if b.replay != nil {
+		return b.replay.Read(p)
+	}
+	select {
+	case <-b.wrote:
+	case <-b.closed:
+		return 0, true, net.ErrClosed
+	}
+	n = copy(p, b.unread)
+	b.unread = b.unread[n:]
+	return n, n > 0, nil
+}
+
+// hasReturned notes that net/http has returned.
+func (b *begun) hasReturned() {
+	b.returned.Store(true)
+	b.mayEnd()
+}
+
+// mayEnd begins the end of the context if net/http has seen all that was received before it.
+func (b *begun) mayEnd() {
+	if b.read.Load() && b.returned.Load() {
+		b.later.begin()
+	}
+}
+
+// closeTimeout is the time in which a connection of HTTP/2 has to take the last alert of TLS. It is
+// that of net/http.
+const closeTimeout = 250 * time.Millisecond
+
 // Close implements [net.Conn].
 func (b *begun) Close() (err error) {
 	b.close.Do(func() {
 		b.later.begin()
-		if b.Conn != nil && !b.handed.Load() {
+		if b.replay != nil {
+			b.replay.Close()
+			raw := b.exchange.link.tls.NetConn()
+			defer time.AfterFunc(closeTimeout, func() { _ = raw.Close() }).Stop()
+		}
+		if b.Conn != nil {
 			b.exchange.stop()
 			err = b.Conn.Close()
 		}
 		close(b.closed)
 	})
 	return err
+}
+
+// leave closes the connection after the attempt. Over HTTP/2, net/http may still send a reset before it
+// closes a connection that it has.
+func (b *begun) leave() {
+	if b.replay != nil && b.handed.Load() {
+		b.later.begin()
+		return
+	}
+	_ = b.Close()
 }
 
 // laterContext is a context that ends as another does, but only after begin: net/http has to see
@@ -136,20 +232,28 @@ func (c *laterContext) Err() error {
 	}
 }
 
-// resumingTransport makes the first request of an attempt on its connection, and those of
-// redirects on connections of their own.
-type resumingTransport struct{ begun, fresh *http.Transport }
+// resumingTransport makes the first request of an attempt on its connection, and those that repeat it
+// or follow a redirect on connections of their own.
+type resumingTransport struct {
+	begun *http.Transport
+	fresh http.RoundTripper
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (t *resumingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	b := req.Context().Value(attemptKey{}).(*attempt).begun
 	if !b.taken {
 		b.taken = true
-		return t.begun.RoundTrip(req)
+		if res, err := t.begun.RoundTrip(req); !errors.Is(err, errDialledAgain) {
+			return res, err
+		}
 	}
 	b.later.begin()
 	return t.fresh.RoundTrip(req)
 }
+
+// errDialledAgain means that net/http repeats a request, since the server has refused it.
+var errDialledAgain = errors.New("net/http dials again")
 
 // dialBegun is the dial of the first request.
 func dialBegun(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -158,10 +262,8 @@ func dialBegun(ctx context.Context, _, _ string) (net.Conn, error) {
 	if b.Conn == nil {
 		return nil, a.dialError(b.exchange.dialErr)
 	}
-	if b.exchange.http2 {
-		b.exchange.stop()
-		b.handed.Store(true)
-		return b.Conn, nil
+	if b.handed.Swap(true) {
+		return nil, errDialledAgain
 	}
 	return b, nil
 }

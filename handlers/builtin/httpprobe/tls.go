@@ -18,7 +18,7 @@ func (x *exchange) afterDial() network.Step {
 }
 
 // handshake makes the TLS handshake of net/http, without its goroutine. It returns false if the
-// handshake failed, or agreed on HTTP/2.
+// handshake failed, or agreed on HTTP/2 and net/http has to send the request.
 func (x *exchange) handshake(ctx context.Context) (ok bool) {
 	network.NoDelay(x.conn)
 	over := x.conn
@@ -45,7 +45,7 @@ func (x *exchange) handshake(ctx context.Context) (ok bool) {
 	x.conn, x.link.tls = conn, conn
 	x.progress.Enter(network.StepHTTP)
 	x.http2 = conn.ConnectionState().NegotiatedProtocol == "h2"
-	return !x.http2
+	return !x.http2 || x.lines.fields != nil
 }
 
 // isIP reports whether host is an IP address. In the handshake, a name is sent.

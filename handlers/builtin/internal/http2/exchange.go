@@ -49,13 +49,10 @@ type State struct {
 	Settled bool // the server has sent its settings
 	Ended   bool // the answer is complete
 	Sent    Sent
-	queued  Sent  // with what is in Out
+	Queued  Sent  // with what is in Out
 	acked   bool  // the server has acknowledged the settings
 	window  int64 // bytes that the server has added to the window of the connection
 }
-
-// Asked notes that the request is in Out.
-func (x *Exchange) Asked() { x.queued.Request = true }
 
 // Init prepares x for a first attempt. Fields of headers are given to emit.
 func (x *Exchange) Init(emit func(hpack.HeaderField)) {
@@ -75,7 +72,7 @@ func (x *Exchange) Flush(conn net.Conn) error {
 	if len(x.Out) == 0 {
 		return nil
 	}
-	x.Sent = x.queued
+	x.Sent = x.Queued
 	_, err := conn.Write(x.Out)
 	x.Out = x.Out[:0]
 	return err
@@ -152,7 +149,7 @@ func (x *Exchange) handle(h Header, payload []byte, answer Answer) bool {
 	case Ping:
 		if !h.Has(Ack) {
 			x.Out = append(AppendHeader(x.Out, Ping, Ack, ConnectionID, len(payload)), payload...)
-			x.queued.Pongs++
+			x.Queued.Pongs++
 		}
 		return true
 	case WindowUpdate:
@@ -177,7 +174,7 @@ func (x *Exchange) handleSettings(payload []byte) bool {
 	}
 	x.Settled = true
 	x.Out = AppendHeader(x.Out, Settings, Ack, ConnectionID, 0)
-	x.queued.Acks++
+	x.Queued.Acks++
 	return len(payload) == 0
 }
 
