@@ -130,7 +130,7 @@ func (h *head) add(f hpack.HeaderField) {
 	case "location":
 		h.location = true
 	default:
-		h.other = f.Name[0] == ':' || f.Name == "trailer"
+		h.other = strings.Contains(f.Name, ":") || f.Name == "trailer"
 	}
 }
 

@@ -121,18 +121,43 @@ func FuzzGRPCFrames(f *testing.F) {
 		f.Add([]byte{0, 0, 0, 1, 0, 0, byte(i), 4, 1, 2, 0, 0}, uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, plan []byte, end uint8) {
-		var text strings.Builder
-		for ; len(plan) >= 3 && text.Len() < 64<<10; plan = plan[3:] {
-			part := []byte(parts[int(plan[0])%len(parts)])
-			if plan[1] > 0 { // change one byte
-				part[int(plan[1])%len(part)] ^= plan[2]
-			} else if plan[2] > 0 {
-				part = part[:int(plan[2])%len(part)]
-			}
-			text.Write(part)
+		same(t, situation{server: speaks(append([]any{changed(parts, plan)}, ending(end)...)...), probe: check{}, differs: "fuzz gRPC"})
+	})
+}
+
+// changed returns parts that are changed. Each three bytes of plan take one, change it, and repeat or cut it.
+func changed(parts []string, plan []byte) string {
+	var text strings.Builder
+	for ; len(plan) >= 3 && text.Len() < 64<<10; plan = plan[3:] {
+		part := []byte(parts[int(plan[0])%len(parts)])
+		if plan[1] > 0 { // change one byte
+			part[int(plan[1])%len(part)] ^= plan[2]
+		} else if plan[2] > 0 {
+			part = part[:int(plan[2])%len(part)]
 		}
-		all := strings.ReplaceAll(text.String(), "{", "(")
-		same(t, situation{server: speaks(append([]any{all}, ending(end)...)...), probe: check{}, differs: "fuzz gRPC"})
+		text.Write(part)
+	}
+	return strings.ReplaceAll(text.String(), "{", "(")
+}
+
+// FuzzHTTP2Frames sends valid frames over TLS that are changed, in two parts: see [FuzzGRPCFrames].
+func FuzzHTTP2Frames(f *testing.F) {
+	// There is no WINDOW_UPDATE of the stream: net/http of Go 1.26 never ends where that is too large.
+	parts := []string{
+		settings(), acknowledged, webHeaders, headers(":status", "200"), data("bo"), lastData("dy"), lastData("body"), webWhole, trailers(":status", "204"), trailers("x", "y"), headers(":status", "103", "link", "a"), headers(":status", "500", "location", "/a"), trailers(":status", "302", "location", "/a"),
+		settings(http2.Setting{ID: 1, Val: 0}), settings(http2.Setting{ID: 3, Val: 1}, http2.Setting{ID: 5, Val: 16384}), ping("12345678"), windowUpdate(0, 10), resetStream(8), goAway(1, 0, "bye"), goAway(0, 2, ""), data(""), data(strings.Repeat("x", 5000)), lastData(strings.Repeat("x", 6000)),
+		frame(4, 9, 4, 1, "abcd"), frame(5, 2, 0, 1, "\x00\x00\x00\x00\x10"), frame(3, 0x42, 0, 0, "abc"), frame(7, 0, 9, 1, "\x02body\x00\x00"), frame(2, 1, 4, 1, "\x88\xbe"), frame(9, 1, 4, 1, "\x88\x40\x01x\x01y\x7e\x01z"), "HTTP/1.1 400 Bad Request\r\n\r\n",
+	}
+	for i := range parts {
+		f.Add([]byte{0, 0, 0, 1, 0, 0, byte(i), 0, 0}, uint16(20), uint8(0))
+		f.Add([]byte{0, 0, 0, byte(i), 0, 0, 2, 0, 0, 4, 0, 0, 5, 0, 0}, uint16(40), uint8(1))
+		f.Add([]byte{0, 0, 0, 2, 0, 0, byte(i), 4, 1, 4, 0, 0, 5, 0, 0}, uint16(0), uint8(2))
+	}
+	f.Fuzz(func(t *testing.T, plan []byte, split uint16, end uint8) {
+		all := changed(parts, plan)
+		at := min(int(split), len(all))
+		s := raw(append([]any{preface, call, all[:at], all[at:]}, ending(end)...)...)
+		same(t, situation{server: s.secured(certified("h2")), probe: secure, differs: "fuzz"})
 	})
 }
 
