@@ -1,5 +1,8 @@
 // Package httpprobe has the http handler of the kubelet: a GET whose final status is from 200 to
 // 299 is a Success, from 300 to 399 a Warning.
+//
+// A plain request, and an ordinary response over HTTP/1.1 or over HTTP/2 with TLS to an IP address,
+// need no net/http. It makes all other attempts, and continues those whose response is another one.
 package httpprobe
 
 import (

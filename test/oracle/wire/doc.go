@@ -14,6 +14,7 @@
 //
 //	go test -tags k8s136 ./wire
 //	go test -tags k8s136 ./wire -run '^$' -fuzz FuzzHTTPResponse -fuzztime 3m
+//	go test -tags k8s136 ./wire -run '^$' -fuzz FuzzHTTP2Frames -fuzztime 3m
 //	go test -tags k8s136 ./wire -run TestMisbehaving -v -timeout 0 -args -probes 1000000 -commands 100000
 //
 // The last one probes servers that misbehave, with each of the handlers, and checks that no

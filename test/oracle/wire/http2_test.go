@@ -39,7 +39,7 @@ func (t *http2Table) add(name string, s server, differs string) {
 func TestHTTP2Streams(t *testing.T) {
 	var table http2Table
 	for _, code := range []http2.ErrCode{0, 1, 2, 3, 5, 7, 8, 11, 13, 14, 0xffffffff} {
-		if code != http2.ErrCodeProtocol { // see "Repeated requests" in docs/kubelet-parity.md
+		if code != http2.ErrCodeProtocol { // golang.org/x/net repeats it at the kubelet's version, but not at that of this module
 			table.add(fmt.Sprintf("RST_STREAM %v, then an answer", code), again(resetStream(code)), "")
 		}
 		table.add(fmt.Sprintf("RST_STREAM %v after headers", code), serve2(webHeaders+resetStream(code)), "")
