@@ -211,7 +211,9 @@ func (x *exchange) askHTTP2() (ok bool) {
 			x.progress.Answered(s.head.status)
 			x.answered = true
 		}
-		_ = s.Flush(x.conn) // of a broken connection, the rest can still be read
+		if sent := s.Sent; s.Flush(x.conn) != nil {
+			s.Sent = sent // net/http gets the error too; the rest can still be read
+		}
 	}
 	return true
 }

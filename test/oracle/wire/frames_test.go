@@ -147,7 +147,7 @@ func calls(got []byte) (n int) {
 
 // describeFrames returns the frames of a client: first the requests in their order, then the kinds of the others. What is
 // sent beside a request comes earlier or later by chance. What net/http sends has no order of headers,
-// and a reset of its stream may come too late.
+// and a reset of its stream, or a GOAWAY, may come too late.
 func describeFrames(got []byte, grpc bool) string {
 	if len(got) == 0 {
 		return "nothing"
@@ -174,6 +174,9 @@ func describeFrames(got []byte, grpc bool) string {
 			_ = f.ForeachSetting(func(s http2.Setting) error { text += " " + s.String(); return nil })
 			others = append(others, text)
 		case *http2.GoAwayFrame:
+			if !grpc {
+				return
+			}
 			others = append(others, fmt.Sprintf("GOAWAY %v", f.ErrCode))
 		case *http2.RSTStreamFrame:
 			if !grpc {

@@ -47,8 +47,8 @@ func TestHTTP2Streams(t *testing.T) {
 		table.add(fmt.Sprintf("RST_STREAM %v after the answer", code), serve2(webWhole+resetStream(code)), "")
 		for _, last := range []uint32{0, 1, 3, 1<<31 - 1} {
 			table.add(fmt.Sprintf("GOAWAY %v, last %d, then an answer", code, last), again(goAway(last, code, "bye")), "")
-			table.add(fmt.Sprintf("GOAWAY %v, last %d, before the answer", code, last), again(goAway(last, code, "bye")+webWhole), "")
-			table.add(fmt.Sprintf("GOAWAY %v, last %d, in the answer", code, last), again(webHeaders+goAway(last, code, "bye")+lastData("body")), "")
+			table.add(fmt.Sprintf("GOAWAY %v, last %d, before the answer", code, last), again(goAway(last, code, "bye"), 20*time.Millisecond, webWhole), "")
+			table.add(fmt.Sprintf("GOAWAY %v, last %d, in the answer", code, last), again(webHeaders, 20*time.Millisecond, goAway(last, code, "bye"), 20*time.Millisecond, lastData("body")), "")
 			table.add(fmt.Sprintf("GOAWAY %v, last %d, after the answer", code, last), again(webWhole+goAway(last, code, "bye")), "")
 		}
 	}

@@ -27,6 +27,7 @@ func TestMisbehaving(t *testing.T) {
 			{name: "closes", server: begins(), probe: secure}, {name: "resets", server: begins(request, reset), probe: secure}, {name: "answers", server: answers(whole).secured(certified()), probe: secure},
 			{name: "garbage", server: begins(request, "garbage and garbage"), probe: secure}, {name: "alert", server: begins(request, "\x15\x03\x03\x00\x02\x02\x28"), probe: secure},
 			{name: "cut", server: answers(ok + "Content-Length: 9\r\n\r\nok").secured(certified()), probe: secure}, {name: "HTTP/2", server: serve2Whole(certified("h2")), probe: secure}, {name: "HTTP/2 resets", server: serve2(resetStream(2)), probe: secure},
+			{name: "HTTP/2 hangs", server: serve2(hang), probe: brief{secure}}, {name: "HTTP/2 hangs in the body", server: serve2(webHeaders+data("bo"), hang), probe: brief{secure}}, {name: "HTTP/2 trailers", server: serve2(webHeaders + data("body") + trailers("x", "y")), probe: secure},
 			{name: "refuses", server: server{}, probe: get{path: "/", scheme: "HTTPS", port: nine}}, {name: "hangs", server: begins(hang), probe: brief{secure}}, {name: "hangs in the body", server: answers(ok+"\r\nx", hang).secured(certified()), probe: brief{secure}},
 		},
 		"tcp": {
