@@ -61,6 +61,15 @@ func same(was, is fs.FileInfo) bool {
 	return os.SameFile(was, is) && was.ModTime().Equal(is.ModTime()) && was.Size() == is.Size() && was.Mode() == is.Mode()
 }
 
+// Files returns the paths of the files of the plugin at path, a module, a program or the plugin.yaml of
+// a check: path, and that of the manifest beside it, which need not exist.
+func Files(path string) []string {
+	if filepath.Base(path) == ManifestFile {
+		return []string{path}
+	}
+	return []string{path, manifestOf(path)}
+}
+
 // manifestOf returns the path of the manifest of the plugin in a file or folder of a plugin folder,
 // if it is not inside a module.
 func manifestOf(path string) string {
@@ -78,16 +87,6 @@ func (l Listed) Name() string { return l.found.Manifest.Name }
 
 // Path returns the path of the module, or the program.
 func (l Listed) Path() string { return l.found.Path }
-
-// Files returns the paths of the module or program, and of the manifest beside it, which need not
-// exist.
-func (l Listed) Files() []string {
-	manifest := manifestOf(l.Path())
-	if l.found.Manifest.Runtime == Nagios {
-		manifest = l.Path()
-	}
-	return []string{l.Path(), manifest}
-}
 
 // Manifest returns the plugin's manifest. It must not be changed.
 func (l Listed) Manifest() *Manifest { return l.found.Manifest }

@@ -97,7 +97,7 @@ func (p *Policy) read(dirs, taken []string, wanted func(name string) bool) (foun
 			others = append(others, l)
 			continue
 		}
-		f, err := p.readOnce(l)
+		f, err := p.readListed(l)
 		if err != nil {
 			bad = append(bad, joined.Errors(err)...)
 			continue
@@ -180,7 +180,11 @@ func (p *Policy) Shadows() ([]Shadow, error) {
 // fetch returns the plugin at the source of e: a file, or what was pulled from a registry.
 func (p *Policy) fetch(e *config.Plugin) (plugin.Found, error) {
 	if _, ok := e.Reference(); !ok {
-		f, err := plugin.Read(config.Beside(p.cfg.ConfigFile, e.Source))
+		read := p.readSource
+		if e.Shadow { // which may have the file of its plugin
+			read = plugin.Read
+		}
+		f, err := read(config.Beside(p.cfg.ConfigFile, e.Source))
 		if err == nil && f.Manifest.Name != e.Name {
 			err = otherName(e, f.Manifest.Name)
 		}

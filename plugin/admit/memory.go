@@ -2,7 +2,9 @@ package admit
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +24,8 @@ type memory struct {
 // reading is a plugin that was read.
 type reading struct {
 	stamp   string           // of its files, from before they were read
-	listed  *plugin.Manifest // by which it was listed
+	listed  *plugin.Manifest // by which it was listed; nil for a source of prober.yaml
+	decided bool             // the rest is set
 	found   plugin.Found     // as Admit left it, without code
 	verdict trust.Verdict
 	err     error // why it was not admitted
@@ -43,14 +46,15 @@ func (m *memory) begin(p *Policy) {
 // settled is how old the change of a file must be to be told from the next one by its time.
 const settled = 2 * time.Second
 
-// stampOf returns a string that changes with the files of l. It is "" for a plugin that is read each
-// time: one that was changed just now, or a check, which has no code.
-func stampOf(l plugin.Listed) string {
-	if l.Manifest().Runtime == plugin.Nagios {
+// stampOf returns a string that changes with the files of the plugin at path, and with others that it
+// depends on. It is "" for a plugin that is read each time: one that was changed just now, or a check,
+// which has no code.
+func stampOf(path string, others ...string) string {
+	if filepath.Base(path) == plugin.ManifestFile {
 		return ""
 	}
 	var b strings.Builder
-	for _, file := range append(trust.Files(l.Path()), l.Files()...) {
+	for _, file := range slices.Concat(trust.Files(path), plugin.Files(path), others) {
 		info, err := os.Stat(file)
 		if err == nil && time.Since(info.ModTime()) < settled {
 			return ""
@@ -60,19 +64,34 @@ func stampOf(l plugin.Listed) string {
 	return b.String()
 }
 
-// readOnce is [plugin.Listed.Read] that returns a plugin without code if the memory has it.
-func (p *Policy) readOnce(l plugin.Listed) (plugin.Found, error) {
+// readListed is [plugin.Listed.Read] that returns a plugin without code if the memory has it.
+func (p *Policy) readListed(l plugin.Listed) (plugin.Found, error) {
 	if p.memory == nil {
 		return l.Read()
 	}
-	stamp := stampOf(l)
-	if r, ok := p.memory.before[l.Path()]; ok && r.stamp == stamp && r.listed == l.Manifest() {
-		p.memory.now[l.Path()] = r
+	return p.memory.readOnce(l.Path(), reading{stamp: stampOf(l.Path()), listed: l.Manifest()}, l.Read)
+}
+
+// readSource is [plugin.Read] that returns a plugin without code if the memory has it.
+func (p *Policy) readSource(source string) (plugin.Found, error) {
+	read := func() (plugin.Found, error) { return plugin.Read(source) }
+	path, err := plugin.Locate(source)
+	if p.memory == nil || err != nil {
+		return read()
+	}
+	// The folder changes with the modules in it, and a plugin.yaml describes the only one.
+	return p.memory.readOnce(path, reading{stamp: stampOf(path, filepath.Dir(path))}, read)
+}
+
+// readOnce reads the plugin at path unless the last reading was the same, and Admit has decided on it.
+func (m *memory) readOnce(path string, now reading, read func() (plugin.Found, error)) (plugin.Found, error) {
+	if r, ok := m.before[path]; ok && r.decided && r.stamp == now.stamp && r.listed == now.listed {
+		m.now[path] = r
 		return r.found, nil
 	}
-	f, err := l.Read()
-	if err == nil && stamp != "" {
-		p.memory.now[f.Path] = reading{stamp: stamp, listed: l.Manifest()}
+	f, err := read()
+	if err == nil && now.stamp != "" {
+		m.now[f.Path] = now
 	}
 	return f, err
 }
@@ -83,12 +102,12 @@ func (p *Policy) admitOnce(f *plugin.Found) (trust.Verdict, error) {
 		return p.Admit(f)
 	}
 	r, ok := p.memory.now[f.Path]
-	if ok && f.Module == nil {
+	if ok && r.decided && f.Module == nil {
 		return r.verdict, r.err
 	}
 	verdict, err := p.Admit(f)
 	if ok {
-		r.found, r.verdict, r.err = f.WithoutCode(), verdict, err
+		r.decided, r.found, r.verdict, r.err = true, f.WithoutCode(), verdict, err
 		p.memory.now[f.Path] = r
 	}
 	return verdict, err

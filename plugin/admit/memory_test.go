@@ -1,7 +1,9 @@
 package admit_test
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +64,55 @@ func TestScanForReadsWhatHasChanged(t *testing.T) {
 		}
 		if read := gotB.Plugin.Module != nil; read != c.bRead || gotB.State != admit.Admitted || gotB.Plugin.Digest == "" {
 			t.Errorf("%s: b is read: %t; %+v", c.name, read, gotB)
+		}
+	}
+}
+
+// So is a plugin of prober.yaml. One whose file is that of another is never admitted.
+func TestScanForReadsSourcesThatHaveChanged(t *testing.T) {
+	s := newShelf(t)
+	old := time.Now().Add(-time.Hour)
+	put := func(path, name, text string) {
+		t.Helper()
+		s.put(path, name, text)
+		for _, file := range []string{path, filepath.Dir(path)} {
+			old = old.Add(time.Second)
+			if err := os.Chtimes(s.path(file), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Mkdir(s.path("own"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put("own/a.wasm", "a", "a")
+	write(t, s.path("prober.yaml"), fileHead+"plugins: [{name: a, source: own/a.wasm}, {name: b, source: own/a.wasm}]\n")
+	scanner := s.scanner("")
+	for _, c := range []struct {
+		name   string
+		change func()
+		read   bool
+	}{
+		{"first", func() {}, true},
+		{"again", func() {}, false},
+		{"other bytes", func() { put("own/a.wasm", "a", "A") }, true},
+		{"again with them", func() {}, false},
+		{"another module beside it", func() { put("own/c.wasm", "c", "c") }, true},
+	} {
+		c.change()
+		v, err := scanner.ScanFor(func(string) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(states(v)); got != "[a admitted b refused]" {
+			t.Errorf("%s: %s", c.name, got)
+		}
+		a := v.Plugin("a").Plugin
+		if read := a.Module != nil; read != c.read {
+			t.Errorf("%s: a is read: %t", c.name, read)
+		}
+		if got, err := a.WithCode(); err != nil || got.ModuleDigest() != a.Digest {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }
