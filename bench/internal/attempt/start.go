@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"github.com/daeace23/prober/bench/internal/measure"
 	"github.com/daeace23/prober/bench/internal/record"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/wasm"
@@ -111,37 +112,55 @@ func bareImports(ctx context.Context, r wazero.Runtime, compiled wazero.Compiled
 	return nil
 }
 
+// startsEach is how many starts of a process a round has: they differ much.
+const startsEach = 9
+
 // measureProcessStarts starts a process of go-plugin until it has described itself, and beside it the
-// same program alone. The difference is a figure of its own.
+// same program alone. The figures of a round are medians of its starts, and the difference of the two
+// is a figure of its own.
 func measureProcessStarts(ctx context.Context, path string, rounds int) (runs []record.Run, err error) {
 	for n := range rounds + 1 {
-		alone, err := startAlone(ctx, path)
-		if err != nil {
-			return nil, err
+		var alone, read, start []float64
+		for range startsEach {
+			s, err := startProcess(ctx, path)
+			if err != nil {
+				return nil, err
+			}
+			alone, read, start = append(alone, s.alone), append(read, s.read), append(start, s.start)
 		}
-		begin := time.Now()
-		found, err := foundProcess(path)
-		if err != nil {
-			return nil, err
-		}
-		start := time.Now()
-		p, err := process.Load(ctx, process.Config{StartTimeout: time.Minute}, found)
-		took := time.Since(start)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.Close(); err != nil {
-			return nil, err
-		}
-		if n == 0 { // the first one reads the program from the disk
+		if n == 0 { // the first ones read the program from the disk
 			continue
 		}
+		median := func(of []float64) record.Number { return record.Number(measure.Summarize(of).Median) }
 		runs = append(runs,
-			record.Run{Subject: ProcessAlone, Round: n, Figures: map[string]record.Number{"start-ms": milliseconds(alone)}},
-			record.Run{Subject: ProcessStart, Round: n, Figures: map[string]record.Number{"read-ms": milliseconds(start.Sub(begin)), "start-ms": milliseconds(took), "beyond-ms": milliseconds(took - alone)}},
+			record.Run{Subject: ProcessAlone, Round: n, Figures: map[string]record.Number{"start-ms": median(alone)}},
+			record.Run{Subject: ProcessStart, Round: n, Figures: map[string]record.Number{"read-ms": median(read), "start-ms": median(start), "beyond-ms": median(start) - median(alone)}},
 		)
 	}
 	return runs, nil
+}
+
+// processStart is how long the parts of one start take, in milliseconds.
+type processStart struct{ alone, read, start float64 }
+
+// startProcess starts the program at path alone, and then as a plugin.
+func startProcess(ctx context.Context, path string) (s processStart, err error) {
+	alone, err := startAlone(ctx, path)
+	if err != nil {
+		return s, err
+	}
+	begin := time.Now()
+	found, err := foundProcess(path)
+	if err != nil {
+		return s, err
+	}
+	start := time.Now()
+	p, err := process.Load(ctx, process.Config{StartTimeout: time.Minute}, found)
+	took := time.Since(start)
+	if err != nil {
+		return s, err
+	}
+	return processStart{float64(milliseconds(alone)), float64(milliseconds(start.Sub(begin))), float64(milliseconds(took))}, p.Close()
 }
 
 func milliseconds(d time.Duration) record.Number { return record.Number(d.Seconds() * 1000) }
