@@ -65,19 +65,20 @@ func (b *bound) begin(c *call) (in *instance, err error) {
 	return b.plugin.acquire(c)
 }
 
-// end closes the connections of a call, and gives back its slot and its instance.
-func (b *bound) end(c *call, in *instance, normal bool) {
-	defer b.plugin.release(c, in, normal)
+// end closes the connections of a call whose guest returned at now, and gives back its slot and its
+// instance.
+func (b *bound) end(c *call, in *instance, normal bool, now time.Time) {
+	defer b.plugin.release(c, in, normal, now)
 	c.Release()
 	c.Finish()
 }
 
 // carryOut calls the guest, and ends the call.
 func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outcome, err error) {
-	normal := false
-	defer func() { b.end(c, in, normal) }()
+	normal, now := false, start
+	defer func() { b.end(c, in, normal, now) }()
 	code, err := in.run(c, in.probe)
-	now := b.plugin.host.cfg.Clock.Now()
+	now = b.plugin.host.cfg.Clock.Now()
 	ended := c.EndedAt(now)
 	b.class.Store(int32(c.class.Next(c.Class(ended, now))))
 	b.plugin.size.Store(uint64(in.module.Memory().Size()))
@@ -137,7 +138,7 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 		return err
 	}
 	normal := false
-	defer func() { b.end(c, in, normal) }()
+	defer func() { b.end(c, in, normal, b.plugin.host.cfg.Clock.Now()) }()
 	code, err := in.run(c, in.module.ExportedFunction(abi.ExportValidateConfig))
 	normal = err == nil && ctx.Err() == nil
 	switch {

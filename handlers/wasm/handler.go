@@ -225,20 +225,21 @@ func (p *Handler) newFor(c *call) (in *instance, err error) {
 	return in, err
 }
 
-// release gives back the instance that acquire returned. It is used again only after a normal end.
-func (p *Handler) release(c *call, in *instance, normal bool) {
+// release gives back the instance that acquire returned, at now. It is used again only after a normal
+// end.
+func (p *Handler) release(c *call, in *instance, normal bool, now time.Time) {
 	defer p.inUse.Done()
 	defer c.leave()
 	reusable := normal && (p.pooled || p.reset) && !in.worn()
-	p.keepOrClose(in, reusable && (p.pooled || in.restore(p.image)))
+	p.keepOrClose(in, reusable && (p.pooled || in.restore(p.image)), now)
 }
 
-// keepOrClose makes an instance idle if it is to be kept, and closes it otherwise.
-func (p *Handler) keepOrClose(in *instance, keep bool) {
+// keepOrClose makes an instance idle from now on if it is to be kept, and closes it otherwise.
+func (p *Handler) keepOrClose(in *instance, keep bool, now time.Time) {
 	in.memory.Hold(nil)
 	p.mu.Lock()
 	if keep && !p.closed && (p.reset || p.pooled) {
-		in.idleSince = time.Now()
+		in.idleSince = now
 		p.idle = append(p.idle, in)
 		p.evictLaterLocked()
 		p.mu.Unlock()
@@ -301,7 +302,7 @@ func (p *Handler) restLocked(i int) time.Duration {
 	if i < len(p.idle)-1 {
 		most = min(most, surplusTime)
 	}
-	return most - time.Since(p.idle[i].idleSince)
+	return most - p.host.since(p.idle[i].idleSince)
 }
 
 // evictLaterLocked starts the timer of closeStale if there are idle instances. It fires at
@@ -317,7 +318,7 @@ func (p *Handler) closeStale() {
 	p.mu.Lock()
 	stale := 0
 	for stale < len(p.idle) && p.restLocked(stale) <= 0 {
-		if time.Since(p.idle[stale].idleSince) >= p.guest.Limits.Idle {
+		if p.host.since(p.idle[stale].idleSince) >= p.guest.Limits.Idle {
 			p.guest.Hits[plugin.LimitIdle].Add(1)
 		}
 		stale++

@@ -21,15 +21,16 @@ import (
 
 // instance is one live copy of a plugin's module. It is used by one call at a time.
 type instance struct {
-	plugin    *Handler
-	module    api.Module
-	probe     api.Function
-	memory    *memory.Memory
-	globals   []api.MutableGlobal // in the order of binary.Module.Globals
-	calls     int
-	idleSince time.Time
-	world     *guest.World
-	stack     [1]uint64 // of the call of an export: its result
+	plugin     *Handler
+	module     api.Module
+	probe      api.Function
+	probeStack memory.Stack // of probe
+	memory     *memory.Memory
+	globals    []api.MutableGlobal // in the order of binary.Module.Globals
+	calls      int
+	idleSince  time.Time
+	world      *guest.World
+	stack      [1]uint64 // of the call of an export: its result
 }
 
 // image is the state of the first instance after _initialize. Further instances of the plugin
@@ -100,7 +101,7 @@ func (in *instance) start(ctx context.Context, of *call) error {
 		in.probe = module.ExportedFunction(abi.ExportStart)
 		return in.callFirst(ctx, binary.StartName)
 	}
-	in.probe = module.ExportedFunction(abi.ExportProbe)
+	in.findProbe()
 	for _, name := range in.plugin.module.Globals {
 		g, ok := module.ExportedGlobal(name).(api.MutableGlobal)
 		if !ok {
@@ -264,8 +265,14 @@ func (in *instance) close() {
 
 // shrinkStack frees the stack of a call that has ended. The next call begins with a small one.
 func (in *instance) shrinkStack() {
-	if !in.plugin.guest.Command && memory.StackOf(in.probe) > memory.FreeStack {
-		in.probe = in.module.ExportedFunction(abi.ExportProbe)
+	if !in.plugin.guest.Command && in.probeStack.Size() > memory.FreeStack {
+		in.findProbe()
 	}
 	in.memory.DropStack()
+}
+
+// findProbe sets the function probe, with a small stack.
+func (in *instance) findProbe() {
+	in.probe = in.module.ExportedFunction(abi.ExportProbe)
+	in.probeStack = memory.StackOf(in.probe)
 }

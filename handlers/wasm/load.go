@@ -182,7 +182,7 @@ func (p *Handler) makeFirst(ctx context.Context) error {
 		in.close()
 		return crowded(err)
 	}
-	p.keepOrClose(in, true)
+	p.keepOrClose(in, true, p.host.cfg.Clock.Now())
 	return nil
 }
 

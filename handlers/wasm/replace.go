@@ -49,7 +49,7 @@ func (b *bound) try(ctx context.Context) error {
 		return err
 	}
 	normal := false
-	defer func() { b.end(c, in, normal) }()
+	defer func() { b.end(c, in, normal, b.plugin.host.cfg.Clock.Now()) }()
 	code, err := in.run(c, in.probe)
 	ended := c.Ended()
 	if err == nil && ended == nil {

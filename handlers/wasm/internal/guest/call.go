@@ -56,13 +56,15 @@ type Call struct {
 type text struct {
 	format string // of arg
 	arg    string
+	short  [32]byte // arg, if it is empty
+	n      int      // of the bytes of short
 }
 
-func (t text) String() string {
+func (t *text) String() string {
 	if t.format == "" {
 		return t.arg
 	}
-	return fmt.Sprintf(t.format, t.arg)
+	return fmt.Sprintf(t.format, cmp.Or(t.arg, string(t.short[:t.n])))
 }
 
 // Init makes c, which must be zero or cleared, the call of an attempt that began at start. Without
@@ -203,7 +205,10 @@ func (c *Call) fail(errno abi.Errno, format string, args ...any) int32 {
 // missing is fail with ENOENT for a text that is made when the guest asks for it: a guest with a
 // default does not.
 func (c *Call) missing(format string, key []byte) int32 {
-	c.lastError = text{format, string(key)}
+	c.lastError.format, c.lastError.arg = format, ""
+	if c.lastError.n = copy(c.lastError.short[:], key); c.lastError.n < len(key) {
+		c.lastError.arg = string(key)
+	}
 	return abi.ENOENT.Code()
 }
 

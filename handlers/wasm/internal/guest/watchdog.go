@@ -264,7 +264,7 @@ func (h *Host) BoundStacks() bool {
 		if c.isWaiting() {
 			continue
 		}
-		n := memory.StackOf(c.run.fn)
+		n := memory.StackOf(c.run.fn).Size()
 		if sum += n; n > largest {
 			largest, deepest = n, c
 		}
@@ -280,7 +280,7 @@ func (h *Host) BoundStacks() bool {
 // countStack takes the guest's stack of the budget before the guest waits, because the number
 // of waiting guests is not bounded by the slots. It ends the guest if there is no room.
 func (c *Call) countStack() {
-	if m := c.run.memory; m != nil && !m.GrowStack(memory.StackOf(c.run.fn)) {
+	if m := c.run.memory; m != nil && !m.GrowStack(memory.StackOf(c.run.fn).Size()) {
 		panic(ErrStack) // wazero returns it from the call of the guest
 	}
 }

@@ -17,24 +17,36 @@ const (
 	FreeStack = 64 << 10
 )
 
-// StackOf returns the size in bytes of the stack of fn. It reads the private field of wazero
-// that holds the stack, without synchronization. If there is no such field it returns the
-// largest size that a stack may have.
-//
-//go:norace
-func StackOf(fn api.Function) uint64 {
+// Stack is the stack of a function of a guest.
+type Stack struct {
+	header  *[3]uintptr // of the slice that holds it: a pointer, the length and the capacity; nil if it was not found
+	element uint64      // the size of its elements
+}
+
+// StackOf returns the stack of fn, in the private field of wazero that holds it.
+func StackOf(fn api.Function) Stack {
 	engine := reflect.ValueOf(fn)
 	if engine.Kind() != reflect.Pointer || engine.Elem().Kind() != reflect.Struct {
-		return stackCeiling
+		return Stack{}
 	}
 	engine = engine.Elem()
 	i := stackField(engine.Type())
 	if i < 0 {
-		return stackCeiling
+		return Stack{}
 	}
 	stack := engine.Field(i)
-	header := (*[3]uintptr)(unsafe.Pointer(stack.UnsafeAddr())) // a pointer, the length and the capacity
-	return uint64(header[1]) * uint64(stack.Type().Elem().Size())
+	return Stack{(*[3]uintptr)(unsafe.Pointer(stack.UnsafeAddr())), uint64(stack.Type().Elem().Size())}
+}
+
+// Size returns the size of the stack in bytes, without synchronization. If the stack was not found, it
+// returns the largest size that one may have.
+//
+//go:norace
+func (s Stack) Size() uint64 {
+	if s.header == nil {
+		return stackCeiling
+	}
+	return uint64(s.header[1]) * s.element
 }
 
 var stackFields sync.Map // of reflect.Type to the index of its field "stack", or -1

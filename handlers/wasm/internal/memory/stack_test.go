@@ -19,7 +19,7 @@ func TestStackOfFindsField(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := memory.StackOf(guest.ExportedFunction("f")); got > 20<<10 {
+		if got := memory.StackOf(guest.ExportedFunction("f")).Size(); got > 20<<10 {
 			t.Errorf("%s: a new stack has %d bytes", name, got)
 		}
 	}
