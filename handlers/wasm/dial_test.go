@@ -318,3 +318,15 @@ func TestErrorsOfGoGuestNameTarget(t *testing.T) {
 		t.Errorf("got %+v, %v, want %q", got, err, want)
 	}
 }
+
+func TestGoGuestReadsBesideNewGoroutine(t *testing.T) {
+	target := accept(t, func(conn net.Conn) {
+		<-time.After(30 * time.Millisecond) // until the other goroutine has begun
+		_, _ = io.WriteString(conn, "late")
+		_ = conn.Close()
+	})
+	got, err := attempt(t, bind(t, goGuest(t), `{"do":"joined"}`, target), probe.Request{Target: target}, 5*time.Second)
+	if err != nil || got.Output != "late" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -75,6 +75,8 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return echo(ctx, r, sdk.Dial)
 	case "closed":
 		return closed(ctx, r)
+	case "joined":
+		return joined(ctx, r)
 	case "udp":
 		return datagrams(ctx, r)
 	case "starttls":
@@ -221,6 +223,23 @@ func datagrams(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		got = append(got, string(buf[:n]))
 	}
 	return sdk.Successf("%s", strings.Join(got, " ")), nil
+}
+
+// joined reads alone at first, and then beside another goroutine.
+func joined(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
+	conn, err := r.Dial(ctx)
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	time.AfterFunc(5*time.Millisecond, func() { <-done; close(ended) })
+	text, err := io.ReadAll(conn)
+	close(done)
+	<-ended
+	if err != nil {
+		return sdk.Failuref("%v", err), nil
+	}
+	return sdk.Successf("%s", text), nil
 }
 
 // closed reads from a connection that it has closed.
