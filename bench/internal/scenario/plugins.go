@@ -26,7 +26,7 @@ func plugins() Scenario {
 			"The context of an attempt has a deadline, and like that of a worker a timer only if the handler asks for it. " +
 			"All alternate in one process. The limit: a call of an empty function through wazero, without a deadline. A start is that of a Go guest which is compiled in the cache, until its first instance has run _initialize; that of wazero alone is the same without prober. " +
 			"The start of a process is that of a program of 19 MB, which was read and hashed before, until it has described itself, the median of nine; alone it has only to write the line that says where it listens, without TLS. A check in Go that asks a server takes longer: RATIONALE.md says where its time goes. Without clang there are no guests in C.",
-		Why:     "What keeps a pooled guest in C from its goal: the clock and wazero. By the profile, 28 % of the time are readings of the clock, 50 ns each, three of five by the context of the attempt. 23 % are the code of the guest and wazero's entries and exits, 13 % two host calls, 8 % giving the instance back, and no other function has more than 3 %.",
+		Why:     "What keeps a pooled guest in C from its goal: the clock and wazero. By the profile, 28 % of the time are five readings of the clock, 50 ns each, three of them by the context of the attempt. 21 % are the code of the guest and wazero's entries and exits, 10 % two host calls, and no other function has more than 4 %.",
 		Columns: append(attemptColumns[:len(attemptColumns)-1:len(attemptColumns)-1], Column{"read-ms", "ms to read"}, Column{"start-ms", "ms a start"}, Column{"beyond-ms", "ms beyond the process alone"}),
 		Ratio:   "p50-us", Peer: attempt.Process, Limit: attempt.Limit,
 		Goals: []Goal{
