@@ -54,7 +54,7 @@ var packages = map[string]struct {
 	"handlers/internal/rawconn":         {},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
 	"handlers/builtin/execprobe":        {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain", "internal/procgroup"}},
-	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/builtin/internal/*", "internal/explain"}, others: []string{"golang.org/x/net/http2/hpack"}},
+	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/builtin/internal/*", "internal/explain"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/tcpprobe":         {ours: []string{"probe", "handlers/builtin/internal/*"}},
 	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	"handlers/builtin/internal/http2":   {others: []string{"golang.org/x/net/http2/hpack"}},

@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 	"github.com/daeace23/prober/probe"
 )
@@ -97,15 +99,19 @@ func New(cfg Config) *Handler {
 // newTransport returns a transport that makes a new connection for each request. The end of the
 // request's context ends every phase.
 func newTransport(dial network.DialFunc, protocols *http.Protocols) *http.Transport {
-	return &http.Transport{
+	t := &http.Transport{
 		DialContext:         dial,
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true},
 		TLSHandshakeTimeout: handshakeTimeout,
 		DisableKeepAlives:   true,
 		DisableCompression:  true,
-		ForceAttemptHTTP2:   true, // needed with a DialContext and TLSClientConfig
 		Protocols:           protocols,
 	}
+	// As the kubelet does. HTTP/2 of Go 1.26 locks itself up when a server overflows a window.
+	if err := http2.ConfigureTransport(t); err != nil {
+		panic(err) // a new transport has no other HTTP/2
+	}
+	return t
 }
 
 // dialOfAttempt returns the dial of a transport: dial for the attempt of the request.

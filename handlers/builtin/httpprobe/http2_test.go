@@ -180,6 +180,10 @@ func TestHTTP2AnswerIsThatOfNetHTTP(t *testing.T) {
 			_ = f.WriteData(1, false, []byte("body"))
 			writeHead(f, true, "x", "y")
 		}, "body"},
+		"window overflow": {func(f *http2.Framer, _ []hpack.HeaderField) {
+			_ = f.WriteWindowUpdate(1, 1<<31-1)
+			_ = f.WriteWindowUpdate(1, 1<<31-1)
+		}, "FLOW_CONTROL_ERROR"},
 		"early hints": {func(f *http2.Framer, fields []hpack.HeaderField) {
 			writeHead(f, false, ":status", "103")
 			writeOK(f, fields)

@@ -143,8 +143,7 @@ func changed(parts []string, plan []byte) string {
 
 // FuzzHTTP2Frames sends valid frames over TLS that are changed, in two parts: see [FuzzGRPCFrames].
 func FuzzHTTP2Frames(f *testing.F) {
-	// There is no WINDOW_UPDATE of the stream: net/http of Go 1.26, as golang.org/x/net of the kubelet, never
-	// ends where that is too large. There is no redirect either, which takes longer than the deadline, and
+	// There is no WINDOW_UPDATE of the stream: the kubelet never ends where that is too large. There is no redirect either, which takes longer than the deadline, and
 	// no RST_STREAM and GOAWAY: by chance, net/http answers with them or with what follows.
 	parts := []string{
 		settings(), acknowledged, webHeaders, headers(":status", "200"), data("bo"), lastData("dy"), lastData("body"), webWhole, trailers(":status", "204"), trailers("x", "y"), headers(":status", "103", "link", "a"), headers(":status", "500", "location", "/a"), trailers(":status", "302"),

@@ -224,3 +224,14 @@ func TestHTTP2Cuts(t *testing.T) {
 	}
 	judgeAll(t, table)
 }
+
+// A server that overflows the window of a stream makes golang.org/x/net of the kubelet lock itself up:
+// its probe never ends. Ours does.
+func TestHTTP2WindowOverflowEnds(t *testing.T) {
+	s := situation{server: serve2(strings.Repeat(windowUpdate(1, 1<<31-1), 2)), probe: secure}
+	for _, our := range []side{compat, fixed} {
+		if got := s.playOn(our); got.result != "failure" || !strings.Contains(got.output+got.err, "FLOW_CONTROL_ERROR") {
+			t.Errorf("%s: %v", our.name, got)
+		}
+	}
+}
