@@ -22,7 +22,9 @@ func attempts() []Scenario {
 		{Name: "http", Title: "HTTP", Text: fresh + "\"prober, reuse\" has probes with `connection: reuse`, each of which keeps a connection to a server that keeps it too; the kubelet has no such probes, and is compared with its fresh connections. The limit: a socket, connect, write, read and close by blocking system calls."},
 		{Name: "tcp", Title: "TCP", Text: fresh + "The limit: a socket, connect and close by blocking system calls."},
 		{Name: "grpc", Title: "gRPC", Text: fresh + "The limit: the frames of one call of HTTP/2, by blocking system calls."},
-		{Name: "https", Title: "HTTPS", Text: fresh + "The certificate has an ECDSA key. The limit: the handshake of crypto/tls, and a request of one write."},
+		{Name: "https", Title: "HTTPS", Text: fresh + "The certificate has an ECDSA key. The limit: the handshake of crypto/tls, and a request of one write.",
+			Why: "What keeps it from the goal: the handshake, which is that of the kubelet's probes. By a profile at c = 1 it is 76 % of an attempt: the keys of ML-KEM-768 28 %, those of X25519 23 %, the rest messages, the signature and system calls. " +
+				"The dial takes 8 %, the request and its response over HTTP/2 another 8 %. A client that takes up a former session, or offers no post-quantum keys, would be cheaper, and not what the kubelet's target sees."},
 		{
 			Name: "exec", Title: "Exec",
 			Text: "The command is /bin/true, for the kubelet by os/exec in place of its container runtime. CPU is that of the probing process alone, child CPU that of the command. The limit: pipe, fork, exec, read and wait by system calls.",
