@@ -176,7 +176,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli/remote": {
-		ours:   []string{"agent/access", "agent/client", "internal/cli/command"},
+		ours:   []string{"agent/access", "agent/client", "internal/cli/command", "internal/explain"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {

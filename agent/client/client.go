@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/agent/api"
 )
@@ -31,14 +32,18 @@ type Config struct {
 	Token string
 	// Transport sends the requests to a URL, with TLS settings; nil: the default, without a proxy.
 	Transport http.RoundTripper
+	// Timeout is how long the agent may take for a response, but for those of Promote and Reload,
+	// and for that of Stream until it begins; 0 for no limit.
+	Timeout time.Duration
 }
 
 // Client asks a running agent. It is safe for concurrent use.
 type Client struct {
-	name  string // of the agent in errors
-	base  *url.URL
-	http  *http.Client
-	token string
+	name    string // of the agent in errors
+	base    *url.URL
+	http    *http.Client
+	token   string
+	timeout time.Duration
 }
 
 // ErrServer matches the error for a [Config].Server of another form.
@@ -47,7 +52,7 @@ var ErrServer = errors.New("must be unix:PATH, HOST:PORT, or a URL")
 // New returns a client. It sends no request.
 func New(cfg Config) (*Client, error) {
 	transport := &http.Transport{DisableKeepAlives: true} // no proxy: it would get the token
-	c := &Client{name: cfg.Server, token: cfg.Token, http: &http.Client{Transport: transport}}
+	c := &Client{name: cfg.Server, token: cfg.Token, timeout: cfg.Timeout, http: &http.Client{Transport: transport}}
 	if path, ok := strings.CutPrefix(cfg.Server, "unix:"); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
@@ -79,6 +84,23 @@ type StatusError struct {
 
 // Error returns the agent's address and its error.
 func (e *StatusError) Error() string { return e.Server + ": " + e.Text }
+
+// UnansweredError is the error of a request without a response.
+type UnansweredError struct {
+	Server string
+	Err    error
+}
+
+// Error returns the error with the agent's address.
+func (e *UnansweredError) Error() string {
+	if _, ok := errors.AsType[*net.OpError](e.Err); ok { // which has the address
+		return e.Err.Error()
+	}
+	return e.Server + ": " + e.Err.Error()
+}
+
+// Unwrap returns the error inside.
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // Filter selects probes; empty fields match everything.
 type Filter struct {
@@ -156,10 +178,14 @@ func (c *Client) pages(ctx context.Context, query url.Values, name string, each 
 		if err := each(&p); err != nil {
 			return c.undecodable(err)
 		}
-		if p.Metadata.Continue == "" {
+		next := p.Metadata.Continue
+		if next == "" {
 			return nil
 		}
-		query.Set("continue", p.Metadata.Continue)
+		if len(p.Items) == 0 || next == query.Get("continue") { // it would never end
+			return fmt.Errorf("%s: the list of %s does not go on", c.name, name)
+		}
+		query.Set("continue", next)
 	}
 }
 
@@ -199,42 +225,43 @@ func (c *Client) Plugins(ctx context.Context) ([]api.PluginStatus, error) {
 // Promote lets the shadow of a plugin take its place. It returns the state of the plugin then.
 func (c *Client) Promote(ctx context.Context, plugin string) (api.PluginStatus, error) {
 	var status api.PluginStatus
-	err := c.do(ctx, http.MethodPost, nil, &status, "api", "v1", "plugins", plugin, "promote")
+	err := c.patiently(ctx, &status, "api", "v1", "plugins", plugin, "promote")
 	return status, err
 }
 
 // Reload has the agent read its files again, and returns when they are applied or refused.
 func (c *Client) Reload(ctx context.Context) error {
-	return c.do(ctx, http.MethodPost, nil, nil, "-", "reload")
+	return c.patiently(ctx, nil, "-", "reload")
 }
 
 // do sends a request for the path of segments, and decodes the response into a value, if not nil.
 func (c *Client) do(ctx context.Context, method string, query url.Values, into any, segments ...string) error {
-	for i := range segments {
-		segments[i] = url.PathEscape(segments[i])
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, c.noResponse())
+		defer cancel()
 	}
-	target := c.base.JoinPath(segments...)
-	target.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	return c.request(ctx, method, query, into, segments...)
+}
+
+// patiently is do for a POST that takes as long as registries and compilers need.
+func (c *Client) patiently(ctx context.Context, into any, segments ...string) error {
+	return c.request(ctx, http.MethodPost, nil, into, segments...)
+}
+
+func (c *Client) noResponse() error {
+	return &UnansweredError{c.name, fmt.Errorf("no response within %v", c.timeout)}
+}
+
+func (c *Client) request(ctx context.Context, method string, query url.Values, into any, segments ...string) error {
+	res, err := c.send(ctx, method, query, segments...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return unanswered(req, err)
+		return err
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return unanswered(req, err)
-	}
-	if res.StatusCode != http.StatusOK {
-		var failed api.Error
-		_ = json.Unmarshal(body, &failed) // the response may be of another server
-		return &StatusError{Server: c.name, Status: res.StatusCode, Text: cmp.Or(failed.Error, res.Status)}
+		return c.unanswered(ctx, err)
 	}
 	if into == nil {
 		return nil
@@ -245,14 +272,45 @@ func (c *Client) do(ctx context.Context, method string, query url.Values, into a
 	return nil
 }
 
+// send returns the response, whose status is OK, of a request for the path of segments.
+func (c *Client) send(ctx context.Context, method string, query url.Values, segments ...string) (*http.Response, error) {
+	for i := range segments {
+		segments[i] = url.PathEscape(segments[i])
+	}
+	target := c.base.JoinPath(segments...)
+	target.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unanswered(ctx, err)
+	}
+	if res.StatusCode == http.StatusOK {
+		return res, nil
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, c.unanswered(ctx, err)
+	}
+	var failed api.Error
+	_ = json.Unmarshal(body, &failed) // the response may be of another server
+	return nil, &StatusError{Server: c.name, Status: res.StatusCode, Text: cmp.Or(failed.Error, res.Status)}
+}
+
 // unanswered returns the error of a request without a response: the cause of its context, which
 // HTTP/2 does not return, or err without the method and the URL.
-func unanswered(req *http.Request, err error) error {
-	if ctx := req.Context(); ctx.Err() != nil {
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // has the address
+		err = failed.Err
 	}
-	return err
+	return &UnansweredError{c.name, err}
 }

@@ -4,13 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-
-	"github.com/daeace23/prober/agent/api"
+	"time"
 )
 
 // maxEvent is the limit of one event of a stream, in bytes.
@@ -21,21 +17,18 @@ const maxEvent = 16 << 20
 // "pod" or "event", and data JSON, which is valid until f returns. The stream begins with the
 // present state.
 func (c *Client) Stream(ctx context.Context, f func(name string, data []byte) error) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath("api", "v1", "stream").String(), nil)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begun := func() bool { return true }
+	if c.timeout > 0 {
+		begun = time.AfterFunc(c.timeout, func() { cancel(c.noResponse()) }).Stop
 	}
-	res, err := c.http.Do(req)
+	res, err := c.send(ctx, http.MethodGet, nil, "api", "v1", "stream")
 	if err != nil {
-		return unanswered(req, err)
+		return err
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-		var failed api.Error
-		_ = json.Unmarshal(body, &failed)
-		return &StatusError{Server: c.name, Status: res.StatusCode, Text: failed.Error}
-	}
+	begun()
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxEvent)
 	name := ""
@@ -50,11 +43,11 @@ func (c *Client) Stream(ctx context.Context, f func(name string, data []byte) er
 		}
 	}
 	switch err := lines.Err(); {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
 	case errors.Is(err, bufio.ErrTooLong):
 		return c.undecodable(err)
+	case err != nil:
+		return c.unanswered(ctx, err)
 	default:
-		return err
+		return nil
 	}
 }

@@ -2,6 +2,7 @@ package clientcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -63,20 +64,22 @@ func newAction(env *command.Env, a action) *cobra.Command {
 	return c
 }
 
-// act has the agent act on all probes of s, and says so for each.
+// act has the agent act on all probes of s, and says so for each. One that fails stops no other.
 func act(ctx context.Context, env *command.Env, c *client.Client, a action, s *selection) error {
 	probes, err := someProbes(ctx, c, s)
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for i := range probes {
 		p := &probes[i]
 		if _, err := a.do(c, ctx, client.Filter{Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Kind: p.Kind}); err != nil {
-			return remote.Failed(err)
+			errs = append(errs, err)
+			continue
 		}
 		fmt.Fprintf(env.Stdout, "%s %s\n", line(probeName(p)), a.done)
 	}
-	return nil
+	return remote.Failed(errors.Join(errs...))
 }
 
 // probeName returns the name of a probe for people.

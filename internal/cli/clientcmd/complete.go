@@ -30,7 +30,7 @@ func complete(env *command.Env, agent *remote.Flags, r *resource) cobra.Completi
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
 		names := namesOf(ctx, c, r, args)
-		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, word) || slices.Contains(args, n) })
+		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, word) || slices.Contains(args, n) || line(n) != n })
 		slices.Sort(names)
 		return slices.Compact(names), none
 	}

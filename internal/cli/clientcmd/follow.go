@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
@@ -30,21 +32,26 @@ func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, pri
 		return err
 	}
 	err = c.Stream(ctx, func(event string, data []byte) error {
-		if event != g.of.event {
-			return nil
-		}
-		i, err := g.of.decode(data)
-		if err != nil {
+		i, err := g.changed(event, data, s)
+		if i == nil || err != nil {
 			return err
 		}
-		shown := i.shown(g)
-		if !s.has(g.of, &i) || seen[i.key()] == shown {
-			return nil
-		}
-		if seen[i.key()] = shown; i.removed {
+		shown, before := i.shown(g), seen[i.key()]
+		switch {
+		case !s.has(i): // it may come back
 			delete(seen, i.key())
+			return nil
+		case before == shown && !i.removed:
+			return nil
+		case i.removed:
+			delete(seen, i.key())
+		default:
+			if len(seen) >= maxSeen {
+				clear(seen)
+			}
+			seen[i.key()] = shown
 		}
-		return print([]item{i})
+		return print([]item{*i})
 	})
 	if ctx.Err() != nil {
 		return nil // the user has seen enough
@@ -53,6 +60,26 @@ func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, pri
 		err = errors.New("the agent has closed the stream")
 	}
 	return remote.Failed(err)
+}
+
+// maxSeen is how many items are compared with what was shown of them: an agent's events have no end.
+const maxSeen = 100_000
+
+// changed returns the item of an event of the stream; nil for one of another kind. It notes the labels
+// of pods.
+func (g *getter) changed(event string, data []byte, s *selection) (*item, error) {
+	if event == "pod" && s.selector != nil {
+		i, err := decodePod(data)
+		if err != nil {
+			return nil, err
+		}
+		s.label(i.object.(*v1.Pod), i.removed)
+	}
+	if event != g.of.event {
+		return nil, nil
+	}
+	i, err := g.of.decode(data)
+	return &i, err
 }
 
 func (i *item) key() string { return i.namespace + "/" + i.name }

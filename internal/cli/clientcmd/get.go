@@ -110,7 +110,7 @@ func (g *getter) printer(s *selection) (printer, error) {
 	case g.output == name:
 		return func(items []item) error {
 			for _, i := range items {
-				fmt.Fprintf(g.env.Stdout, "%s/%s\n", strings.TrimSuffix(g.of.name, "s"), i.name)
+				fmt.Fprintln(g.env.Stdout, line(strings.TrimSuffix(g.of.name, "s")+"/"+i.name))
 			}
 			return nil
 		}, nil

@@ -101,11 +101,11 @@ func (t *table) write(headers bool, items []item) error {
 // row returns the cells that are shown.
 func (t *table) row(namespace string, cells []string) (shown []string) {
 	if t.anywhere && t.of.namespaced {
-		shown = append(shown, namespace)
+		shown = append(shown, line(namespace))
 	}
 	for i, c := range t.of.columns {
 		if !c.wide || t.wide {
-			shown = append(shown, cells[i])
+			shown = append(shown, line(cells[i]))
 		}
 	}
 	return shown

@@ -77,7 +77,7 @@ func listProbes(ctx context.Context, c *client.Client, s *selection) ([]item, er
 func probeItem(p *api.ProbeStatus) item {
 	last, age, took, output := "-", "-", "-", ""
 	if p.Last != nil {
-		last, age = line(p.Last.Result), ago(p.Last.Time)
+		last, age = p.Last.Result, ago(p.Last.Time)
 		took = time.Duration(p.Last.DurationSeconds * float64(time.Second)).Round(10 * time.Microsecond).String()
 		output = cmp.Or(p.Last.Error, p.Last.Output)
 	}
@@ -88,7 +88,7 @@ func probeItem(p *api.ProbeStatus) item {
 	return item{
 		name: strings.Join([]string{p.Pod, p.Container, p.Kind}, "/"), namespace: p.Namespace, pod: p.Pod, object: p,
 		cells: []string{
-			line(p.Pod), line(p.Container), p.Kind, line(p.Handler), line(p.Result), last, fmt.Sprint(p.Run), age, next, line(p.Spec.Period), took, line(activity(p)), line(output),
+			p.Pod, p.Container, p.Kind, p.Handler, p.Result, last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, activity(p), output,
 		},
 	}
 }
@@ -142,7 +142,7 @@ func podItem(p *v1.Pod) item {
 	return item{
 		name: p.Name, namespace: p.Namespace, pod: p.Name, object: p,
 		cells: []string{
-			line(p.Name), fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), line(cmp.Or(p.Status.Reason, string(p.Status.Phase))), fmt.Sprint(restarts), ago(since), line(p.Status.PodIP),
+			p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), cmp.Or(p.Status.Reason, string(p.Status.Phase)), fmt.Sprint(restarts), ago(since), p.Status.PodIP,
 		},
 	}
 }
@@ -175,7 +175,7 @@ func eventItem(e *v1.Event) item {
 	}
 	return item{
 		name: e.Name, namespace: of.Namespace, pod: of.Name, object: e,
-		cells: []string{ago(e.LastTimestamp.Time), line(e.Type), line(e.Reason), line(object), fmt.Sprint(max(e.Count, 1)), line(e.Message)},
+		cells: []string{ago(e.LastTimestamp.Time), e.Type, e.Reason, object, fmt.Sprint(max(e.Count, 1)), e.Message},
 	}
 }
 
@@ -196,7 +196,7 @@ func listPlugins(ctx context.Context, c *client.Client, s *selection) ([]item, e
 		items = append(items, item{
 			name: p.Name, object: p,
 			cells: []string{
-				line(p.Name), line(p.State), line(p.Version), line(p.Runtime), line(p.Trust), fmt.Sprint(p.Probes), ago(p.Changed), fmt.Sprint(p.Generation), line(p.Digest), line(p.Error),
+				p.Name, p.State, p.Version, p.Runtime, p.Trust, fmt.Sprint(p.Probes), ago(p.Changed), fmt.Sprint(p.Generation), p.Digest, p.Error,
 			},
 		})
 	}

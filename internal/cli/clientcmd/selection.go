@@ -22,8 +22,10 @@ type selection struct {
 	client.Filter
 	names    []string // of the command line; none: all
 	selector labels.Selector
-	labelled map[[2]string]bool // namespaces and names of the pods that the selector matches
+	labelled map[podName]bool // the pods that the selector matches
 }
+
+type podName struct{ namespace, name string }
 
 // selectionFlags are the flags of a selection.
 type selectionFlags struct {
@@ -66,7 +68,11 @@ func (s *selection) probeArgs(args []string) error {
 		return command.Usage("", "want POD[/CONTAINER] [KIND], got %s", command.Count(len(args), "argument"))
 	}
 	if len(args) > 0 {
-		s.Pod, s.Container, _ = strings.Cut(args[0], "/")
+		pod, container, named := strings.Cut(args[0], "/")
+		if pod == "" || named && container == "" { // else it would mean all
+			return command.Usage("", "%q: want POD or POD/CONTAINER", args[0])
+		}
+		s.Pod, s.Container = pod, container
 	}
 	if len(args) > 1 {
 		if _, err := probe.ParseKind(args[1]); err != nil {
@@ -86,18 +92,27 @@ func (s *selection) match(ctx context.Context, c *client.Client) error {
 	if err := c.Pods(ctx, &list); err != nil {
 		return err
 	}
-	s.labelled = make(map[[2]string]bool)
+	s.labelled = make(map[podName]bool)
 	for i := range list.Items {
-		if p := &list.Items[i]; s.selector.Matches(labels.Set(p.Labels)) {
-			s.labelled[[2]string{p.Namespace, p.Name}] = true
-		}
+		s.label(&list.Items[i], false)
 	}
 	return nil
 }
 
+// label notes whether the selector matches a pod.
+func (s *selection) label(p *v1.Pod, removed bool) {
+	switch of := (podName{p.Namespace, p.Name}); {
+	case s.selector == nil:
+	case removed || !s.selector.Matches(labels.Set(p.Labels)):
+		delete(s.labelled, of)
+	default:
+		s.labelled[of] = true
+	}
+}
+
 // hasPod reports whether the objects of a pod are selected.
 func (s *selection) hasPod(namespace, pod string) bool {
-	return (s.Namespace == "" || s.Namespace == namespace) && (s.selector == nil || s.labelled[[2]string{namespace, pod}])
+	return (s.Namespace == "" || s.Namespace == namespace) && (s.selector == nil || s.labelled[podName{namespace, pod}])
 }
 
 func (s *selection) pods(ctx context.Context, c *client.Client) ([]v1.Pod, error) {
@@ -105,9 +120,10 @@ func (s *selection) pods(ctx context.Context, c *client.Client) ([]v1.Pod, error
 	if err := c.Pods(ctx, &list); err != nil {
 		return nil, err
 	}
+	s.labelled = make(map[podName]bool)
 	return slices.DeleteFunc(list.Items, func(p v1.Pod) bool {
-		return s.Namespace != "" && s.Namespace != p.Namespace || len(s.names) > 0 && !slices.Contains(s.names, p.Name) ||
-			s.selector != nil && !s.selector.Matches(labels.Set(p.Labels))
+		s.label(&p, false)
+		return !s.hasPod(p.Namespace, p.Name) || len(s.names) > 0 && !slices.Contains(s.names, p.Name)
 	}), nil
 }
 
@@ -137,7 +153,7 @@ func (s *selection) probes(ctx context.Context, c *client.Client) ([]api.ProbeSt
 }
 
 // has reports whether s selects the object of an event of the stream.
-func (s *selection) has(r *resource, i *item) bool {
+func (s *selection) has(i *item) bool {
 	if p, ok := i.object.(*api.ProbeStatus); ok {
 		f := &s.Filter
 		return s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&

@@ -5,33 +5,41 @@ package remote
 import (
 	"cmp"
 	"errors"
-	"net"
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/explain"
 )
 
 // ExitUnreachable is the exit code of a command whose agent does not respond.
 const ExitUnreachable = 3
 
 // Flags say which agent a command asks.
-type Flags struct{ server, tokenFile string }
+type Flags struct {
+	server, tokenFile string
+	timeout           time.Duration
+}
+
+// defaultTimeout is how long an agent may take for a response.
+const defaultTimeout = 10 * time.Second
 
 // Add adds the flags to c.
 func (f *Flags) Add(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&f.server, "server", "", "the agent: unix:PATH of its socket, HOST:PORT, or a URL (default: the socket of this host's agent)")
 	c.PersistentFlags().StringVar(&f.tokenFile, "token-file", "", "file with the agent's token, for HOST:PORT and URLs")
+	c.PersistentFlags().DurationVar(&f.timeout, "request-timeout", defaultTimeout, "how long the agent may take for a response; 0 for no limit")
 }
 
 // Client returns a client of the agent.
 func (f *Flags) Client(env *command.Env) (*client.Client, error) {
-	cfg := client.Config{Server: cmp.Or(f.server, "unix:"+localSocket(env))}
+	cfg := client.Config{Server: cmp.Or(f.server, "unix:"+localSocket(env)), Timeout: f.timeout}
 	if f.tokenFile != "" && !strings.HasPrefix(cfg.Server, "unix:") {
 		token, err := access.TokenFile(f.tokenFile)
 		if err == nil {
@@ -61,10 +69,17 @@ func localSocket(env *command.Env) string {
 }
 
 // Failed returns the error of a request to an agent, with its exit code: 3 if the agent did not
-// respond, else 1.
+// respond, else 1. It is nil if err is.
 func Failed(err error) error {
-	e := &command.Exit{Code: command.ExitFailed, Err: err}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = explain.OneLine(lines[i]) // the text of a response
+	}
+	e := &command.Exit{Code: command.ExitFailed, Err: errors.New(strings.Join(lines, "\n"))}
+	if _, ok := errors.AsType[*client.UnansweredError](err); ok {
 		e.Code = ExitUnreachable
 		e.Hint = "--server says where the agent is: unix:PATH as its --socket has it, HOST:PORT, or a URL"
 	}

@@ -1,0 +1,201 @@
+package clientcmd_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"unicode"
+
+	"github.com/daeace23/prober/internal/cli"
+	"github.com/daeace23/prober/internal/cli/command"
+)
+
+// fakeAgent answers requests by "METHOD /path" with JSON. A path that it does not know is an error 404
+// without JSON.
+type fakeAgent struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string
+}
+
+func newFakeAgent(t *testing.T, answers map[string]string) *fakeAgent {
+	t.Helper()
+	a := new(fakeAgent)
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Method + " " + r.URL.Path
+		a.mu.Lock()
+		a.asked = append(a.asked, name)
+		a.mu.Unlock()
+		answer, ok := answers[name]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		if status, text, ok := strings.Cut(answer, "!"); ok && status == "409" {
+			w.WriteHeader(http.StatusConflict)
+			answer = text
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// prober runs a command that asks the agent.
+func prober(server string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = cli.Main(command.Env{
+		Args: append(args, "--server", server), Stdout: &out, Stderr: &errs,
+		LookupEnv: func(string) (string, bool) { return "", false },
+		Notify:    func(...os.Signal) (<-chan os.Signal, func()) { return nil, func() {} },
+	})
+	return code, out.String(), errs.String()
+}
+
+const twoProbes = `{"items":[
+	{"namespace":"a","pod":"shop","container":"web","kind":"liveness","handler":"http","result":"success"},
+	{"namespace":"b","pod":"shop","container":"web","kind":"readiness","handler":"http","result":"success"}]}`
+
+// An unset variable of a shell is not all probes.
+func TestEmptyNameIsWrongUsage(t *testing.T) {
+	a := newFakeAgent(t, map[string]string{"GET /api/v1/probes": twoProbes})
+	for _, word := range []string{"", "/", "/web", "shop/"} {
+		for _, name := range []string{"pause", "resume", "trigger", "describe"} {
+			if code, _, stderr := prober(a.URL, name, word); code != 64 || !strings.Contains(stderr, "want POD or POD/CONTAINER") {
+				t.Errorf("%s %q: exit code %d, %s", name, word, code, stderr)
+			}
+		}
+	}
+	if len(a.asked) > 0 {
+		t.Errorf("the agent was asked %q", a.asked)
+	}
+}
+
+func TestActionGoesOnAfterAFailure(t *testing.T) {
+	a := newFakeAgent(t, map[string]string{
+		"GET /api/v1/probes":                             twoProbes,
+		"POST /api/v1/probes/a/shop/web/liveness/pause":  `409!{"error":"it is gone"}`,
+		"POST /api/v1/probes/b/shop/web/readiness/pause": `{}`,
+	})
+	code, stdout, stderr := prober(a.URL, "pause", "shop")
+	if code != 1 || stdout != "b/shop/web readiness paused\n" || !strings.HasSuffix(stderr, ": it is gone\n") {
+		t.Errorf("exit code %d, %s, %s", code, stdout, stderr)
+	}
+}
+
+// What an agent, or another server, responds cannot change the terminal.
+func TestResponsesAreShownHarmlessly(t *testing.T) {
+	const evil = `\u001b[31m\u0007\nx`
+	all := map[string]string{
+		"GET /api/v1/probes": strings.ReplaceAll(`{"items":[{"namespace":"E","pod":"E","container":"E","kind":"E","handler":"E","result":"E","gate":"E","spec":{"period":"E"},
+			"last":{"result":"E","output":"E","error":"","metrics":[{"name":"E","unit":"E","value":1}],"details":{"a":"E"}},"history":[{"result":"E","output":"E"}]}]}`, "E", evil),
+		"GET /api/v1/pods": strings.ReplaceAll(`{"items":[{"metadata":{"namespace":"E","name":"E"},"status":{"phase":"E","podIP":"E"}}]}`, "E", evil),
+		"GET /api/v1/events": strings.ReplaceAll(`{"items":[{"metadata":{"name":"E"},"involvedObject":{"kind":"E","namespace":"E","name":"E","fieldPath":"{E}"},
+			"type":"E","reason":"E","message":"E"}]}`, "E", evil),
+		"GET /api/v1/plugins": strings.ReplaceAll(`{"items":[{"name":"E","state":"failed","version":"E","digest":"E","error":"E"}]}`, "E", evil),
+		"POST /-/reload":      `409!{"error":"` + evil + `"}`,
+	}
+	a := newFakeAgent(t, all)
+	for _, args := range []string{
+		"get probes", "get probes -o wide", "get probes -o name", "get pods -o wide", "get pods -o name", "get events", "get events -o name", "get plugins -o wide",
+		"status", "reload", "__complete get pods ", "__complete describe ",
+	} {
+		words := strings.Split(args, " ")
+		var code int
+		var stdout, stderr string
+		if words[0] == "__complete" { // its last word is the one to complete
+			code, stdout, stderr = prober(a.URL, append(append([]string{words[0]}, words[1:len(words)-1]...), "--server", a.URL, "")...)
+		} else {
+			code, stdout, stderr = prober(a.URL, words...)
+		}
+		if strings.ContainsFunc(stdout+stderr, func(c rune) bool { return c != '\n' && unicode.IsControl(c) }) {
+			t.Errorf("%s: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+		if len(stdout+stderr) == 0 {
+			t.Errorf("%s: no output", args)
+		}
+	}
+	pod := "\x1b[31m\x07\nx"
+	if code, stdout, _ := prober(a.URL, "describe", pod); code != 0 || strings.ContainsAny(stdout, "\x1b\x07") || !strings.Contains(stdout, "[31m") {
+		t.Errorf("describe: exit code %d, %q", code, stdout)
+	}
+}
+
+func TestAgentThatDoesNotRespond(t *testing.T) {
+	hung := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))
+	defer server.Close()
+	defer close(hung)
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer silent.Close()
+	for _, c := range []struct{ server, want string }{{server.URL, "no response within 50ms"}, {silent.URL, "EOF"}, {"unix:/nowhere/s", "dial unix /nowhere/s"}} {
+		for _, args := range []string{"status", "get probes", "get pods -w", "pause shop", "describe shop"} {
+			code, _, stderr := prober(c.server, append(strings.Fields(args), "--request-timeout", "50ms")...)
+			if code != 3 || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, strings.TrimPrefix(strings.TrimPrefix(c.server, "http://"), "unix:")) {
+				t.Errorf("%s of %s: exit code %d, %s", args, c.server, code, stderr)
+			}
+		}
+	}
+}
+
+func TestListThatNeverEnds(t *testing.T) {
+	a := newFakeAgent(t, map[string]string{
+		"GET /api/v1/probes": `{"metadata":{"continue":"again"},"items":[{"pod":"shop"}]}`,
+		"GET /api/v1/pods":   `{"metadata":{"continue":"more"},"items":[]}`,
+	})
+	for _, kind := range []string{"probes", "pods"} {
+		if code, _, stderr := prober(a.URL, "get", kind); code != 1 || !strings.Contains(stderr, "the list of "+kind+" does not go on") {
+			t.Errorf("%s: exit code %d, %s", kind, code, stderr)
+		}
+	}
+}
+
+// stream is a response of the stream.
+func stream(events ...string) string {
+	var b strings.Builder
+	for _, e := range events {
+		name, data, _ := strings.Cut(e, " ")
+		fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", name, data)
+	}
+	return b.String()
+}
+
+func TestWatchKeepsToItsSelection(t *testing.T) {
+	pod := func(name, app, phase string) string {
+		return fmt.Sprintf(`pod {"metadata":{"name":%q,"labels":{"app":%q}},"status":{"phase":%q}}`, name, app, phase)
+	}
+	readiness := func(name, result string) string {
+		return fmt.Sprintf(`probe {"pod":%q,"container":"web","kind":"readiness","handler":"http","result":%q}`, name, result)
+	}
+	a := newFakeAgent(t, map[string]string{
+		"GET /api/v1/probes": `{"items":[]}`, "GET /api/v1/pods": `{"items":[]}`,
+		"GET /api/v1/stream": stream(
+			pod("shop", "shop", "Running"), readiness("shop", "failure"), readiness("shop", "success"), readiness("other", "failure"),
+			pod("shop", "shop", "Failed"), pod("other", "shop", "Running"), readiness("other", "failure"), readiness("shop", "failure"), readiness("shop", "failure"),
+		),
+	})
+	for _, c := range []struct{ args, want string }{
+		{"get pods -l app=shop -w -o name", "pod/shop\npod/shop\npod/other\n"},
+		{"get probes -l app=shop --result failure -w -o name", "probe/shop/web/readiness\nprobe/other/web/readiness\nprobe/shop/web/readiness\n"},
+		{"get probes shop --result failure -w -o name", "probe/shop/web/readiness\nprobe/shop/web/readiness\n"},
+	} {
+		code, stdout, stderr := prober(a.URL, strings.Fields(c.args)...)
+		if code != 1 || stdout != c.want || !strings.Contains(stderr, "the agent has closed the stream") {
+			t.Errorf("%s: exit code %d\n%s%s", c.args, code, stdout, stderr)
+		}
+	}
+}
+
+// The stream of another server, or of an agent with too many readers.
+func TestStreamThatIsRefused(t *testing.T) {
+	a := newFakeAgent(t, map[string]string{"GET /api/v1/pods": `{"items":[]}`})
+	if code, _, stderr := prober(a.URL, "get", "pods", "-w"); code != 1 || !strings.Contains(stderr, ": 404 Not Found") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
