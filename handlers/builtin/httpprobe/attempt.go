@@ -58,6 +58,9 @@ func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint
 		ctx = a.progress.Hooks(ctx)
 	}
 	a.ctx = withoutDeadline{ctx}
+	lasts, end := context.WithCancel(ctx)
+	defer end()
+	a.lasts = lasts
 	client := h.client
 	if h.http2 {
 		client = h.h2c
@@ -89,6 +92,7 @@ type attempt struct {
 	*bound
 	req      *probe.Request
 	ctx      context.Context // of the attempt, for the dials of net/http
+	lasts    context.Context // ends with ctx, and when the attempt has returned
 	progress network.Progress
 	answered bool   // progress knows of the response
 	begun    *begun // of the lean path, which net/http continues; nil without one

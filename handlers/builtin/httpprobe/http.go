@@ -126,7 +126,9 @@ func dialOfAttempt(dial network.DialFunc) network.DialFunc {
 		if err != nil {
 			return nil, a.dialError(err)
 		}
-		return conn, nil
+		b := &bounded{Conn: conn}
+		b.lifetime.begin(a.lasts, conn)
+		return b, nil
 	}
 }
 

@@ -18,9 +18,11 @@ import (
 // net/http. x is not used again: net/http may use the connection for a moment after the answer.
 func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 	later := &laterContext{Context: context.WithValue(ctx, attemptKey{}, &x.attempt), done: make(chan struct{})}
-	x.ctx = withoutDeadline{ctx}
+	lasts, end := context.WithCancel(ctx)
+	x.ctx, x.lasts = withoutDeadline{ctx}, lasts
 	x.begun = x.begin(later)
 	defer x.begun.leave()
+	defer end()
 	if x.conn == nil {
 		later.begin()
 	}
@@ -44,6 +46,9 @@ func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 // begin returns the connection for net/http.
 func (x *exchange) begin(later *laterContext) *begun {
 	b := &begun{Conn: x.conn, exchange: x, later: later, wrote: make(chan struct{}), closed: make(chan struct{})}
+	if x.conn != nil {
+		b.lifetime.begin(x.lasts, x.raw())
+	}
 	if x.conn == nil || !x.http2 {
 		b.unsent, b.unread = x.sent, x.received
 		if x.keeper != nil {
@@ -62,6 +67,14 @@ func (x *exchange) begin(later *laterContext) *begun {
 	b.replay = of.Replay(x.conn, []byte(preface), 0)
 	b.returned.Store(x.stream == nil || !x.stream.head.complete)
 	return b
+}
+
+// raw returns the connection below TLS.
+func (x *exchange) raw() net.Conn {
+	if x.link.tls != nil {
+		return x.link.tls.NetConn()
+	}
+	return x.conn
 }
 
 // resumingHTTP2 returns a client of its own for the attempt: other attempts at the same host must not
@@ -88,6 +101,7 @@ func newResumed(protocols *http.Protocols) *http.Transport {
 // since that was sent before, and returns what was received before. Then it is the connection.
 type begun struct {
 	net.Conn // nil if the dial failed
+	lifetime lifetime
 	exchange *exchange
 	later    *laterContext
 	taken    bool          // by a request; used by the goroutine of the attempt
@@ -175,22 +189,19 @@ func (b *begun) mayEnd() {
 	}
 }
 
-// closeTimeout is the time in which a connection of HTTP/2 has to take the last alert of TLS. It is
-// that of net/http.
-const closeTimeout = 250 * time.Millisecond
-
 // Close implements [net.Conn].
 func (b *begun) Close() (err error) {
 	b.close.Do(func() {
 		b.later.begin()
 		if b.replay != nil {
 			b.replay.Close()
-			raw := b.exchange.link.tls.NetConn()
+			raw := b.exchange.raw()
 			defer time.AfterFunc(closeTimeout, func() { _ = raw.Close() }).Stop()
 		}
 		if b.Conn != nil {
 			b.exchange.stop()
 			err = b.Conn.Close()
+			b.lifetime.end()
 		}
 		close(b.closed)
 	})

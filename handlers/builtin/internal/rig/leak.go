@@ -1,0 +1,63 @@
+package rig
+
+import (
+	"context"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// WantNoLeak makes attempts at servers that take as little as they like, and checks that neither a
+// descriptor nor a goroutine of theirs is left. The servers hold one of each for an attempt until the end of
+// the test: see [Hold].
+func WantNoLeak(t *testing.T, h probe.Handler, trace probe.Tracer) {
+	t.Helper()
+	const attempts = 2
+	goroutines, descriptors := runtime.NumGoroutine()+attempts, open()+attempts
+	var all sync.WaitGroup
+	for range attempts {
+		all.Go(func() {
+			if out, err := Attempt(t, h, probe.Request{Trace: trace}, 400*time.Millisecond); err != nil || out.Result != probe.Failure {
+				t.Errorf("got %+v, %v", out, err)
+			}
+		})
+	}
+	all.Wait()
+	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > goroutines || open() > descriptors; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, want %d; %d descriptors, want %d\n%s",
+				runtime.NumGoroutine(), goroutines, open(), descriptors, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// open returns the number of open descriptors, 0 if the system does not tell.
+func open() int {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	return len(entries)
+}
+
+// Hold writes text again and again, reads nothing, and holds the connection until the test ends.
+func Hold(t *testing.T, c net.Conn, text []byte) {
+	for len(text) > 0 {
+		if _, err := c.Write(text); err != nil {
+			break
+		}
+	}
+	<-t.Context().Done()
+}
+
+// SmallBuffers connects with buffers that are soon full.
+func SmallBuffers(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		err = conn.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	}
+	return conn, err
+}
