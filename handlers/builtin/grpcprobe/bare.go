@@ -35,6 +35,9 @@ func (a *attempt) bare(ctx context.Context) (out probe.Outcome, done bool, err e
 	}
 	if err != nil || !socket {
 		a.first = &dialed{conn, err}
+		if err == nil {
+			a.hold(conn)
+		}
 		return out, false, nil
 	}
 	x := newExchange(&a.progress)
@@ -105,7 +108,12 @@ func (a *attempt) check(ctx context.Context, conn net.Conn, x *exchange, r *requ
 	}
 	if stop() && err != nil && ended(ctx) == nil {
 		a.first = &dialed{conn: x.resume(conn, h, err)}
+		a.hold(conn)
 		return err
+	}
+	if err != nil {
+		raw := conn
+		defer time.AfterFunc(closeTimeout, func() { _ = raw.Close() }).Stop()
 	}
 	if h.err == nil {
 		conn = h.conn

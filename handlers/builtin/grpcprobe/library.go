@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -30,9 +31,10 @@ type attempt struct {
 	progress network.Progress
 
 	mu        sync.Mutex
-	first     *dialed // what the first dial of grpc-go returns, nil if it dials
-	dialError error   // of the last dial that failed
-	connected bool    // the last dial did not fail
+	first     *dialed    // what the first dial of grpc-go returns, nil if it dials
+	conns     []net.Conn // below TLS, of grpc-go
+	dialError error      // of the last dial that failed
+	connected bool       // the last dial did not fail
 }
 
 // dialed is the result of a dial.
@@ -54,12 +56,7 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 	if err != nil {
 		return network.Verdict(ctx, err, fmt.Sprintf("error: failed to connect service at %q: %+v", a.at.Address(), err))
 	}
-	defer conn.Close()
-	defer func() {
-		if first := a.takeFirst(); first != nil && first.conn != nil {
-			_ = first.conn.Close() // grpc-go has not dialled
-		}
-	}()
+	defer a.leave(conn)
 	if err := awaitReady(ctx, conn); err != nil {
 		return a.notConnected(ctx, err)
 	}
@@ -72,6 +69,32 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 		return a.rpcError(ctx, err)
 	}
 	return serving(res.GetStatus()), nil
+}
+
+// closeTimeout is the time to close connections in order after an attempt. Without it, grpc-go and
+// [tls.Conn.Close] would wait for five seconds for a peer that reads nothing.
+const closeTimeout = 250 * time.Millisecond
+
+// leave closes the connections of conn.
+func (a *attempt) leave(conn *grpc.ClientConn) {
+	defer time.AfterFunc(closeTimeout, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, c := range a.conns {
+			_ = c.Close()
+		}
+	}).Stop()
+	if first := a.takeFirst(); first != nil && first.conn != nil {
+		_ = first.conn.Close() // grpc-go has not dialled
+	}
+	_ = conn.Close()
+}
+
+// hold notes a connection that grpc-go has.
+func (a *attempt) hold(conn net.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.conns = append(a.conns, conn)
 }
 
 // connect makes the connection. ctx is the attempt's, for its trace. dialCtx ends when the
@@ -98,6 +121,7 @@ func (a *attempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.hold(conn)
 	if a.secure {
 		a.phases.Begin("tls", "")
 	}
