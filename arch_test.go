@@ -62,7 +62,7 @@ var packages = map[string]struct {
 	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
 	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "internal/explain"}},
 	"plugin": {
-		ours: []string{"probe", "internal/abi", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
+		ours: []string{"probe", "internal/abi", "internal/filestamp", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {

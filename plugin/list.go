@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/daeace23/prober/internal/filestamp"
 )
 
 // Listed is a plugin of a plugin folder that was not read, but for its manifest.
@@ -43,7 +45,7 @@ func (l *Lister) entry(in *pluginFolder, name string) (f Found, ok bool, err err
 	manifest, _ := os.Stat(manifestOf(path))
 	described := in.about.module == name
 	last, ok := l.before[path]
-	if !ok || last.described != described || !same(last.file, file) || !same(last.manifest, manifest) {
+	if !ok || last.described != described || !filestamp.Same(last.file, file) || !filestamp.Same(last.manifest, manifest) {
 		last = remembered{file: file, manifest: manifest, described: described}
 		if last.found, ok, err = in.entry(name); !ok || err != nil {
 			return last.found, ok, err
@@ -51,14 +53,6 @@ func (l *Lister) entry(in *pluginFolder, name string) (f Found, ok bool, err err
 	}
 	l.now[path] = last
 	return last.found, true, nil
-}
-
-// same reports whether a file is as it was.
-func same(was, is fs.FileInfo) bool {
-	if was == nil || is == nil {
-		return was == is
-	}
-	return os.SameFile(was, is) && was.ModTime().Equal(is.ModTime()) && was.Size() == is.Size() && was.Mode() == is.Mode()
 }
 
 // Files returns the paths of the files of the plugin at path, a module, a program or the plugin.yaml of

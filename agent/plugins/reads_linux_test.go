@@ -2,9 +2,11 @@ package plugins_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,9 +75,9 @@ func TestPluginsThatComeIntoUseAreReadOnce(t *testing.T) {
 	}
 	s := open(t, plugins.Config{PluginDirs: []string{dir}})
 	s.HoldApplied(pods)
-	reload := func() {
+	reload := func(retry bool) {
 		t.Helper()
-		if _, err := s.Reload(t.Context(), false); err != nil {
+		if _, err := s.Reload(t.Context(), retry); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,8 +100,10 @@ func TestPluginsThatComeIntoUseAreReadOnce(t *testing.T) {
 			}
 		}
 	})
-	check("reload", 0, reload)
-	check("reload of one that has changed", 1, func() { put(3, "1.0.1"); reload() })
+	check("reload", 0, func() { reload(false) })
+	check("reload of one that has changed", 1, func() { put(3, "1.0.1"); reload(false) })
+	check("reload on request", n, func() { reload(true) })
+	check("reload after that", 0, func() { reload(false) })
 	for _, p := range s.Statuses() {
 		want := "1.0.0"
 		if p.Name == "p3" {
@@ -108,5 +112,106 @@ func TestPluginsThatComeIntoUseAreReadOnce(t *testing.T) {
 		if p.State != "running" || p.Version != want || p.Error != "" {
 			t.Errorf("%+v, must be %s", p, want)
 		}
+	}
+}
+
+// changedAt returns when the file at path was last changed, which no program can choose.
+func changedAt(t *testing.T, path string) syscall.Timespec {
+	t.Helper()
+	var s syscall.Stat_t
+	if err := syscall.Stat(path, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s.Ctim
+}
+
+// A plugin is replaced in place by one of the same size, which keeps the time of the file.
+func TestReloadOfPluginThatKeepsItsTime(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir, old := t.TempDir(), time.Now().Add(-time.Hour)
+	path := filepath.Join(dir, "a.wasm")
+	put := func(version string) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(path, succeeding(t, "a", version), 0o600), os.Chtimes(path, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("1.0.0")
+	s := open(t, plugins.Config{PluginDirs: []string{dir}, IdleAfter: 1})
+	prepare := func() probe.Handler {
+		t.Helper()
+		h, err := s.Prepare("a", nil, probe.Target{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	h := prepare()
+	before := s.Stamp()
+	for was := changedAt(t, path); changedAt(t, path) == was; { // the clock of the file system ticks
+		put("1.0.1")
+	}
+	if s.Stamp() == before {
+		t.Error("the stamp is the same")
+	}
+	if changed, err := s.Reload(t.Context(), false); !changed || err != nil {
+		t.Errorf("reload: %t, %v", changed, err)
+	}
+	probe.Release(h)
+	for i := range 2 {
+		s.UnloadUnused(time.Now().Add(time.Duration(i) * time.Hour))
+	}
+	probe.Release(prepare())
+	if p := s.Statuses()[0]; p.Version != "1.0.1" || p.State != "running" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Another plugin comes into use while one is being loaded, which is in use by then.
+func TestStampSeesPluginThatIsBeingLoaded(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir, started := t.TempDir(), filepath.Join(t.TempDir(), "started")
+	program := filepath.Join(dir, "prober-plugin-slow")
+	manifest := func(version string) {
+		t.Helper()
+		text := "apiVersion: prober.dev/v1\nname: slow\nruntime: process\nversion: " + version + "\n"
+		if err := os.WriteFile(program+".yaml", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	manifest("1.0.0")
+	err := errors.Join(
+		syscall.Mkfifo(started, 0o600),
+		os.WriteFile(program, []byte("#!/bin/sh\nread line < '"+started+"'\nexit 1\n"), 0o700),
+		os.WriteFile(filepath.Join(dir, "a.wasm"), succeeding(t, "a", "1.0.0"), 0o600),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, plugins.Config{PluginDirs: []string{dir}})
+	loaded := make(chan error, 1)
+	go func() {
+		_, err := s.Prepare("slow", nil, probe.Target{})
+		loaded <- err
+	}()
+	end, err := os.OpenFile(started, os.O_WRONLY, 0) // waits for the program
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.Prepare("a", nil, probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe.Release(h)
+	before := s.Stamp()
+	manifest("1.0.0-changed")
+	if s.Stamp() == before {
+		t.Error("the change of the plugin that is being loaded is not seen")
+	}
+	if err := end.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-loaded; err == nil {
+		t.Error("no error of a program that is no plugin")
 	}
 }

@@ -156,9 +156,13 @@ func (s *Set) Close() error {
 	return err
 }
 
-// Reload takes a snapshot and applies it. It retries versions that could not be loaded if retry is
-// true, or if totalMemory has changed.
+// Reload takes a snapshot and applies it. If retry is true, it reads all plugins in use, also those
+// whose files look the same. It retries versions that could not be loaded if retry is true, or if
+// totalMemory has changed.
 func (s *Set) Reload(ctx context.Context, retry bool) (changed bool, err error) {
+	if retry {
+		s.scanner.Forget()
+	}
 	v, err := s.Scan()
 	if err != nil {
 		return false, err

@@ -20,6 +20,8 @@ import (
 type Plugin struct {
 	plugin.Found
 	Verdict trust.Verdict
+
+	memory *memory // of the scanner, which may have remembered it; nil: none
 }
 
 // WithoutCode returns p without the bytes of its module and signatures, which may be large.
@@ -29,14 +31,18 @@ func (p Plugin) WithoutCode() Plugin {
 }
 
 // WithCode returns p with its module, which it reads if [Scanner.ScanFor] did not. The error of a plugin
-// that is not the one which was verified says so.
+// that is not the one which was verified says so, and the next ScanFor reads that plugin.
 func (p Plugin) WithCode() (Plugin, error) {
 	if p.Module != nil {
 		return p, nil
 	}
-	now, err := plugin.Read(p.Path)
+	path := p.Path
+	now, err := plugin.Read(path)
 	if err == nil {
 		p.Found, err = p.Found.WithCode(now)
+	}
+	if err != nil {
+		p.memory.forget(path)
 	}
 	return p, err
 }
@@ -71,7 +77,7 @@ func (p *Policy) find(dirs, taken []string, wanted func(name string) bool) (all 
 			errs = append(errs, &PluginError{f.Manifest.Name, err})
 			continue
 		}
-		all = append(all, Plugin{f, verdict})
+		all = append(all, Plugin{f, verdict, p.memory})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.cfg.Dev)) {
 		f, err := p.develop(name, taken)
@@ -172,7 +178,7 @@ func (p *Policy) Shadows() ([]Shadow, error) {
 			errs = append(errs, &PluginError{e.Name, p.fieldError(i, err)})
 			continue
 		}
-		all = append(all, Shadow{Plugin{f, verdict}, e.PromoteAfter})
+		all = append(all, Shadow{Plugin{Found: f, Verdict: verdict}, e.PromoteAfter})
 	}
 	return all, errors.Join(errs...)
 }
@@ -218,7 +224,7 @@ func (p *Policy) develop(name string, taken []string) (Plugin, error) {
 	if i := p.entry(name); i >= 0 {
 		constrain(&f, &p.file.Plugins[i])
 	}
-	return Plugin{f, trust.Verdict{State: Dev}}, nil
+	return Plugin{Found: f, Verdict: trust.Verdict{State: Dev}}, nil
 }
 
 // developed returns the file or folder of the plugin under development at path. A folder

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/internal/filestamp"
@@ -19,6 +20,9 @@ import (
 type memory struct {
 	policy      *Policy            // by which plugins were admitted
 	before, now map[string]reading // at the last scan and at this one, by path
+
+	mu    sync.Mutex
+	wrong []string // paths of plugins that were found to differ, see [memory.forget]
 }
 
 // reading is a plugin that was read.
@@ -37,10 +41,27 @@ func (m *memory) begin(p *Policy) {
 		return
 	}
 	m.before, m.now = m.now, make(map[string]reading)
+	m.mu.Lock()
+	for _, path := range m.wrong {
+		delete(m.before, path)
+	}
+	m.wrong = nil
+	m.mu.Unlock()
 	if was := m.policy; was == nil || !reflect.DeepEqual(was.file, p.file) || !reflect.DeepEqual(was.trust, p.trust) || !reflect.DeepEqual(was.lock, p.lock) {
 		clear(m.before)
 	}
 	m.policy = p
+}
+
+// forget makes the next scan read the plugin at path, although its stamp may be the same. It may be
+// called during a scan.
+func (m *memory) forget(path string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wrong = append(m.wrong, path)
 }
 
 // settled is how old the change of a file must be to be told from the next one by its time.

@@ -1,6 +1,7 @@
 package admit_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -141,4 +142,55 @@ func TestWithCodeReadsWhatWasVerified(t *testing.T) {
 	if _, err := p.WithCode(); err == nil {
 		t.Error("no error for a module that was removed")
 	}
+}
+
+// A plugin that was found to differ from what was verified is read again, and so is each after Forget,
+// although their files look the same.
+func TestScanForReadsWhatMustBeForgotten(t *testing.T) {
+	s := newShelf(t)
+	write(t, s.path("prober.yaml"), fileHead)
+	old := time.Now().Add(-time.Hour)
+	for _, version := range []string{"one", "two"} {
+		f := s.put("plugins/"+version+".wasm", "a", version)
+		file := s.path("plugins/" + version) // which is no plugin by its name
+		if err := errors.Join(os.Rename(f.Path, file), os.Chtimes(file, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lead := func(to string) {
+		t.Helper()
+		path := s.path("plugins/a.wasm")
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, path); err != nil {
+			t.Skip(err)
+		}
+	}
+	lead("one")
+	scanner := s.scanner("")
+	scan := func(what string, read bool) admit.Plugin {
+		t.Helper()
+		v, err := scanner.ScanFor(func(string) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := v.Plugin("a")
+		if a.State != admit.Admitted || (a.Plugin.Module != nil) != read {
+			t.Errorf("%s: read is %t; %s, %v", what, a.Plugin.Module != nil, stateNames[a.State], a.Reason)
+		}
+		return a.Plugin
+	}
+	scan("first", true)
+	a := scan("again", false)
+	lead("two")
+	if _, err := a.WithCode(); err == nil {
+		t.Error("no error for another module")
+	}
+	lead("one")
+	scan("after it has differed", true)
+	scan("again after that", false)
+	scanner.Forget()
+	scan("after Forget", true)
+	scan("again after Forget", false)
 }

@@ -92,6 +92,14 @@ func (s *Scanner) ScanFor(wanted func(name string) bool) (*Snapshot, error) {
 	return s.scan(wanted, &s.memory)
 }
 
+// Forget makes the next ScanFor read all again. It waits for the scan under way.
+func (s *Scanner) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lister = plugin.Lister{}
+	s.memory.now = nil
+}
+
 func (s *Scanner) scan(wanted func(name string) bool, memory *memory) (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

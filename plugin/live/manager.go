@@ -168,7 +168,7 @@ func (m *Manager) Wants(name string) bool {
 // wantsLocked is [Manager.Wants] of a plugin that no manifest names.
 func (m *Manager) wantsLocked(name string) bool {
 	r := m.records[name]
-	return m.latest.Plugin(name).State == admit.Refused || r != nil && (r.state != Unused || r.handler.Live()+r.preparing > 0)
+	return m.latest.Plugin(name).State == admit.Refused || r != nil && (r.state != Unused || r.loading || r.handler.Live()+r.preparing > 0)
 }
 
 // UnloadUnused unloads the plugins that nothing has used for [Config.IdleAfter], and drops the

@@ -163,9 +163,15 @@ func (m *Manager) isUnused(r *record) bool {
 // loadDemanded loads r, whose token the caller holds, for a probe.
 func (m *Manager) loadDemanded(r *record) error {
 	m.cfg.Log.Info("loading plugin", "handler", r.name) // takes seconds if it was never compiled
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		r.loading = false
+	}()
 	v, err := m.cfg.Scan(func(name string) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		r.loading = r.loading || name == r.name
 		return name == r.name || m.wantsLocked(name)
 	})
 	if err != nil {

@@ -38,7 +38,8 @@ type record struct {
 	past        Stats                         // of those that are closed
 	idleSince   time.Time                     // since when nothing uses it; zero while it is used
 
-	preparing int // probes that are being prepared; guarded by Manager.mu
+	preparing int  // probes that are being prepared; guarded by Manager.mu
+	loading   bool // a snapshot has read it for its first probe, and it is being loaded; guarded by Manager.mu
 }
 
 // generation is one version of a plugin that was loaded.

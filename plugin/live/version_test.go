@@ -19,6 +19,7 @@ var notInVersion = map[string]string{
 	"Path":       "the same bytes at another path are the same version",
 	"Module":     "Digest is its digest",
 	"hashed":     "it is Module and Digest",
+	"memory":     "it is where the plugin was remembered",
 	"Text":       "Beside is its digest",
 	"Inside":     "it is the digest of a part of Module, which Digest covers",
 	"Signatures": "they decide whether the plugin may be loaded, not how it runs",

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package filestamp
+
+import "os"
+
+func identityOf(os.FileInfo) identity { return identity{} }
