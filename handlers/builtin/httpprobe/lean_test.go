@@ -434,7 +434,7 @@ func TestOrdinaryResponseNeedsNoGoroutine(t *testing.T) {
 		out, err := h.Probe(t.Context(), probe.Request{})
 		rig.Want(t, out, err, probe.Success, "ok")
 	})
-	if during != before {
+	if during > before {
 		t.Errorf("%d goroutines during the attempt, %d before", during, before)
 	}
 	// Those of the connection above and of its context are among them; net/http makes about 80.
