@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/plugin"
@@ -58,7 +59,8 @@ func fuelOfRedis(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := "fuel"
+	var all strings.Builder
+	all.WriteString("fuel")
 	for _, isolation := range []plugin.Isolation{plugin.Fresh, plugin.Reset, plugin.Pooled} {
 		m := plugin.Minimal("redis")
 		m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
@@ -81,8 +83,8 @@ func fuelOfRedis(t *testing.T, path string) string {
 			if used == 0 || used != first && isolation != plugin.Pooled {
 				t.Errorf("%s: a call took %d units, the first one %d", isolation, used, first)
 			}
-			all += fmt.Sprintf(" %d", used)
+			fmt.Fprintf(&all, " %d", used)
 		}
 	}
-	return all
+	return all.String()
 }
