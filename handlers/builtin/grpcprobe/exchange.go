@@ -74,8 +74,9 @@ func (x *exchange) run(conn net.Conn, r *request) error {
 		switch {
 		case err != nil:
 			return err
+		case x.Ended && !x.appendEnd():
+			return http2.ErrOther
 		case x.Ended:
-			x.appendEnd()
 		case x.Settled && !x.asked:
 			if x.Out, err = r.append(x.Out); err != nil {
 				return err
@@ -98,16 +99,23 @@ func (x *exchange) cancel(conn net.Conn) {
 }
 
 // appendEnd appends what grpc-go sends before it closes a connection that the server has not begun to
-// close.
-func (x *exchange) appendEnd() {
-	for len(x.In)-x.Handled >= http2.HeaderSize && !x.goesAway {
-		h := http2.HeaderOf(x.In[x.Handled:])
-		x.goesAway = h.Kind == http2.GoAway && x.Exchange.Expects(h, x)
-		x.Handled += http2.HeaderSize + h.Size
+// close. It returns false if a server that does close it says that it has not seen the request: grpc-go
+// repeats that, even if it was answered.
+func (x *exchange) appendEnd() (seen bool) {
+	for rest := x.In[x.Handled:]; len(rest) >= http2.HeaderSize && !x.goesAway; {
+		h := http2.HeaderOf(rest)
+		end := http2.HeaderSize + h.Size
+		if h.Kind == http2.GoAway && x.Exchange.Expects(h, x) {
+			if x.goesAway = true; end <= len(rest) && !x.Handle(h, rest[http2.HeaderSize:end]) {
+				return false
+			}
+		}
+		rest = rest[min(end, len(rest)):]
 	}
 	if !x.goesAway {
 		x.Out = appendGoAway(x.Out)
 	}
+	return true
 }
 
 // Expects implements [http2.Answer].

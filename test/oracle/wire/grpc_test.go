@@ -44,6 +44,7 @@ var (
 	grpcHeaders = headers(":status", "200", "content-type", "application/grpc")
 	serving     = message("\x08\x01")
 	grpcOK      = trailers("grpc-status", "0")
+	grpcStatus  = trailers(":status", "200", "content-type", "application/grpc", "grpc-status", "5", "grpc-message", "a%20b") // an answer
 	grpcWhole   = grpcHeaders + data(serving) + grpcOK
 )
 
@@ -275,6 +276,7 @@ func TestGRPCFrames(t *testing.T) {
 			lateAdd(fmt.Sprintf("GOAWAY %v, last %d, then the answer", code, last), goAway(last, code, "bye")+grpcWhole)
 			lateAdd(fmt.Sprintf("GOAWAY %v, last %d, in the answer", code, last), grpcHeaders+goAway(last, code, "bye")+data(serving)+grpcOK)
 			lateAdd(fmt.Sprintf("GOAWAY %v, last %d, after the answer", code, last), grpcWhole+goAway(last, code, "bye"))
+			lateAdd(fmt.Sprintf("GOAWAY %v, last %d, after an answer without headers", code, last), grpcStatus+goAway(last, code, "bye"))
 		}
 		table = append(table, situation{fmt.Sprintf("GOAWAY %v instead of settings", code), raw(preface, goAway(0, code, "busy")), timed{check{}}, ""})
 	}
@@ -473,6 +475,7 @@ func TestGRPCSettings(t *testing.T) {
 		situation{"full backlog", server{full: true, scripts: []script{{}}}, timed{check{}}, ""},
 		situation{"TLS", raw().secured(certified()), timed{check{}}, ""},
 		situation{"a second connection is good", server{frames: true, scripts: []script{{reset}, {preface, settings(), acknowledged, call, grpcWhole}}}, check{}, ""},
+		situation{"a second connection after an answer and a GOAWAY", server{frames: true, scripts: []script{{preface, settings(), acknowledged, call, grpcStatus + goAway(0, 0, "")}, {preface, settings(), acknowledged, call, grpcWhole}}}, check{}, ""},
 		situation{"a second connection after a GOAWAY", server{frames: true, scripts: []script{{preface, settings(), acknowledged, call, goAway(0, 0, "")}, {preface, settings(), acknowledged, call, grpcWhole}}}, check{}, ""},
 		situation{"a second connection after a refused stream", server{frames: true, scripts: []script{{preface, settings(), acknowledged, call, resetStream(7)}, {preface, settings(), acknowledged, call, grpcWhole}}}, timed{check{}}, "refused and gone"},
 		situation{"a refused stream, and another one", speaks(resetStream(7), callAgain, headersOn(3, false, ":status", "200", "content-type", "application/grpc")+frame(len(serving), 0, 0, 3, serving)+headersOn(3, true, "grpc-status", "0")), check{}, ""},
