@@ -250,8 +250,6 @@ func TestBareAnswersAreThoseOfGRPC(t *testing.T) {
 		{"window that is too large", script{answer: serving, settings: setting(4, 1<<31)}, false},
 		{"small list of headers", script{answer: serving, settings: setting(6, 100)}, false},
 
-		{"answer before the request", script{early: serving}, false},
-		{"headers before the request", script{early: serving[:20], answer: serving[20:]}, false},
 		{"window update before the request", script{early: frames(func(f *http2.Framer) { _ = f.WriteWindowUpdate(0, 1<<20) }), answer: serving}, true},
 
 		{"reset after a ping", script{

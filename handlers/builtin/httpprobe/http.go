@@ -108,6 +108,7 @@ func newTransport(dial network.DialFunc, protocols *http.Protocols) *http.Transp
 		Protocols:           protocols,
 	}
 	// As the kubelet does. HTTP/2 of Go 1.26 locks itself up when a server overflows a window.
+	//lint:ignore SA1019 Protocols alone would take that of net/http.
 	if err := http2.ConfigureTransport(t); err != nil {
 		panic(err) // a new transport has no other HTTP/2
 	}

@@ -29,7 +29,7 @@ type podName struct{ namespace, name string }
 
 // selectionFlags are the flags of a selection.
 type selectionFlags struct {
-	namespace, labels, handler, result, reason, kind string
+	namespace, labels, handler, result, kind string
 }
 
 func (f *selectionFlags) add(c *cobra.Command, r *resource) {
