@@ -35,33 +35,13 @@ var (
 )
 
 func newAction(env *command.Env, a action) *cobra.Command {
-	var agent remote.Flags
-	var namespace string
-	c := &cobra.Command{
-		Use:   a.name + " POD[/CONTAINER] [KIND]",
+	return aboutProbes(env, &cobra.Command{
+		Use:   a.name,
 		Short: a.short,
 		Long: a.long + "\nWithout a container or a kind these are all probes of the pod or the container.\n\n" +
 			"Exit code 0, 1 if it failed, 3 if the agent does not respond, 64 wrong usage.",
-		Example:           fmt.Sprintf("  prober %s shop/web readiness\n  prober %[1]s shop", a.name),
-		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: complete(env, &agent, find("probes")),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s := selection{Filter: client.Filter{Namespace: namespace}}
-			if err := s.probeArgs(args); err != nil {
-				return err
-			}
-			c, err := agent.Client(env)
-			if err != nil {
-				return err
-			}
-			ctx, stop := env.Interruptible(cmd.Context())
-			defer stop()
-			return act(ctx, env, c, a, &s)
-		},
-	}
-	agent.Add(c)
-	c.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace (default: all)")
-	return c
+		Example: fmt.Sprintf("  prober %s shop/web readiness\n  prober %[1]s shop", a.name),
+	}, func(ctx context.Context, c *client.Client, s *selection) error { return act(ctx, env, c, a, s) })
 }
 
 // act has the agent act on all probes of s, and says so for each. One that fails stops no other.
@@ -99,17 +79,13 @@ func newReload(env *command.Env) *cobra.Command {
 		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := agent.Client(env)
-			if err != nil {
-				return err
-			}
-			ctx, stop := env.Interruptible(cmd.Context())
-			defer stop()
-			if err := c.Reload(ctx); err != nil {
-				return remote.Failed(err)
-			}
-			fmt.Fprintln(env.Stdout, "reloaded")
-			return nil
+			return ask(cmd, env, &agent, func(ctx context.Context, c *client.Client) error {
+				if err := c.Reload(ctx); err != nil {
+					return remote.Failed(err)
+				}
+				fmt.Fprintln(env.Stdout, "reloaded")
+				return nil
+			})
 		},
 	}
 	agent.Add(c)

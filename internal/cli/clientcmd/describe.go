@@ -18,34 +18,14 @@ import (
 
 // newDescribe returns the command describe.
 func newDescribe(env *command.Env) *cobra.Command {
-	var agent remote.Flags
-	var namespace string
-	c := &cobra.Command{
-		Use:   "describe POD[/CONTAINER] [KIND]",
+	return aboutProbes(env, &cobra.Command{
+		Use:   "describe",
 		Short: "Show all that a running agent knows of probes",
 		Long: "Describe shows probes with their spec, their state, their last ticks and the events of their\n" +
 			"container. Without a container or a kind these are all probes of the pod or the container.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
-		Example:           "  prober describe shop/web readiness",
-		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: complete(env, &agent, find("probes")),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s := selection{Filter: client.Filter{Namespace: namespace}}
-			if err := s.probeArgs(args); err != nil {
-				return err
-			}
-			c, err := agent.Client(env)
-			if err != nil {
-				return err
-			}
-			ctx, stop := env.Interruptible(cmd.Context())
-			defer stop()
-			return describe(ctx, env, c, &s)
-		},
-	}
-	agent.Add(c)
-	c.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace (default: all)")
-	return c
+		Example: "  prober describe shop/web readiness",
+	}, func(ctx context.Context, c *client.Client, s *selection) error { return describe(ctx, env, c, s) })
 }
 
 func describe(ctx context.Context, env *command.Env, c *client.Client, s *selection) error {

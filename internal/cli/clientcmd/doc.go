@@ -1,5 +1,5 @@
 // Package clientcmd has the commands that ask a running agent, or change what it does. Read get.go
-// first, then resource.go: what a list of each kind of object shows.
+// first, then resources.go: what a list of each kind of object shows.
 package clientcmd
 
 import (

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/util/jsonpath"
 
+	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
 )
@@ -60,9 +61,7 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 			if err != nil {
 				return err
 			}
-			ctx, stop := env.Interruptible(cmd.Context())
-			defer stop()
-			return g.run(ctx, agent, s, print)
+			return ask(cmd, env, agent, func(ctx context.Context, c *client.Client) error { return g.run(ctx, c, s, print) })
 		},
 		ValidArgsFunction: complete(env, agent, r),
 	}
@@ -158,11 +157,7 @@ func (g *getter) writePath(path *jsonpath.JSONPath, items []item) error {
 	return err
 }
 
-func (g *getter) run(ctx context.Context, agent *remote.Flags, s *selection, print printer) error {
-	c, err := agent.Client(g.env)
-	if err != nil {
-		return err
-	}
+func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print printer) error {
 	if g.watch {
 		return g.follow(ctx, c, s, print)
 	}

@@ -31,13 +31,7 @@ func newStatus(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := agent.Client(env)
-			if err != nil {
-				return err
-			}
-			ctx, stop := env.Interruptible(cmd.Context())
-			defer stop()
-			return status(ctx, env, c, s)
+			return ask(cmd, env, &agent, func(ctx context.Context, c *client.Client) error { return status(ctx, env, c, s) })
 		},
 	}
 	agent.Add(c)
