@@ -209,7 +209,13 @@ type Request struct {
 	Pod         *Pod
 	Container   *Container
 	ContainerID string
-	Trace       Tracer // nil unless the attempt is traced
+	// Trace gets what happens inside the attempt; nil if nobody keeps that. It must not change
+	// how the attempt is made. Of a success without Debug, only phases and calls with their times
+	// are kept: their texts need not be formatted.
+	Trace Tracer
+	// Debug means that someone looks at this attempt: an operator has asked for it, or the tick
+	// before was not a success. Its trace has every text, and log lines of every level.
+	Debug bool
 	// Redact removes the secrets of the probe's config from a text. The worker redacts
 	// outcome, error and trace. A handler that writes elsewhere, to a log for example,
 	// calls Redact itself, also with locks held: it must not block. Nil means that the

@@ -3,13 +3,13 @@ package probe
 import "time"
 
 // Tracer receives what happens inside one attempt, in order. It is called on the
-// goroutine of the attempt and must not block.
+// goroutine of the attempt, before that has ended, and must not block.
 type Tracer func(TraceEvent)
 
 // TraceEvent is one event inside an attempt.
 type TraceEvent struct {
 	Type     TraceType
-	Name     string        // the phase ("dns", "connect", "tls", "first byte"), call, or log level
+	Name     string        // the phase ("dns", "connect", "tls", "first byte", "body"), call, or log level
 	Detail   string        // for people; secrets are redacted
 	Duration time.Duration // how long it took; 0 for a log line
 }
@@ -26,6 +26,9 @@ const (
 	// TraceWait is what the attempt was waiting for at its deadline: Name is the call,
 	// Duration how long it had waited, Detail where and what the peer had done.
 	TraceWait TraceType = "wait"
+	// TraceRetry begins another attempt of a tick: Name is its number, Duration how long the
+	// attempt before took, Detail its error. Only workers emit it.
+	TraceRetry TraceType = "retry"
 )
 
 // Emit passes e to t. A nil Tracer drops it.

@@ -29,7 +29,9 @@ func TestTickAllocatesNothing(t *testing.T) {
 			var mu sync.Mutex
 			var before, after runtime.MemStats
 			n, done := 0, make(chan struct{})
-			handler := probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+			handler := probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
+				req.Trace.Phase("connect", "", time.Now())
+				req.Trace.Phase("first byte", "", time.Now())
 				mu.Lock()
 				defer mu.Unlock()
 				switch n++; n {

@@ -60,7 +60,8 @@ type Config struct {
 	// count as probed by an earlier agent. 0 means the kubelet's 10 s.
 	RestartGrace time.Duration
 	// History bounds the bytes of past ticks of all probes that are kept for [Status]. 0
-	// keeps only the last tick of each probe, with 256 bytes of its output.
+	// keeps only the last tick of each probe, with 256 bytes of its output. With a history, every
+	// attempt is traced for [Group.Explain].
 	History int64
 	// Compat brings known bugs of the kubelet back; 0 fixes all of them.
 	Compat probe.Compat
@@ -172,7 +173,7 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 		}
 		g.shared.Results[kind] = cache
 	}
-	g.shared.Observers, g.shared.Compat, g.shared.Logger = cfg.Observers, cfg.Compat, cfg.Logger
+	g.shared.Observers, g.shared.Compat, g.shared.Logger, g.shared.Trace = cfg.Observers, cfg.Compat, cfg.Logger, cfg.History > 0
 	g.shared.AgentStart, g.shared.RestartGrace = time.Now(), cmp.Or(cfg.RestartGrace, 10*time.Second)
 	if cfg.Event != nil {
 		g.shared.Event = func(w *worker.Worker, reason worker.EventReason, message string) {

@@ -16,6 +16,9 @@ import (
 const (
 	historyLength = 20  // ticks of one probe
 	historyOutput = 256 // bytes of output of a tick that is not the last
+	// fewTraces is how many failures with long traces fit into the share of a probe. Those of
+	// successes take a part of the share that is as large, all together.
+	fewTraces = 4
 )
 
 // TickStatus is a past tick.
@@ -55,6 +58,7 @@ type rest struct {
 	ticks   int    // in past
 	metrics []probe.Metric
 	details string
+	of      lastTick // only with a history
 }
 
 // Tick implements [worker.ProbeObserver].
@@ -67,7 +71,11 @@ func (e *entry[K]) Tick(t *worker.Tick) {
 }
 
 // Skipped implements [worker.ProbeObserver].
-func (e *entry[K]) Skipped(worker.SkipReason, int) {}
+func (e *entry[K]) Skipped(reason worker.SkipReason, _ int) {
+	if !e.forgets {
+		e.record.skip(reason)
+	}
+}
 
 // Close implements [worker.ProbeObserver].
 func (e *entry[K]) Close() {}
@@ -88,6 +96,10 @@ func (r *record) add(t *worker.Tick, h *history) {
 		r.keepLocked(h.share())
 	}
 	r.last = appendTick(r.last[:0], t, result, output, text)
+	if h != nil {
+		r.last = appendMore(r.last, t)
+		r.restLocked().of = lastTick{containerID: t.ContainerID}
+	}
 	if r.rest != nil || len(t.Outcome.Metrics) > 0 || details != "" {
 		rest := r.restLocked()
 		rest.metrics, rest.details = t.Outcome.Metrics, details
@@ -105,7 +117,7 @@ func (r *record) restLocked() *rest {
 // oldest successes first, then the oldest ticks.
 func (r *record) keepLocked(share int) {
 	rest := r.restLocked()
-	rest.past = appendShort(rest.past, r.last)
+	rest.past = appendShort(rest.past, r.last, share)
 	rest.ticks++
 	for rest.ticks > 0 && (len(rest.past) > share || rest.ticks >= historyLength) {
 		from, to := rest.oldest()
@@ -118,7 +130,7 @@ func (r *record) keepLocked(share int) {
 func (r *rest) oldest() (from, to int) {
 	for at := 0; at < len(r.past); {
 		e := encodedTick(r.past[at:])
-		if e.result() == probe.Success && len(e.error()) == 0 {
+		if e.succeeded() {
 			return at, at + e.size()
 		}
 		at += e.size()
@@ -175,11 +187,12 @@ func (r *record) pastLocked() []TickStatus {
 	return all
 }
 
-// encodedTick begins with a tick: start and duration in nanoseconds, lengths of output and error,
-// attempts, result, output, error.
+// encodedTick begins with a tick: start and duration in nanoseconds, lengths of output, error and
+// what more there is, attempts, result, output, error, and more: with a history, what
+// [appendFold] and [appendTrace] append.
 type encodedTick []byte
 
-const tickHeader = 8 + 8 + 4 + 4 + 1 + 1
+const tickHeader = 8 + 8 + 4 + 4 + 4 + 1 + 1
 
 func appendTick(b []byte, t *worker.Tick, result probe.Result, output, text string) []byte {
 	b = slices.Grow(b, tickHeader+len(output)+len(text))
@@ -187,33 +200,53 @@ func appendTick(b []byte, t *worker.Tick, result probe.Result, output, text stri
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.Duration()))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(output)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+	b = binary.LittleEndian.AppendUint32(b, 0)
 	b = append(b, byte(t.Attempts), byte(result))
 	b = append(b, output...)
 	return append(b, text...)
 }
 
-// appendShort appends a tick with its texts cut.
-func appendShort(b []byte, e encodedTick) []byte {
+// appendMore appends what more there is of t to its tick, which is all of b.
+func appendMore(b []byte, t *worker.Tick) []byte {
+	begin := len(b)
+	b = appendTrace(appendFold(b, t), t)
+	binary.LittleEndian.PutUint32(b[24:], uint32(len(b)-begin))
+	return b
+}
+
+// appendShort appends a tick with its texts cut, and without its trace if that is too long for a
+// part of share bytes.
+func appendShort(b []byte, e encodedTick, share int) []byte {
 	output, text := e.output(), e.error()
 	output, text = output[:min(len(output), historyOutput)], text[:min(len(text), historyOutput)]
+	more := e.more()
+	if part := share / fewTraces; e.succeeded() && len(more) > part/historyLength || len(more) > part {
+		more = more[:min(len(more), foldSize)]
+	}
 	at := len(b)
 	b = append(b, e[:tickHeader]...)
 	binary.LittleEndian.PutUint32(b[at+16:], uint32(len(output)))
 	binary.LittleEndian.PutUint32(b[at+20:], uint32(len(text)))
+	binary.LittleEndian.PutUint32(b[at+24:], uint32(len(more)))
 	b = append(b, output...)
-	return append(b, text...)
+	b = append(b, text...)
+	return append(b, more...)
 }
 
 func (e encodedTick) length(at int) int    { return int(binary.LittleEndian.Uint32(e[at:])) }
-func (e encodedTick) size() int            { return tickHeader + e.length(16) + e.length(20) }
-func (e encodedTick) result() probe.Result { return probe.Result(e[25]) }
-func (e encodedTick) output() []byte       { return e[tickHeader : tickHeader+e.length(16)] }
-func (e encodedTick) error() []byte        { return e[tickHeader+e.length(16) : e.size()] }
+func (e encodedTick) errorAt() int         { return tickHeader + e.length(16) }
+func (e encodedTick) moreAt() int          { return e.errorAt() + e.length(20) }
+func (e encodedTick) size() int            { return e.moreAt() + e.length(24) }
+func (e encodedTick) result() probe.Result { return probe.Result(e[29]) }
+func (e encodedTick) output() []byte       { return e[tickHeader:e.errorAt()] }
+func (e encodedTick) error() []byte        { return e[e.errorAt():e.moreAt()] }
+func (e encodedTick) more() []byte         { return e[e.moreAt():e.size()] }
+func (e encodedTick) succeeded() bool      { return e.result() == probe.Success && len(e.error()) == 0 }
 
 func (e encodedTick) status() TickStatus {
 	duration := time.Duration(binary.LittleEndian.Uint64(e[8:]))
 	return TickStatus{
-		Result: e.result(), Output: string(e.output()), Error: string(e.error()), Attempts: int(e[24]),
+		Result: e.result(), Output: string(e.output()), Error: string(e.error()), Attempts: int(e[28]),
 		Time: time.Unix(0, int64(binary.LittleEndian.Uint64(e))), DurationSeconds: duration.Seconds(),
 	}
 }

@@ -2,6 +2,7 @@ package group_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,15 +17,44 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// tickBytes is what a past tick takes besides its texts.
-const tickBytes = 26
+// tickBytes is what a past tick takes besides its texts and its trace.
+const tickBytes = 43
+
+// traceBytes is what the trace of the last tick takes when it is not the last any more: nothing, if it
+// is longer than a fourth of the budget, or for a success an eightieth.
+func traceBytes(t *testing.T, g *group.Group[string], id group.ID[string], budget int) int {
+	t.Helper()
+	x, ok := g.Explain(id)
+	if !ok || len(x.Ticks) == 0 {
+		t.Fatalf("no explanation: %+v", x)
+	}
+	last := x.Ticks[0]
+	if len(last.Events) == 0 && last.Reason == "" {
+		return 0
+	}
+	number := func(n int) int { return len(binary.AppendUvarint(nil, uint64(n))) }
+	text := func(s string) int { return number(len(s)) + len(s) }
+	n := text(string(last.Reason)) + number(int(last.DeferredSeconds*1e9)) + number(last.Dropped)
+	for _, e := range last.Events {
+		n += 1 + text(e.Name) + text(e.Detail) + number(int(e.DurationSeconds*1e9))
+	}
+	part := budget / 4
+	if last.Result == probe.Success && last.Error == "" {
+		part /= 20
+	}
+	if n+13 > part {
+		return 0
+	}
+	return n
+}
 
 // keep is the model of a history: newest first, at most 20 ticks with the last. Beside the last,
 // which is always kept, the ticks fit into budget bytes; the oldest successes make room first.
-func keep(all []group.TickStatus, last group.TickStatus, budget int) []group.TickStatus {
+// traces has the bytes of their traces, by their times.
+func keep(all []group.TickStatus, last group.TickStatus, budget int, traces map[time.Time]int) []group.TickStatus {
 	size := func() (n int) {
 		for _, s := range all {
-			n += tickBytes + len(s.Output) + len(s.Error)
+			n += tickBytes + len(s.Output) + len(s.Error) + traces[s.Time]
 		}
 		return n
 	}
@@ -68,7 +98,7 @@ func TestHistory(t *testing.T) {
 			p.Spec.Period = time.Second
 			id := add(t, g, "k", p)
 			var want []group.TickStatus
-			seen := 0
+			seen, traces := 0, make(map[time.Time]int)
 			for range 60 {
 				now := status(t, g, id)
 				all := answers.get()
@@ -85,7 +115,8 @@ func TestHistory(t *testing.T) {
 				for i := range now.History { // the texts of errors are cut when they are not the last any more
 					now.History[i].Error = now.History[i].Error[:min(len(now.History[i].Error), 256)]
 				}
-				want = keep(want, last, budget)
+				traces[last.Time] = traceBytes(t, g, id, budget)
+				want = keep(want, last, budget, traces)
 				if diff := cmp.Diff(want, now.History); diff != "" {
 					t.Fatalf("after %d attempts (-want +got):\n%s", seen, diff)
 				}
@@ -121,7 +152,7 @@ func TestHistory(t *testing.T) {
 	bubble(t, "the budget is shared by all probes", group.Config{History: 4000}, func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()
 		p.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
-			return probe.Outcome{Result: probe.Success, Output: strings.Repeat("x", 174)}, nil
+			return probe.Outcome{Result: probe.Success, Output: strings.Repeat("x", 200-tickBytes)}, nil
 		})
 		p.Spec.Period = time.Second
 		id := add(t, g, "k", p)

@@ -81,7 +81,7 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 		return nil, nil, nil
 	}
 	path := annotationPath()
-	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
+	asJSON, err := annotationJSON([]byte(text))
 	if err != nil {
 		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, err.Error())}
 	}
@@ -116,6 +116,51 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 		}
 	}
 	return probes, refused, errs
+}
+
+// annotationJSON returns the YAML text as JSON. A text that is JSON is not parsed as YAML, which takes
+// twenty times as long: programs that make pods by the thousand write JSON.
+func annotationJSON(text []byte) ([]byte, error) {
+	if len(text) > 0 && text[0] == '{' && json.Valid(text) && !repeatsNames(text) {
+		return text, nil
+	}
+	return yaml.YAMLToJSONStrict(text)
+}
+
+// repeatsNames reports whether an object in a valid JSON text has a name twice.
+func repeatsNames(text []byte) bool {
+	type level struct {
+		names map[string]bool // nil for a list
+		value bool            // the next token is a value
+	}
+	var levels []level
+	for d := json.NewDecoder(bytes.NewReader(text)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return false // the end
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			levels = levels[:len(levels)-1]
+			continue
+		}
+		if n := len(levels); n > 0 && levels[n-1].names != nil {
+			at := &levels[n-1]
+			if at.value = !at.value; at.value {
+				name, _ := token.(string)
+				if at.names[name] {
+					return true
+				}
+				at.names[name] = true
+				continue
+			}
+		}
+		switch token {
+		case json.Delim('{'):
+			levels = append(levels, level{names: make(map[string]bool)})
+		case json.Delim('['):
+			levels = append(levels, level{})
+		}
+	}
 }
 
 // everyProbe returns the names of all probes that an annotation of pod may declare.

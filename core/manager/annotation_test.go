@@ -344,3 +344,21 @@ func FuzzAnnotation(f *testing.F) {
 		}
 	})
 }
+
+func TestAnnotationInJSON(t *testing.T) {
+	const text = `{"web": {"readiness": {"plugin": {"name": "redis", "target": {"port": 6379}, "config": {"a": [{"b": 1}, {"b": 2}], "c": "\u00e9\ud83d\ude00"}}, "period": "500ms"}}}`
+	got := one(t, text)
+	if string(got.Config) != `{"a":[{"b":1},{"b":2}],"c":"\u00e9\ud83d\ude00"}` || got.Spec.Period != 500*ms || got.Target.Port != 6379 {
+		t.Errorf("got %+v, config %s", got, got.Config)
+	}
+	for _, twice := range []string{
+		`{"web": {"readiness": {"plugin": {"name": "a"}}}, "web": {}}`,
+		`{"web": {"readiness": {"plugin": {"name": "a"}}, "readiness": {}}}`,
+		`{"web": {"readiness": {"plugin": {"name": "a", "config": {"b": 1, "b": 2}}}}}`,
+		`{"web": {"readiness": {"plugin": {"name": "a", "config": {"b": [1, {"c": {}, "d": [], "c": 2}]}}}}}`,
+	} {
+		if configs, errs := manager.ProbesOf(annotated(twice)); len(errs) != 1 || len(configs) > 0 || !strings.Contains(errs[0].Error(), "already set") {
+			t.Errorf("%s: %v, %v", twice, configs, errs)
+		}
+	}
+}

@@ -55,6 +55,29 @@ func (m *Manager) Probe(key Key) (ProbeStatus, bool) {
 	return statusOf(s), true
 }
 
+// Explanation is the state of a probe, why its decided result is what it is, and what happened
+// inside its past ticks. Its JSON is the response of the agent's /api/v1/probes/…/explain.
+type Explanation struct {
+	Probe   ProbeStatus `json:"probe"`   // without History
+	Summary string      `json:"summary"` // see [group.Explanation]
+	Ticks   []TickTrace `json:"ticks"`   // newest first; empty where no history is kept
+}
+
+// TickTrace is a past tick with what happened inside its attempts.
+type TickTrace = group.TickTrace
+
+// Explain returns the explanation of one probe; false if there is none.
+func (m *Manager) Explain(key Key) (Explanation, bool) {
+	x, ok := m.group.Explain(key.id())
+	if !ok {
+		return Explanation{}, false
+	}
+	for i := range x.Ticks {
+		showMetrics(&x.Ticks[i].TickStatus)
+	}
+	return Explanation{statusOf(x.Status), x.Summary, append([]TickTrace{}, x.Ticks...)}, true
+}
+
 // Latest returns the state of one probe without its History, which costs less; false if there is
 // none.
 func (m *Manager) Latest(key Key) (ProbeStatus, bool) {

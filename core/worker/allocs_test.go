@@ -21,20 +21,23 @@ func TestTickAllocatesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		observers []worker.Observer
 		handler   func(context.Context)
+		traced    bool
 	}{
 		"without observers":        {},
 		"with observers":           {observers: []worker.Observer{counter{}, counter{}}},
+		"traced":                   {traced: true},
 		"handler reads a deadline": {handler: func(ctx context.Context) { _, _ = ctx.Deadline() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			shared := &worker.Shared{Observers: tc.observers, AgentStart: time.Now()}
+			shared := &worker.Shared{Observers: tc.observers, Trace: tc.traced, AgentStart: time.Now()}
 			for _, kind := range probe.Kinds {
 				shared.Results[kind] = results.New(kind)
 			}
 			var mu sync.Mutex
 			var before, after runtime.MemStats
 			n, done := 0, make(chan struct{})
-			handler := probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
+			handler := probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+				req.Trace.Phase("connect", "", time.Now())
 				if tc.handler != nil {
 					tc.handler(ctx)
 				}

@@ -47,11 +47,24 @@ type GateObserver interface {
 	Gated(gate Gate)
 }
 
+// DecisionObserver is a [ProbeObserver] that is told of decided results which no attempt has led to.
+// [Tick].After has the others.
+type DecisionObserver interface {
+	ProbeObserver
+	// Decided is called with the decided result of another container than before, and of one that
+	// does not run or is being deleted. Before the first call it is [InitialResult]. Decided is not
+	// called concurrently with the other methods, and may be called again with the same result.
+	Decided(result results.Result)
+}
+
 // observers are the observers of one probe: none, one or two, the second of which may be more
 // than one itself.
 type observers struct{ first, second ProbeObserver }
 
-var _ GateObserver = (*observers)(nil)
+var (
+	_ GateObserver     = (*observers)(nil)
+	_ DecisionObserver = (*observers)(nil)
+)
 
 // add adds an observer, unless it is nil.
 func (o *observers) add(next ProbeObserver) {
@@ -116,6 +129,12 @@ func (o *observers) Gated(gate Gate) {
 	tellGate(o.second, gate)
 }
 
+// Decided implements [DecisionObserver].
+func (o *observers) Decided(result results.Result) {
+	tellDecision(o.first, result)
+	tellDecision(o.second, result)
+}
+
 // Close implements [ProbeObserver].
 func (o *observers) Close() {
 	if o.first != nil {
@@ -129,6 +148,12 @@ func (o *observers) Close() {
 func tellGate(o ProbeObserver, gate Gate) {
 	if g, ok := o.(GateObserver); ok {
 		g.Gated(gate)
+	}
+}
+
+func tellDecision(o ProbeObserver, result results.Result) {
+	if d, ok := o.(DecisionObserver); ok {
+		d.Decided(result)
 	}
 }
 
@@ -169,6 +194,7 @@ type Tick struct {
 	Counted     bool           // whether the thresholds counted it
 	Result      results.Result // what they counted it as
 	Run         int            // consecutive equal results, with this one
+	RunBefore   int            // and without it
 	Threshold   int            // the Run that makes Result the decided result
 	Before      results.Result // decided result before the tick
 	After       results.Result // and after it
@@ -176,6 +202,8 @@ type Tick struct {
 	Next        time.Time      // the next due time
 	// Quarantined is the end of the quarantine of the probe; zero without one.
 	Quarantined time.Time
+	// Trace is what happened inside the attempts, if [Shared].Trace is set. It must not be kept.
+	Trace *Trace
 }
 
 // Duration returns how long the attempts took, without the time that they were deferred.
@@ -206,3 +234,50 @@ const (
 	// ProbeQuarantined is not an event of the kubelet.
 	ProbeQuarantined EventReason = "ProbeQuarantined"
 )
+
+// The most that is kept of the trace of a tick.
+const (
+	maxEvents    = 64
+	maxTraceText = 4 << 10 // bytes, of names and details
+)
+
+// Trace is what happened inside the attempts of a tick, in order. A [probe.TraceRetry] begins each
+// attempt but the first.
+type Trace struct {
+	// Events are at most 64, with at most 4 KiB of text. It must not be kept.
+	Events  []probe.TraceEvent
+	Dropped int // events that are not kept
+	text    int // bytes
+	tracer  probe.Tracer
+}
+
+// begin returns the tracer of the attempts of a tick.
+func (t *Trace) begin() probe.Tracer {
+	if t.tracer == nil {
+		t.tracer = t.add
+	}
+	return t.tracer
+}
+
+// reset forgets the tick, and the texts of its handler.
+func (t *Trace) reset() {
+	clear(t.Events)
+	t.Events, t.Dropped, t.text = t.Events[:0], 0, 0
+}
+
+// add is the tracer. What comes first is kept, and always the begin of an attempt and what it was
+// waiting for at its deadline.
+func (t *Trace) add(e probe.TraceEvent) {
+	matters := e.Type == probe.TraceRetry || e.Type == probe.TraceWait
+	room := maxTraceText - t.text
+	if matters {
+		room = max(room, maxTraceText/8)
+	}
+	if !matters && len(t.Events) >= maxEvents || len(e.Name) >= room || len(t.Events) >= 2*maxEvents {
+		t.Dropped++
+		return
+	}
+	e.Detail = e.Detail[:min(len(e.Detail), room-len(e.Name))]
+	t.text += len(e.Name) + len(e.Detail)
+	t.Events = append(t.Events, e)
+}

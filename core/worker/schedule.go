@@ -97,7 +97,10 @@ type runner struct {
 	call    chan bool // true: look at the heap; false: end
 	context *attemptContext
 	tick    Tick
+	trace   Trace
 	lasting *State // whose gate lasts, as the present tick has found it; nil for another gate
+
+	triggered bool // the present tick was triggered
 }
 
 // endContext ends the context of an attempt, and returns how long its timeout was suspended. If its

@@ -395,7 +395,7 @@ func TestObserver(t *testing.T) {
 		want := worker.Tick{
 			Due: r.start.Add(time.Second), Start: r.start.Add(time.Second), End: r.start.Add(1020 * ms),
 			ContainerID: "c1", Handler: "fake", Attempts: 1, Outcome: probe.Outcome{Result: probe.Success, Output: "hello"},
-			Counted: true, Result: results.Success, Run: 2, Threshold: 2,
+			Counted: true, Result: results.Success, RunBefore: 1, Run: 2, Threshold: 2,
 			Before: results.Failure, After: results.Success, Next: r.start.Add(2 * time.Second),
 		}
 		if diff := cmp.Diff(want, r.lastTick()); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	}()
 	state := w.task.Load().present()
 	a, gate, more := w.enter(r, start, state)
+	if a.decided {
+		w.observer.Decided(a.decision)
+	}
 	if !a.open {
 		w.passed(gate)
 		if gate.lasts() {
@@ -36,6 +40,11 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	}
 	t := &r.tick
 	*t = Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: a.setup.name}
+	if w.shared.Trace {
+		t.Trace = &r.trace
+		a.request.Trace = r.trace.begin()
+		defer r.trace.reset()
+	}
 	w.attempts(r, &a, t)
 	t.End = time.Now()
 	recorded := w.record(&a, t)
@@ -55,7 +64,9 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 
 // attempt is what the attempts of one tick need, as it was when the tick began.
 type attempt struct {
-	open       bool // the tick makes attempts
+	open       bool           // the tick makes attempts
+	decided    bool           // the beginning of the tick has decided a result
+	decision   results.Result // which one
 	setup      setup
 	generation uint32
 	request    probe.Request
@@ -69,15 +80,19 @@ func (w *Worker) enter(r *runner, now time.Time, s *State) (a attempt, gate Gate
 	if w.stopped {
 		return attempt{}, w.gate, false
 	}
-	if gate, more = w.enterLocked(now, s); gate != Open {
-		return attempt{}, gate, more
+	id, result := w.id, w.decided
+	gate, more = w.enterLocked(now, s)
+	decided := w.id != id || w.decided != result
+	if gate != Open {
+		return attempt{decided: decided, decision: w.decided}, gate, more
 	}
 	w.probed = true
 	task, spec := w.task.Load(), w.setup.spec.Value()
-	a = attempt{open: true, setup: w.setup, generation: w.generation, request: probe.Request{
+	a = attempt{open: true, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation, request: probe.Request{
 		Kind: w.kind, Spec: spec, LastResult: w.lastResult, Target: w.setup.targetFor(s.PodIP), PodIP: s.PodIP,
 		Pod: task.Pod, Container: task.Container, ContainerID: s.ContainerID,
 	}}
+	a.request.Debug = w.shared.Trace && (r.triggered || w.lastResult == probe.Failure || w.lastResult == probe.Unknown)
 	w.beginLocked(r, spec.Timeout, now)
 	return a, Open, true
 }
@@ -91,12 +106,19 @@ func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
 // attempts calls the handler, and again at once if it returns an error: [probe.MaxAttempts] times at
 // most, and not after a change of the probe. Each attempt has the full timeout.
 func (w *Worker) attempts(r *runner, a *attempt, t *Tick) {
-	for {
+	for start := t.Start; ; {
 		t.Attempts++
 		a.request.Attempt = t.Attempts
 		w.once(r, a, t)
 		if t.Err == nil || !retries(t.Err) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
 			return
+		}
+		if a.request.Trace != nil {
+			now := time.Now()
+			a.request.Trace(probe.TraceEvent{
+				Type: probe.TraceRetry, Name: strconv.Itoa(t.Attempts + 1), Detail: t.Err.Error(), Duration: now.Sub(start),
+			})
+			start, a.request.Debug = now, true
 		}
 	}
 }
@@ -190,7 +212,7 @@ func (w *Worker) record(a *attempt, t *Tick) (r recorded) {
 // countLocked counts the result of a tick, and fills in what the tick has changed.
 func (w *Worker) countLocked(t *Tick) {
 	w.lastResult = t.Outcome.Result
-	t.Before = w.decided
+	t.Before, t.RunBefore = w.decided, w.run.length
 	if spec := w.setup.spec.Value(); t.Err == nil || w.countsAsFailure(spec, t.Err) {
 		t.Counted, t.Result = true, results.Failure
 		if t.Err == nil {

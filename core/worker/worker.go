@@ -35,7 +35,9 @@ type Shared struct {
 	// probed by an earlier agent (kubelet: 10 s).
 	RestartGrace time.Duration
 	Compat       probe.Compat
-	Logger       *slog.Logger // nil: slog's default
+	// Trace has every attempt traced, for [Tick].Trace.
+	Trace  bool
+	Logger *slog.Logger // nil: slog's default
 
 	once     sync.Once
 	schedule *schedule
@@ -182,6 +184,9 @@ func (w *Worker) Init(shared *Shared, cfg Config) {
 	for _, o := range shared.Observers {
 		w.observer.add(o.Observe(w.infoLocked()))
 	}
+	if cfg.Task.PriorID != "" { // of an earlier agent, or an earlier worker
+		w.observer.Decided(w.decidedLocked())
+	}
 }
 
 // Start starts the schedule. w ticks until it is stopped, its pod has ended, or its container
@@ -239,7 +244,7 @@ func (w *Worker) swapTask(t *Task) (unused *Task) {
 // fire is called by the runner r when w is due: it runs a tick, and returns when w is due next,
 // never if the runner is not to schedule it.
 func (w *Worker) fire(r *runner, now time.Time, slot int64) (next int64) {
-	due, lost, ok := w.begin(now, slot)
+	due, lost, ok := w.begin(r, now, slot)
 	if !ok {
 		return never
 	}
@@ -252,7 +257,7 @@ func (w *Worker) fire(r *runner, now time.Time, slot int64) (next int64) {
 
 // begin takes the tick that was due at slot off the schedule. It returns its due time and how many
 // due ticks were lost. It reports false when w is not due any more.
-func (w *Worker) begin(now time.Time, slot int64) (due time.Time, lost int, ok bool) {
+func (w *Worker) begin(r *runner, now time.Time, slot int64) (due time.Time, lost int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped || w.ticking || w.scheduled.Load() != slot {
@@ -262,7 +267,7 @@ func (w *Worker) begin(now time.Time, slot int64) (due time.Time, lost int, ok b
 	w.scheduled.Store(never)
 	w.ticking = true
 	at, schedule := w.due, w.shared.schedule
-	if w.triggered && w.begun { // a triggered tick restarts the period
+	if r.triggered = w.triggered && w.begun; r.triggered { // a triggered tick restarts the period
 		w.triggered = false
 		at, w.step, w.phase = schedule.since(now), w.setup.period(), 0
 		w.due = at + int64(w.step)

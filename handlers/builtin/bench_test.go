@@ -120,16 +120,31 @@ func BenchmarkProbe(b *testing.B) {
 				b.ReportAllocs()
 				if c == 1 {
 					for b.Loop() {
-						mustSucceed(b, all[name])
+						mustSucceed(b, all[name], nil)
 					}
 					return
 				}
 				b.SetParallelism(max(1, c/runtime.GOMAXPROCS(0)))
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
-						mustSucceed(b, all[name])
+						mustSucceed(b, all[name], nil)
 					}
 				})
+			})
+		}
+	}
+}
+
+// BenchmarkTraced is BenchmarkProbe with a trace of each attempt.
+func BenchmarkTraced(b *testing.B) {
+	all := subjects(b)
+	for _, name := range []string{"http", "tcp", "grpc", "exec"} {
+		for _, trace := range []probe.Tracer{nil, func(probe.TraceEvent) {}} {
+			b.Run(fmt.Sprintf("handler=%s/traced=%t", name, trace != nil), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					mustSucceed(b, all[name], trace)
+				}
 			})
 		}
 	}
@@ -151,7 +166,7 @@ func BenchmarkOneTarget(b *testing.B) {
 			for b.Loop() {
 				<-due.C
 				wg.Go(func() {
-					mustSucceed(b, all[name])
+					mustSucceed(b, all[name], nil)
 					probes.Add(1)
 				})
 			}
@@ -161,10 +176,10 @@ func BenchmarkOneTarget(b *testing.B) {
 	}
 }
 
-func mustSucceed(b *testing.B, h probe.Handler) {
+func mustSucceed(b *testing.B, h probe.Handler, trace probe.Tracer) {
 	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
 	defer cancel()
-	got, err := h.Probe(ctx, probe.Request{PodIP: "127.0.0.1", Spec: probe.Spec{Timeout: 30 * time.Second}})
+	got, err := h.Probe(ctx, probe.Request{PodIP: "127.0.0.1", Spec: probe.Spec{Timeout: 30 * time.Second}, Trace: trace})
 	if err != nil || got.Result != probe.Success {
 		b.Errorf("got %v, output %q, error %v", got.Result, got.Output, err)
 	}

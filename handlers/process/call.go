@@ -92,7 +92,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	waited := time.Since(start)
 	in.used.Store(true)
 	c.traceStart(in, waited)
-	c.progress.begin(in, req.Trace != nil)
+	c.progress.begin(in, req.Debug)
 	verdict, err := c.ask(in, b)
 	c.traceCall(in, verdict, err)
 	if err == nil {

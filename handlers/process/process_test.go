@@ -199,7 +199,7 @@ func TestConcurrencyLimit(t *testing.T) {
 	var wg sync.WaitGroup
 	begun := make(chan struct{})
 	wg.Go(func() {
-		req := probe.Request{Attempt: 1, Trace: first(func() { close(begun) })}
+		req := probe.Request{Attempt: 1, Debug: true, Trace: first(func() { close(begun) })}
 		_, _ = hanging.Probe(ctx, req)
 	})
 	<-begun
@@ -237,7 +237,7 @@ func TestOutputIsBounded(t *testing.T) {
 	})
 	t.Run("log", func(t *testing.T) {
 		var lines []string
-		req := probe.Request{Attempt: 1, Trace: func(e probe.TraceEvent) {
+		req := probe.Request{Attempt: 1, Debug: true, Trace: func(e probe.TraceEvent) {
 			if e.Type == probe.TraceLog {
 				lines = append(lines, e.Name+" "+e.Detail)
 			}

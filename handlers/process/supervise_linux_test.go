@@ -70,7 +70,7 @@ func TestKillDuringAttempt(t *testing.T) {
 	h := load(t, process.Config{})
 	pid := pidOf(t, bind(t, h, "pid"))
 	hang := bind(t, h, "hang")
-	_, err := attemptOf(t, hang, probe.Request{Attempt: 1, Trace: first(func() { // it has begun
+	_, err := attemptOf(t, hang, probe.Request{Attempt: 1, Debug: true, Trace: first(func() { // it has begun
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	})}, patience)
 	if err == nil || err.Error() != `plugin "tester": the process ended: signal: killed` || probe.ReasonOf(err) != probe.ReasonTrap {
@@ -259,7 +259,7 @@ func TestCloseDrains(t *testing.T) {
 		begun := make(chan struct{})
 		answer = make(chan probe.Outcome, 1)
 		go func() {
-			out, _ := attemptOf(t, hang, probe.Request{Attempt: 1, Trace: first(func() { close(begun) })}, timeout)
+			out, _ := attemptOf(t, hang, probe.Request{Attempt: 1, Debug: true, Trace: first(func() { close(begun) })}, timeout)
 			answer <- out
 		}()
 		select {

@@ -19,16 +19,16 @@ import (
 type progress struct {
 	sent     time.Time
 	accepted time.Duration // from sent to the headers of the answer; 0 before they come
-	cpu      time.Duration // of the process when sent; known only with a tracer
+	cpu      time.Duration // of the process when sent; known only for a debugged attempt
 	lines    int           // of the log since then, with those that were dropped
 	last     time.Time     // of the last line
 	line     string        // the last line
 }
 
 // begin notes that the request is sent to the process.
-func (p *progress) begin(in *instance, traced bool) {
+func (p *progress) begin(in *instance, debug bool) {
 	p.sent = time.Now()
-	if traced {
+	if debug {
 		p.cpu = procgroup.CPUTime(in.child.cmd.Process.Pid)
 	}
 }
@@ -52,6 +52,11 @@ func (c *call) traceCall(in *instance, v *pluginpb.Verdict, err error) {
 	if c.req.Trace == nil || isStatus && s.Code() == codes.DeadlineExceeded { // see explain
 		return
 	}
+	e := probe.TraceEvent{Type: probe.TraceCall, Name: "probe", Duration: time.Since(c.progress.sent)}
+	if err == nil && !c.req.Debug && v.GetCode() == 0 {
+		c.req.Trace(e)
+		return
+	}
 	detail := in.name() + ": "
 	switch {
 	case err == nil:
@@ -61,7 +66,8 @@ func (c *call) traceCall(in *instance, v *pluginpb.Verdict, err error) {
 	default:
 		detail += err.Error()
 	}
-	c.req.Trace.Emit(probe.TraceEvent{Type: probe.TraceCall, Name: "probe", Detail: detail, Duration: time.Since(c.progress.sent)})
+	e.Detail = detail
+	c.req.Trace(e)
 }
 
 // explain emits what the process was doing at the deadline of the attempt, and adds it to out
@@ -89,7 +95,7 @@ func (c *call) wait(in *instance) *explain.Wait {
 		text := explain.Excerpt(c.req.Redacted(p.line), maxWords)
 		w.Saw = append(w.Saw, fmt.Sprintf(`log lines: %d, the last %v ago: "%s"`, p.lines, explain.Round(now.Sub(p.last)), text))
 	}
-	if c.req.Trace != nil {
+	if c.req.Debug {
 		if cpu := procgroup.CPUTime(in.child.cmd.Process.Pid); cpu > 0 {
 			w.Saw = append(w.Saw, explain.CPU(cpu-p.cpu, w.For))
 		}
@@ -109,6 +115,10 @@ func (r *result) output(req *probe.Request) []string {
 // traceRun emits how a run of a command has ended.
 func traceRun(req *probe.Request, args []string, r *result, took time.Duration) {
 	if req.Trace == nil {
+		return
+	}
+	if r.code == 0 && !req.Debug {
+		req.Trace(probe.TraceEvent{Type: probe.TraceCall, Name: filepath.Base(args[0]), Duration: took})
 		return
 	}
 	parts := append([]string{explain.Command(args) + ": " + r.state}, r.output(req)...)

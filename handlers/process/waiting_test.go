@@ -17,7 +17,7 @@ import (
 func traced(t *testing.T, h probe.Handler, timeout time.Duration) (out probe.Outcome, events []probe.TraceEvent, err error) {
 	t.Helper()
 	req := probe.Request{
-		Attempt: 1, Trace: func(e probe.TraceEvent) { events = append(events, e) },
+		Attempt: 1, Debug: true, Trace: func(e probe.TraceEvent) { events = append(events, e) },
 		Redact: strings.NewReplacer("waiting", "[redacted]").Replace,
 	}
 	out, err = attemptOf(t, h, req, timeout)

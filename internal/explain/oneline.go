@@ -1,14 +1,20 @@
 package explain
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // OneLine returns text as one line for a terminal: a space for each control character and line
-// break, and U+FFFD for what is not UTF-8.
+// break, and U+FFFD for what is not UTF-8 and for what changes the direction of text.
 func OneLine(text string) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "\ufffd")
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {
 			return ' '
+		}
+		if unicode.Is(unicode.Bidi_Control, r) {
+			return '\ufffd'
 		}
 		return r
 	}, text)

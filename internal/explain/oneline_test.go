@@ -11,6 +11,7 @@ func TestOneLine(t *testing.T) {
 		"":                                     "",
 		" a\tb\r\nc\n":                         "a b  c",
 		"\x1b[31mred\x7f\u009b":                " [31mred  ",
+		"a\u202eb\u2066c":                      "a\ufffdb\ufffdc",
 		"a\u2028b\u2029c":                      "a b c",
 		"cut \xe2\x82, then \u00e9 and \u20ac": "cut \ufffd, then \u00e9 and \u20ac",
 	} {

@@ -96,8 +96,11 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	case failure == nil && out.Reason == probe.ReasonDeadline:
 		h.wait(req.Redacted(string(output)), err, time.Since(start)).Report(req.Trace, &out)
 	case req.Trace != nil:
-		detail := h.ended(req.Redacted(string(output)), err)
-		req.Trace.Emit(probe.TraceEvent{Type: probe.TraceCall, Name: "exec", Detail: detail, Duration: time.Since(start)})
+		e := probe.TraceEvent{Type: probe.TraceCall, Name: "exec", Duration: time.Since(start)}
+		if req.Debug || err != nil {
+			e.Detail = h.ended(req.Redacted(string(output)), err)
+		}
+		req.Trace(e)
 	}
 	return out, failure
 }

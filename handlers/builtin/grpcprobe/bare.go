@@ -69,7 +69,7 @@ func (a *attempt) dialBare(ctx context.Context, address string) (conn net.Conn, 
 	if a.secure {
 		next = network.StepTLS
 	}
-	conn, err = a.progress.Dial(ctx, func(ctx context.Context, _, _ string) (net.Conn, error) {
+	conn, err = a.progress.Dial(a.progress.HooksAt(ctx, a.at), func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := a.handler.connector.Connect(ctx, a.at)
 		socket = isSocket(conn)
 		if own, ok := conn.(*network.Conn); ok {

@@ -34,8 +34,8 @@ func TestBareRequestIsThatOfGRPC(t *testing.T) {
 			if action.TLS {
 				s.tls = &tls.Config{Certificates: certificates, NextProtos: []string{"h2"}}
 			}
-			bare := attemptAt(t, s, cfg, action, timeout, nil)
-			grpc := attemptAt(t, s, cfg, action, timeout, ignore)
+			bare := attemptAt(t, s, cfg, action, timeout, 0)
+			grpc := attemptAt(t, s, cfg, action, timeout, probe.CompatGRPCLibrary)
 			if diff := cmp.Diff(grpc, bare, cmpopts.IgnoreUnexported(attempted{})); diff != "" {
 				t.Errorf("grpc-go, and bare:\n%s", diff)
 			}
@@ -311,10 +311,10 @@ func certificatesFor(t *testing.T) []tls.Certificate {
 func compareAnswers(t *testing.T, s script, action grpcprobe.Action, bare bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		got := attemptAt(t, s, grpcprobe.Config{}, action, 3*time.Second, nil)
-		want := attemptAt(t, s, grpcprobe.Config{}, action, 3*time.Second, ignore)
+		got := attemptAt(t, s, grpcprobe.Config{}, action, 3*time.Second, 0)
+		want := attemptAt(t, s, grpcprobe.Config{}, action, 3*time.Second, probe.CompatGRPCLibrary)
 		if got.channels == 0 != bare || want.channels != 1 {
-			t.Errorf("%d channels of grpc-go, and %d with a tracer; want bare: %t", got.channels, want.channels, bare)
+			t.Errorf("%d channels of grpc-go, and %d with its switch; want bare: %t", got.channels, want.channels, bare)
 		}
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(attempted{})); diff != "" {
 			t.Errorf("grpc-go, and bare:\n%s", diff)
@@ -327,15 +327,15 @@ func TestBareCancelledAttemptIsAnError(t *testing.T) {
 	for name, s := range map[string]script{"before the answer": {}, "within the answer": {answer: serving[:20]}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for _, trace := range []probe.Tracer{nil, ignore} {
+				for _, compat := range []probe.Compat{0, probe.CompatGRPCLibrary} {
 					server := rawServer{script: s}
-					h, err := grpcprobe.New(grpcprobe.Config{DialContext: server.dial}).Bind(grpcprobe.Action{Port: 80})
+					h, err := grpcprobe.New(grpcprobe.Config{DialContext: server.dial, Compat: compat}).Bind(grpcprobe.Action{Port: 80})
 					if err != nil {
 						t.Fatal(err)
 					}
 					ctx, cancel := context.WithCancel(t.Context())
 					defer time.AfterFunc(time.Second, cancel).Stop()
-					got, err := h.Probe(ctx, probe.Request{Trace: trace})
+					got, err := h.Probe(ctx, probe.Request{})
 					if want := "rpc error: code = Canceled desc = context canceled"; got.Result != probe.Unknown || fmt.Sprint(err) != want {
 						t.Errorf("got %v, error %v; want %s", got.Result, err, want)
 					}
@@ -368,8 +368,8 @@ func FuzzBareAnswer(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			s := script{settings: settings, answer: answer, closes: closes}
 			action := grpcprobe.Action{Host: "10.0.0.1", Port: 80}
-			bare := attemptAt(t, s, grpcprobe.Config{}, action, 100*time.Millisecond, nil)
-			library := attemptAt(t, s, grpcprobe.Config{}, action, 100*time.Millisecond, ignore)
+			bare := attemptAt(t, s, grpcprobe.Config{}, action, 100*time.Millisecond, 0)
+			library := attemptAt(t, s, grpcprobe.Config{}, action, 100*time.Millisecond, probe.CompatGRPCLibrary)
 			// Which other frames grpc-go sends depends on how its goroutines run.
 			others := cmpopts.IgnoreFields(received{}, "Frames", "Acks", "Pongs", "GoAway")
 			if diff := cmp.Diff(library, bare, cmpopts.IgnoreUnexported(attempted{}), others); diff != "" {

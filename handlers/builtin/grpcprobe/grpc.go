@@ -147,20 +147,19 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	ctx, phases := network.NewPhases(ctx, req.Trace)
-	a := &attempt{bound: h, at: at, req: &req, phases: phases}
+	a := &attempt{bound: h, at: at, req: &req}
 	// From a *net.TCPConn, gRPC reads without a buffer of 32 KiB. Bytes are counted only if that
-	// does not apply, as with TLS, or with a tracer.
-	a.progress.Uncounted = !h.secure && req.Trace == nil
+	// does not apply, as with TLS.
+	a.progress.Uncounted, a.progress.Traced = !h.secure, req.Trace != nil
 	a.progress.Enter(network.StepDial)
 	out, done, err := probe.Outcome{}, false, error(nil)
-	if req.Trace == nil && !h.handler.onlyLibrary {
+	if !h.handler.onlyLibrary {
 		out, done, err = a.bare(ctx)
 	}
 	if !done {
 		out, err = a.library(ctx)
 	}
-	phases.Emit(req.Trace)
+	a.progress.Emit(req.Trace, req.Debug || err != nil || out.Result != probe.Success)
 	a.progress.Explain(ctx, req.Trace, &out)
 	return out, err
 }

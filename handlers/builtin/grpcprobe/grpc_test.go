@@ -156,7 +156,7 @@ func TestGRPCMode(t *testing.T) {
 		req := probe.Request{PodIP: "127.0.0.1", Trace: func(e probe.TraceEvent) { names = append(names, e.Name) }}
 		got, err := rig.Attempt(t, h, req, time.Minute)
 		rig.Want(t, got, err, probe.Success, "service healthy")
-		if got := strings.Join(names, ", "); got != "connect, tls, first byte" {
+		if got := strings.Join(names, ", "); got != "connect, tls, settings, call" {
 			t.Errorf("phases %s", got)
 		}
 	})

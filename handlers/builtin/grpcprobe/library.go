@@ -24,9 +24,8 @@ import (
 // attempt is one attempt of a bound.
 type attempt struct {
 	*bound
-	at     network.Endpoint
-	req    *probe.Request
-	phases *network.Phases
+	at  network.Endpoint
+	req *probe.Request
 
 	progress network.Progress
 
@@ -50,7 +49,7 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 		options = a.handler.tls
 	}
 	options = append(options[:len(options):len(options)], grpc.WithContextDialer(
-		func(dialCtx context.Context, _ string) (net.Conn, error) { return a.connect(ctx, dialCtx) }))
+		func(ctx context.Context, _ string) (net.Conn, error) { return a.connect(ctx) }))
 	// An IPv6 zone has a percent sign, which must be escaped in the target's URL.
 	conn, err := grpc.NewClient("passthrough:///"+strings.ReplaceAll(a.at.Address(), "%", "%25"), options...)
 	if err != nil {
@@ -60,14 +59,12 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 	if err := awaitReady(ctx, conn); err != nil {
 		return a.notConnected(ctx, err)
 	}
-	a.phases.End("tls", "", "")
-	a.phases.Begin("first byte", "")
 	a.progress.Enter(network.StepGRPC)
 	res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: a.service})
-	a.phases.End("first byte", "", "")
 	if err != nil {
 		return a.rpcError(ctx, err)
 	}
+	a.progress.Done()
 	return serving(res.GetStatus()), nil
 }
 
@@ -97,24 +94,17 @@ func (a *attempt) hold(conn net.Conn) {
 	a.conns = append(a.conns, conn)
 }
 
-// connect makes the connection. ctx is the attempt's, for its trace. dialCtx ends when the
-// connection is no longer needed.
-func (a *attempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
+// connect makes the connection. ctx ends when the connection is no longer needed.
+func (a *attempt) connect(ctx context.Context) (net.Conn, error) {
 	if first := a.takeFirst(); first != nil {
 		return first.conn, first.err
-	}
-	if a.phases != nil {
-		traced, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(dialCtx, cancel)()
-		dialCtx = traced
 	}
 	nw, address := a.at.Dialed()
 	next := network.StepHTTP2
 	if a.secure {
 		next = network.StepTLS
 	}
-	conn, err := a.progress.Dial(dialCtx, func(ctx context.Context, _, _ string) (net.Conn, error) {
+	conn, err := a.progress.Dial(a.progress.HooksAt(ctx, a.at), func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return a.handler.connector.Dial(ctx, a.at)
 	}, nw, address, next)
 	a.record(err)
@@ -122,9 +112,6 @@ func (a *attempt) connect(ctx, dialCtx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	a.hold(conn)
-	if a.secure {
-		a.phases.Begin("tls", "")
-	}
 	return conn, nil
 }
 
@@ -235,8 +222,11 @@ func (c tracedCredentials) ClientHandshake(ctx context.Context, authority string
 		return b, b.handshake.info, b.handshake.err
 	}
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
-	if p := network.Of(raw); p != nil && err == nil {
-		p.Enter(network.StepHTTP2)
+	if p := network.Of(raw); p != nil {
+		i, _ := info.(credentials.TLSInfo)
+		if p.Handshook(&i.State, err); err == nil {
+			p.Enter(network.StepHTTP2)
+		}
 	}
 	return conn, info, err
 }

@@ -26,7 +26,7 @@ func TestServerThatReadsNothingHoldsNothing(t *testing.T) {
 	config := &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2"}}
 	s.Close()
 	for name, secure := range map[string]bool{"plaintext": false, "TLS": true} {
-		for path, trace := range map[string]probe.Tracer{"bare": nil, "grpc-go": ignore} {
+		for path, compat := range map[string]probe.Compat{"bare": 0, "grpc-go": probe.CompatGRPCLibrary} {
 			for dial, with := range map[string]grpcprobe.Config{"own": {}, "embedder": {DialContext: rig.SmallBuffers}} {
 				t.Run(name+"/"+path+"/"+dial, func(t *testing.T) {
 					port := rig.Peer(t, func(conn net.Conn) {
@@ -39,11 +39,12 @@ func TestServerThatReadsNothingHoldsNothing(t *testing.T) {
 						_, _ = conn.Write(settings)
 						rig.Hold(t, conn, pings)
 					})
+					with.Compat = compat
 					h, err := grpcprobe.New(with).Bind(grpcprobe.Action{Host: "127.0.0.1", Port: port, TLS: secure})
 					if err != nil {
 						t.Fatal(err)
 					}
-					rig.WantNoLeak(t, h, trace)
+					rig.WantNoLeak(t, h)
 				})
 			}
 		}

@@ -216,11 +216,11 @@ func (channelLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// attemptAt makes an attempt at s. With a tracer, it is one of grpc-go.
-func attemptAt(t *testing.T, s script, cfg grpcprobe.Config, action grpcprobe.Action, timeout time.Duration, trace probe.Tracer) attempted {
+// attemptAt makes a traced attempt at s. With [probe.CompatGRPCLibrary], it is one of grpc-go.
+func attemptAt(t *testing.T, s script, cfg grpcprobe.Config, action grpcprobe.Action, timeout time.Duration, compat probe.Compat) attempted {
 	t.Helper()
 	server := &rawServer{script: s}
-	cfg.DialContext = server.dial
+	cfg.DialContext, cfg.Compat = server.dial, compat
 	h, err := grpcprobe.New(cfg).Bind(action)
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func attemptAt(t *testing.T, s script, cfg grpcprobe.Config, action grpcprobe.Ac
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	start, before := time.Now(), channels.Load()
-	out, err := h.Probe(ctx, probe.Request{Trace: trace, Spec: probe.Spec{Timeout: timeout}})
+	out, err := h.Probe(ctx, probe.Request{Trace: ignore, Spec: probe.Spec{Timeout: timeout}})
 	synctest.Wait() // for the server
 	a := attempted{Result: out.Result, Output: out.Output, Reason: out.Reason, Took: time.Since(start), channels: int(channels.Load() - before)}
 	if err != nil {

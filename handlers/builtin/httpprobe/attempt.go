@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
 	"time"
@@ -38,7 +39,8 @@ func (h *bound) probe(ctx context.Context, req probe.Request, keeper *reusing) (
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	if h.plain && req.Trace == nil && at.Host != "" && isPlainHost(at.Host) && ctx.Err() == nil && (!h.https || at.Unix == "" && isIP(at.Host)) {
+	if h.plain && at.Host != "" && isPlainHost(at.Host) && ctx.Err() == nil && (!h.https || at.Unix == "" && isIP(at.Host)) &&
+		httptrace.ContextClientTrace(ctx) == nil { // which net/http calls
 		return h.lean(ctx, req, at, keeper)
 	}
 	u, err := h.url(at)
@@ -51,10 +53,9 @@ func (h *bound) probe(ctx context.Context, req probe.Request, keeper *reusing) (
 // full has net/http make an attempt.
 func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint, u *url.URL) (probe.Outcome, error) {
 	a := &attempt{bound: h, req: &req}
-	a.progress.Unix = at.Unix
+	a.progress.Unix, a.progress.Traced = at.Unix, req.Trace != nil
 	ctx = context.WithValue(ctx, attemptKey{}, a)
-	ctx, phases := network.NewPhases(ctx, req.Trace)
-	if phases != nil || h.https { // otherwise the dial tells enough, and costs less
+	if req.Trace != nil || h.https { // otherwise the dial tells enough, and costs less
 		ctx = a.progress.Hooks(ctx)
 	}
 	a.ctx = withoutDeadline{ctx}
@@ -66,9 +67,14 @@ func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint
 		client = h.h2c
 	}
 	out, err := a.get(ctx, client, a.newRequest(ctx, u))
-	phases.Emit(req.Trace)
-	a.progress.Explain(ctx, req.Trace, &out)
+	a.trace(ctx, &out, err)
 	return out, err
+}
+
+// trace emits the phases of an attempt that has ended with out and err, and what it was waiting for.
+func (a *attempt) trace(ctx context.Context, out *probe.Outcome, err error) {
+	a.progress.Emit(a.req.Trace, a.req.Debug || err != nil || out.Result != probe.Success)
+	a.progress.Explain(ctx, a.req.Trace, out)
 }
 
 // url returns the URL of an attempt at an endpoint.
@@ -142,6 +148,7 @@ func (h *attempt) get(ctx context.Context, client *http.Client, req *http.Reques
 	}
 	body, err := h.body(ctx, res)
 	if err == nil {
+		h.progress.Done()
 		return h.answer(res.StatusCode, body), nil
 	}
 	out, err := h.bodyError(ctx, res.StatusCode, err)

@@ -207,6 +207,9 @@ func (x *exchange) askHTTP2() (ok bool) {
 		if x.readErr = s.Read(x.conn); x.readErr != nil || s.HandleAll(s) != nil {
 			return false
 		}
+		if s.head.complete {
+			x.progress.FirstByte()
+		}
 		if s.head.complete && !s.Ended && !x.answered {
 			x.progress.Answered(s.head.status)
 			x.answered = true

@@ -110,16 +110,16 @@ func sameOverHTTP2(t *testing.T, a httpprobe.Action, timeout time.Duration, with
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(trace probe.Tracer) (got answer) {
-		if got.Outcome, err = rig.Attempt(t, h, probe.Request{Trace: trace}, timeout); err != nil {
+	ask := func(by func(probe.Handler) probe.Handler) (got answer) {
+		if got.Outcome, err = rig.Attempt(t, by(h), probe.Request{}, timeout); err != nil {
 			got.Err = err.Error()
 		}
 		got.Outcome.Details = "" // has times
 		got.Sent = <-saw
 		return got
 	}
-	got := ask(nil)
-	if diff := cmp.Diff(ask(func(probe.TraceEvent) {}), got); diff != "" {
+	got := ask(rig.Traced)
+	if diff := cmp.Diff(ask(rig.ByNetHTTP), got); diff != "" {
 		t.Errorf("(-net/http +lean):\n%s", diff)
 	}
 	return got

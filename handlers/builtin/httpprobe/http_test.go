@@ -412,7 +412,7 @@ func TestHTTPTrace(t *testing.T) {
 	t.Cleanup(s.Close)
 	h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"host":"localhost","port":%d,"scheme":"HTTPS"}`, rig.PortOf(t, s.Listener.Addr())))
 	details := make(map[string]string)
-	req := probe.Request{Trace: func(e probe.TraceEvent) {
+	req := probe.Request{Debug: true, Trace: func(e probe.TraceEvent) {
 		if e.Type != probe.TracePhase || e.Duration <= 0 {
 			t.Errorf("event %+v", e)
 		}
@@ -420,12 +420,77 @@ func TestHTTPTrace(t *testing.T) {
 	}}
 	got, err := rig.Attempt(t, h, req, time.Minute)
 	rig.Want(t, got, err, probe.Success, "")
-	if diff := cmp.Diff([]string{"connect", "dns", "first byte", "tls"}, slices.Sorted(maps.Keys(details))); diff != "" {
+	if diff := cmp.Diff([]string{"body", "connect", "dns", "first byte", "tls"}, slices.Sorted(maps.Keys(details))); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(details["tls"], "TLS 1.3") || !strings.Contains(details["connect"], "127.0.0.1:") {
 		t.Errorf("details %q", details)
 	}
+}
+
+// phasesOf makes a traced attempt, and returns its events by name.
+func phasesOf(t *testing.T, h probe.Handler, req probe.Request, timeout time.Duration) (names []string, events map[string]probe.TraceEvent) {
+	t.Helper()
+	events = make(map[string]probe.TraceEvent)
+	req.Trace = func(e probe.TraceEvent) {
+		names = append(names, e.Name)
+		events[e.Name] = e
+	}
+	if _, err := rig.Attempt(t, h, req, timeout); err != nil {
+		t.Error(err)
+	}
+	return names, events
+}
+
+func TestLeanAttemptHasPhases(t *testing.T) {
+	serve := func(conn func(net.Conn)) probe.Handler {
+		return rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"host":"127.0.0.1","port":%d}`, rig.Peer(t, conn)))
+	}
+	const head = "HTTP/1.1 %s\r\nContent-Length: 2\r\n\r\n"
+	all := []string{"connect", "first byte", "body"}
+	t.Run("success", func(t *testing.T) {
+		names, events := phasesOf(t, serve(writes(fmt.Sprintf(head, "200 OK"), "ok")), probe.Request{}, time.Minute)
+		if diff := cmp.Diff(all, names); diff != "" || events["connect"].Detail != "" || events["connect"].Duration <= 0 {
+			t.Errorf("%+v (-want +got):\n%s", events, diff)
+		}
+	})
+	t.Run("failure has details", func(t *testing.T) {
+		names, events := phasesOf(t, serve(writes(fmt.Sprintf(head, "500 No"), "ok")), probe.Request{}, time.Minute)
+		if diff := cmp.Diff(all, names); diff != "" || !strings.HasPrefix(events["connect"].Detail, "127.0.0.1:") {
+			t.Errorf("%+v (-want +got):\n%s", events, diff)
+		}
+	})
+	t.Run("no response", func(t *testing.T) {
+		names, events := phasesOf(t, serve(rig.Silent), probe.Request{}, 200*time.Millisecond)
+		if diff := cmp.Diff([]string{"connect", "first byte", "http"}, names); diff != "" || events["first byte"].Detail != "not finished" ||
+			events["http"].Type != probe.TraceWait {
+			t.Errorf("%+v (-want +got):\n%s", events, diff)
+		}
+	})
+	t.Run("half of a body", func(t *testing.T) {
+		names, events := phasesOf(t, serve(hangs(fmt.Sprintf(head, "200 OK"), "o")), probe.Request{}, 200*time.Millisecond)
+		if !slices.Equal(names[:3], all) || events["body"].Duration < 100*time.Millisecond {
+			t.Errorf("%q %+v", names, events)
+		}
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		l, port := rig.Loopback(t)
+		l.Close()
+		h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"host":"127.0.0.1","port":%d}`, port))
+		names, events := phasesOf(t, h, probe.Request{}, time.Minute)
+		if want := fmt.Sprintf("127.0.0.1:%d: dial tcp 127.0.0.1:%[1]d: connect: connection refused", port); len(names) != 1 || events["connect"].Detail != want {
+			t.Errorf("got %q, %q; want %q", names, events["connect"].Detail, want)
+		}
+	})
+	t.Run("TLS", func(t *testing.T) {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		t.Cleanup(s.Close)
+		h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"host":"127.0.0.1","port":%d,"scheme":"HTTPS"}`, rig.PortOf(t, s.Listener.Addr())))
+		names, events := phasesOf(t, h, probe.Request{Debug: true}, time.Minute)
+		if !slices.Equal(names, []string{"connect", "tls", "first byte", "body"}) || events["tls"].Detail != "TLS 1.3 http/1.1" {
+			t.Errorf("%q, %+v", names, events)
+		}
+	})
 }
 
 func TestHTTPSuite(t *testing.T) {

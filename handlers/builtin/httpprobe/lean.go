@@ -50,10 +50,11 @@ func (h *bound) lean(ctx context.Context, req probe.Request, at network.Endpoint
 	x := exchanges.Get().(*exchange)
 	x.bound, x.asked, x.at, x.keeper = h, req, at, keeper
 	x.req = &x.asked
-	x.progress.Unix = at.Unix
+	x.progress.Unix, x.progress.Traced = at.Unix, req.Trace != nil
 	if !x.exchange(ctx) {
 		return x.resume(ctx)
 	}
+	x.progress.Done()
 	var out probe.Outcome
 	if x.http2 {
 		out = x.answer(x.stream.head.status, x.stream.content())
@@ -63,6 +64,7 @@ func (h *bound) lean(ctx context.Context, req probe.Request, at network.Endpoint
 	if !x.stop() || keeper == nil || x.http2 || out.Result == probe.Failure || !x.isWhole() || !keeper.keep(x.link, idleOf(&req)) {
 		_ = x.conn.Close()
 	}
+	x.trace(ctx, &out, nil)
 	x.release()
 	return out, nil
 }
@@ -108,6 +110,9 @@ func (x *exchange) ask() (ok bool) {
 		var n int
 		n, x.readErr = x.conn.Read(x.received[len(x.received):cap(x.received)])
 		x.received = x.received[:len(x.received)+n]
+		if n > 0 && n == len(x.received) {
+			x.progress.FirstByte()
+		}
 		switch err := x.response.parse(x.received, x.readErr == io.EOF); {
 		case err == nil:
 			return true

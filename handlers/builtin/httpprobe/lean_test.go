@@ -36,7 +36,7 @@ type answer struct {
 
 // asked makes an attempt at a server that answers each request with what respond does. It runs in
 // a bubble, so that a response that never ends takes no time.
-func asked(t *testing.T, cfg httpprobe.Config, a httpprobe.Action, trace probe.Tracer, respond func(net.Conn)) answer {
+func asked(t *testing.T, cfg httpprobe.Config, a httpprobe.Action, by func(probe.Handler) probe.Handler, respond func(net.Conn)) answer {
 	t.Helper()
 	var got answer
 	synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func asked(t *testing.T, cfg httpprobe.Config, a httpprobe.Action, trace probe.T
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		got.Outcome, err = h.Probe(ctx, probe.Request{PodIP: "10.0.0.1", Trace: trace})
+		got.Outcome, err = by(h).Probe(ctx, probe.Request{PodIP: "10.0.0.1"})
 		if err != nil {
 			got.Err = err.Error()
 		}
@@ -89,8 +89,8 @@ func requestFrom(c net.Conn) string {
 // sameAnswer checks that net/http answers as the lean path does.
 func sameAnswer(t *testing.T, cfg httpprobe.Config, a httpprobe.Action, respond func(net.Conn)) answer {
 	t.Helper()
-	got := asked(t, cfg, a, nil, respond)
-	want := asked(t, cfg, a, func(probe.TraceEvent) {}, respond)
+	got := asked(t, cfg, a, rig.Traced, respond)
+	want := asked(t, cfg, a, rig.ByNetHTTP, respond)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%.200q (-net/http +lean):\n%s", fmt.Sprint(a), diff)
 	}
@@ -359,7 +359,7 @@ func TestConnectionErrorIsThatOfNetHTTP(t *testing.T) {
 		}, probe.Failure},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ask := func(trace probe.Tracer) (got answer) {
+			ask := func(by func(probe.Handler) probe.Handler) (got answer) {
 				synctest.Test(t, func(t *testing.T) {
 					dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }
 					h, err := httpprobe.New(httpprobe.Config{DialContext: dial}).Bind(httpprobe.Action{Host: "10.0.0.1", Port: 80})
@@ -368,13 +368,13 @@ func TestConnectionErrorIsThatOfNetHTTP(t *testing.T) {
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
-					if got.Outcome, err = h.Probe(ctx, probe.Request{Trace: trace}); err != nil {
+					if got.Outcome, err = by(h).Probe(ctx, probe.Request{}); err != nil {
 						got.Err = err.Error()
 					}
 				})
 				return got
 			}
-			got, want := ask(nil), ask(func(probe.TraceEvent) {})
+			got, want := ask(rig.Traced), ask(rig.ByNetHTTP)
 			if diff := cmp.Diff(want, got); diff != "" || got.Outcome.Result != c.want {
 				t.Errorf("got %v, want %v (-net/http +lean):\n%s", got.Outcome.Result, c.want, diff)
 			}
@@ -385,7 +385,7 @@ func TestConnectionErrorIsThatOfNetHTTP(t *testing.T) {
 func TestCancellationIsThatOfNetHTTP(t *testing.T) {
 	for name, sent := range map[string]string{"headers": "HTTP/1.1 200 OK\r\nX: ", "body": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "nothing": ""} {
 		t.Run(name, func(t *testing.T) {
-			ask := func(trace probe.Tracer) (got answer) {
+			ask := func(by func(probe.Handler) probe.Handler) (got answer) {
 				synctest.Test(t, func(t *testing.T) {
 					dial := func(context.Context, string, string) (net.Conn, error) {
 						here, there := net.Pipe()
@@ -401,7 +401,7 @@ func TestCancellationIsThatOfNetHTTP(t *testing.T) {
 					}
 					ctx, cancel := context.WithCancelCause(t.Context())
 					time.AfterFunc(time.Second, func() { cancel(errors.New("the probe was removed")) })
-					if got.Outcome, err = h.Probe(ctx, probe.Request{Trace: trace}); err == nil {
+					if got.Outcome, err = by(h).Probe(ctx, probe.Request{}); err == nil {
 						t.Errorf("got %+v, want an error", got.Outcome)
 					} else {
 						got.Err = err.Error()
@@ -409,7 +409,7 @@ func TestCancellationIsThatOfNetHTTP(t *testing.T) {
 				})
 				return got
 			}
-			if diff := cmp.Diff(ask(func(probe.TraceEvent) {}), ask(nil)); diff != "" {
+			if diff := cmp.Diff(ask(rig.ByNetHTTP), ask(rig.Traced)); diff != "" {
 				t.Errorf("(-net/http +lean):\n%s", diff)
 			}
 		})

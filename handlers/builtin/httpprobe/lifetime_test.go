@@ -36,7 +36,7 @@ func TestServerThatReadsNothingHoldsNothing(t *testing.T) {
 		"HTTP/1.1 with TLS":    {httpprobe.Action{Scheme: "HTTPS", Header: long}, "http/1.1", nil, nil},
 	} {
 		config := &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{c.protocol}}
-		for path, trace := range map[string]probe.Tracer{"lean": nil, "net-http": func(probe.TraceEvent) {}} {
+		for path, by := range map[string]func(probe.Handler) probe.Handler{"lean": rig.Traced, "net-http": rig.ByNetHTTP} {
 			for dial, with := range map[string]httpprobe.Config{"own": {}, "embedder": {DialContext: rig.SmallBuffers}} {
 				t.Run(name+"/"+path+"/"+dial, func(t *testing.T) {
 					c.action.Host, c.action.Port = "127.0.0.1", rig.Peer(t, func(conn net.Conn) {
@@ -53,7 +53,7 @@ func TestServerThatReadsNothingHoldsNothing(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					rig.WantNoLeak(t, h, trace)
+					rig.WantNoLeak(t, by(h))
 				})
 			}
 		}

@@ -31,7 +31,7 @@ func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 		return probe.Outcome{}, err
 	}
 	of := context.Context(later)
-	if x.https {
+	if x.https || x.req.Trace != nil {
 		x.ctx, of = withoutDeadline{x.progress.Hooks(ctx)}, x.progress.Hooks(of)
 	}
 	client := x.resuming
@@ -39,7 +39,7 @@ func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 		client = x.resumingHTTP2()
 	}
 	out, err := x.get(ctx, client, x.newRequest(of, u))
-	x.progress.Explain(ctx, nil, &out)
+	x.trace(ctx, &out, err)
 	return out, err
 }
 

@@ -307,14 +307,14 @@ func TestReuseByOneAttemptAtATime(t *testing.T) {
 	}
 }
 
-func TestTracedAttemptIsFresh(t *testing.T) {
+func TestTracedAttemptReusesConnection(t *testing.T) {
 	s := serveKept(t, nil, says(okKept))
 	h := s.probe(t, httpprobe.Config{}, reuse)
-	for _, trace := range []probe.Tracer{nil, func(probe.TraceEvent) {}, nil} {
-		out, err := rig.Attempt(t, h, probe.Request{Trace: trace}, time.Minute)
+	for _, h := range []probe.Handler{h, rig.Traced(h), h} {
+		out, err := rig.Attempt(t, h, probe.Request{}, time.Minute)
 		rig.Want(t, out, err, probe.Success, "ok")
 	}
-	s.want(t, 1, 2, 1)
+	s.want(t, 1, 1, 1)
 }
 
 // TestReuseOfOtherConnections uses connections of a dial function of the embedder.

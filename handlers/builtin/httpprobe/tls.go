@@ -37,14 +37,17 @@ func (x *exchange) handshake(ctx context.Context) (ok bool) {
 		x.dialErr = errHandshakeTimeout{}
 	}
 	if x.dialErr != nil {
+		x.progress.Handshook(nil, x.dialErr)
 		x.stop()
 		_ = x.conn.Close()
 		x.conn = nil
 		return false
 	}
 	x.conn, x.link.tls = conn, conn
+	state := conn.ConnectionState()
+	x.progress.Handshook(&state, nil)
 	x.progress.Enter(network.StepHTTP)
-	x.http2 = conn.ConnectionState().NegotiatedProtocol == "h2"
+	x.http2 = state.NegotiatedProtocol == "h2"
 	return !x.http2 || x.lines.fields != nil
 }
 

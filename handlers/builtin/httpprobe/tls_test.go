@@ -44,15 +44,15 @@ func sameTLSAnswer(t *testing.T, serve func(net.Conn), hangs bool) answer {
 	if hangs {
 		timeout = 500 * time.Millisecond
 	}
-	ask := func(trace probe.Tracer) (got answer) {
-		if got.Outcome, err = rig.Attempt(t, h, probe.Request{Trace: trace}, timeout); err != nil {
+	ask := func(by func(probe.Handler) probe.Handler) (got answer) {
+		if got.Outcome, err = rig.Attempt(t, by(h), probe.Request{}, timeout); err != nil {
 			got.Err = err.Error()
 		}
 		got.Outcome.Details = "" // has times
 		return got
 	}
-	got := ask(nil)
-	if diff := cmp.Diff(ask(func(probe.TraceEvent) {}), got); diff != "" {
+	got := ask(rig.Traced)
+	if diff := cmp.Diff(ask(rig.ByNetHTTP), got); diff != "" {
 		t.Errorf("(-net/http +lean):\n%s", diff)
 	}
 	return got
@@ -106,7 +106,7 @@ func TestHandshakeIsThatOfNetHTTP(t *testing.T) {
 }
 
 func TestHandshakeTimeoutIsThatOfNetHTTP(t *testing.T) {
-	ask := func(trace probe.Tracer) (got answer) {
+	ask := func(by func(probe.Handler) probe.Handler) (got answer) {
 		synctest.Test(t, func(t *testing.T) {
 			dial := func(context.Context, string, string) (net.Conn, error) {
 				here, there := net.Pipe()
@@ -121,13 +121,13 @@ func TestHandshakeTimeoutIsThatOfNetHTTP(t *testing.T) {
 				t.Fatal(err)
 			}
 			begin := time.Now()
-			if got.Outcome, err = rig.Attempt(t, h, probe.Request{Trace: trace}, time.Minute); err != nil || time.Since(begin) != 10*time.Second {
+			if got.Outcome, err = rig.Attempt(t, by(h), probe.Request{}, time.Minute); err != nil || time.Since(begin) != 10*time.Second {
 				t.Errorf("%v after %v", err, time.Since(begin))
 			}
 		})
 		return got
 	}
-	if diff := cmp.Diff(ask(func(probe.TraceEvent) {}), ask(nil)); diff != "" {
+	if diff := cmp.Diff(ask(rig.ByNetHTTP), ask(rig.Traced)); diff != "" {
 		t.Errorf("(-net/http +lean):\n%s", diff)
 	}
 }
@@ -147,13 +147,13 @@ func TestClientHelloIsThatOfNetHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello := func(trace probe.Tracer) *tls.ClientHelloInfo {
-		got, err := rig.Attempt(t, h, probe.Request{Trace: trace}, time.Minute)
+	hello := func(by func(probe.Handler) probe.Handler) *tls.ClientHelloInfo {
+		got, err := rig.Attempt(t, by(h), probe.Request{}, time.Minute)
 		rig.Want(t, got, err, probe.Success, "HTTP/2.0")
 		return <-hellos
 	}
 	public := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".ctx" || p.Last().String() == ".config" }, cmp.Ignore())
-	if diff := cmp.Diff(hello(func(probe.TraceEvent) {}), hello(nil), public, cmp.AllowUnexported(tls.ClientHelloInfo{})); diff != "" {
+	if diff := cmp.Diff(hello(rig.ByNetHTTP), hello(rig.Traced), public, cmp.AllowUnexported(tls.ClientHelloInfo{})); diff != "" {
 		t.Errorf("(-net/http +lean):\n%s", diff)
 	}
 }

@@ -11,7 +11,8 @@ import (
 func TestConnectToPortMinusOne(t *testing.T) {
 	t.Run("#139 port -1 is a failure and no error", func(t *testing.T) {
 		h := &bound{connector: network.NewConnector(nil, 0)}
-		got, err := h.connect(t.Context(), network.Endpoint{Host: "127.0.0.1", Port: -1}, new(error))
+		conn, err := h.connector.Connect(t.Context(), network.Endpoint{Host: "127.0.0.1", Port: -1})
+		got, err := judge(t.Context(), conn, err)
 		if err != nil || got.Result != probe.Failure || !strings.Contains(got.Output, "-1") {
 			t.Errorf("got %v, output %q, error %v; want failure", got.Result, got.Output, err)
 		}

@@ -83,22 +83,31 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	if err != nil {
 		return probe.Outcome{}, err
 	}
-	ctx, phases := network.NewPhases(ctx, req.Trace)
 	start := time.Now()
-	var failed error
-	out, err := h.connect(ctx, at, &failed)
-	phases.Emit(req.Trace)
-	if failed != nil {
-		network.FailedDial(at, start, failed).Explain(ctx, req.Trace, &out)
+	if req.Trace != nil {
+		return h.traced(ctx, at, &req)
 	}
-	return out, err
+	conn, err := h.connector.Connect(ctx, at)
+	out, failed := judge(ctx, conn, err)
+	if err != nil {
+		network.FailedDial(at, start, err).Explain(ctx, nil, &out)
+	}
+	return out, failed
 }
 
-// connect makes a connection and closes it. It sets failed to the error of the dial.
-func (h *bound) connect(ctx context.Context, at network.Endpoint, failed *error) (probe.Outcome, error) {
-	conn, err := h.connector.Connect(ctx, at)
+// traced is Probe with a tracer.
+func (h *bound) traced(ctx context.Context, at network.Endpoint, req *probe.Request) (probe.Outcome, error) {
+	p := &network.Progress{Uncounted: true, Traced: true}
+	conn, err := p.Connect(ctx, h.connector, at, network.StepDone)
+	out, failed := judge(ctx, conn, err)
+	p.Emit(req.Trace, req.Debug || err != nil)
+	p.Explain(ctx, req.Trace, &out)
+	return out, failed
+}
+
+// judge returns the answer for the result of a dial, and closes the connection.
+func judge(ctx context.Context, conn net.Conn, err error) (probe.Outcome, error) {
 	if err != nil {
-		*failed = err
 		return network.Verdict(ctx, err, err.Error())
 	}
 	_ = conn.Close() // the target has accepted the connection, which is all that the probe tests

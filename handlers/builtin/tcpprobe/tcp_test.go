@@ -105,7 +105,7 @@ func TestTCPOfOtherTargets(t *testing.T) {
 	t.Run("traced", func(t *testing.T) {
 		port := rig.PortOf(t, rig.Listen(t, "tcp", "127.0.0.1:0"))
 		var events []string
-		req := probe.Request{PodIP: "127.0.0.1", Trace: func(e probe.TraceEvent) { events = append(events, e.Name+" "+e.Detail) }}
+		req := probe.Request{PodIP: "127.0.0.1", Debug: true, Trace: func(e probe.TraceEvent) { events = append(events, e.Name+" "+e.Detail) }}
 		h := rig.Prepare(t, tcpprobe.New(tcpprobe.Config{}), fmt.Sprintf(`{"port":%d}`, port))
 		if _, err := rig.Attempt(t, h, req, time.Minute); err != nil {
 			t.Error(err)

@@ -35,10 +35,10 @@ type Conn struct {
 var _ net.Conn = (*Conn)(nil)
 
 // Dial makes a connection to at. Its waits, like that for the connection, end with ctx. Errors are
-// those of a [net.Dialer]. known is false if at needs one: an address of a zone, or "::", for which it
-// tries IPv4 too.
+// those of a [net.Dialer]. known is false if at needs one: an address of a zone, or an unspecified one,
+// for which the kernel takes a loopback address, and package net tries both families.
 func Dial(ctx context.Context, at netip.AddrPort) (conn *Conn, known bool, err error) {
-	if !at.IsValid() || at.Addr().Zone() != "" || at.Addr() == netip.IPv6Unspecified() {
+	if !at.IsValid() || at.Addr().Zone() != "" || at.Addr().Unmap().IsUnspecified() {
 		return nil, false, nil
 	}
 	remote := netip.AddrPortFrom(at.Addr().Unmap(), at.Port())

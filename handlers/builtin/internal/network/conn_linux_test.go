@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -28,11 +27,6 @@ func listen(t *testing.T, address string) (net.Listener, network.Endpoint) {
 	}
 	t.Cleanup(func() { l.Close() })
 	return l, endpoint(l.Addr().String())
-}
-
-func endpoint(address string) network.Endpoint {
-	at := netip.MustParseAddrPort(address)
-	return network.Endpoint{Host: at.Addr().String(), Port: int(at.Port())}
 }
 
 // accept returns the next connection of l.

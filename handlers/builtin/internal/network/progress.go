@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ const (
 	StepHTTP  Step = "http"
 	StepBody  Step = "body"
 	StepGRPC  Step = "grpc"
+	StepDone  Step = "" // none is left
 )
 
 // Progress tracks the current step of an attempt, to explain at the deadline what the attempt was
@@ -34,6 +36,7 @@ const (
 type Progress struct {
 	Unix      string // the socket that all connections go to; read-only, as is the next one
 	Uncounted bool   // connections do not count their bytes
+	Traced    bool   // phases are noted, for [Progress.Emit]
 
 	mu        sync.Mutex
 	at        Step
@@ -46,6 +49,9 @@ type Progress struct {
 	failed    error         // of the last dial
 	first     countedConn   // spares an allocation
 	status    int           // of the response
+	version   uint16        // of the last TLS handshake
+	protocol  string        // on which it has agreed
+	phases    phases
 }
 
 // FailedDial returns the progress of an attempt that ended with err, the error of its dial, which
@@ -66,7 +72,12 @@ func Of(conn net.Conn) *Progress {
 func (p *Progress) Enter(at Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.since = at, time.Now()
+	p.enterLocked(at, time.Now())
+}
+
+func (p *Progress) enterLocked(at Step, now time.Time) {
+	p.at, p.since = at, now
+	p.phaseLocked(at, now)
 }
 
 // Dial makes a connection that counts its bytes. next is the step after it.
@@ -82,7 +93,7 @@ func (p *Progress) Dial(ctx context.Context, dial DialFunc, network, address str
 // Connect makes a connection to at that counts its bytes. next is the step after it.
 func (p *Progress) Connect(ctx context.Context, c *Connector, at Endpoint, next Step) (net.Conn, error) {
 	start := p.dials("", at)
-	conn, err := c.Connect(ctx, at)
+	conn, err := c.Connect(p.HooksAt(ctx, at), at)
 	return p.dialled(start, conn, err, next)
 }
 
@@ -92,6 +103,10 @@ func (p *Progress) dials(where string, to Endpoint) (start time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.where, p.to, p.since, p.failed, p.conn, p.connected, p.reused = StepDial, where, to, start, nil, nil, 0, false
+	p.phaseLocked(StepDial, start)
+	if f := p.phases.current(""); f != nil && f.name == StepDial.phase() {
+		_, f.detail, _ = strings.Cut(where, " ")
+	}
 	return start
 }
 
@@ -101,10 +116,12 @@ func (p *Progress) dialled(start time.Time, conn net.Conn, err error, next Step)
 	defer p.mu.Unlock()
 	if err != nil {
 		p.failed = err
+		p.failedLocked(StepDial, "", err)
 		return nil, err
 	}
-	p.connected = max(1, time.Since(start))
-	p.at, p.since = next, time.Now()
+	now := time.Now()
+	p.connected = max(1, now.Sub(start))
+	p.enterLocked(next, now)
 	if p.Uncounted {
 		return conn, nil
 	}
@@ -116,7 +133,8 @@ func (p *Progress) dialled(start time.Time, conn net.Conn, err error, next Step)
 func (p *Progress) Reuse(conn net.Conn, at Endpoint, next Step) net.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.to, p.since, p.reused = next, at, time.Now(), true
+	p.to, p.reused = at, true
+	p.enterLocked(next, time.Now())
 	return p.countLocked(conn)
 }
 
@@ -133,22 +151,41 @@ func (p *Progress) countLocked(conn net.Conn) net.Conn {
 // Hooks returns a ctx with which net and net/http report lookups and handshakes to p.
 func (p *Progress) Hooks(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		DNSStart:          func(httptrace.DNSStartInfo) { p.Enter(StepDNS) },
-		ConnectStart:      func(string, string) { p.Enter(StepDial) },
+		DNSStart:          func(httptrace.DNSStartInfo) { p.hook(StepDNS, "") },
+		DNSDone:           p.resolved,
+		ConnectStart:      func(_, address string) { p.hook(StepDial, address) },
+		ConnectDone:       func(_, address string, err error) { p.hooked(StepDial, address, err) },
 		TLSHandshakeStart: func() { p.Enter(StepTLS) },
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
+			p.Handshook(&s, err)
 			if err == nil { // otherwise the attempt ends in this step
 				p.Enter(StepHTTP)
 			}
 		},
+		GotFirstResponseByte: p.FirstByte,
 	})
+}
+
+// HooksAt is [Progress.Hooks] for the dial of at, if its phases are noted and there may be more than
+// one. Otherwise it returns ctx.
+func (p *Progress) HooksAt(ctx context.Context, at Endpoint) context.Context {
+	if !p.Traced || at.Unix != "" || at.literal().IsValid() {
+		return ctx
+	}
+	return p.Hooks(ctx)
 }
 
 // Answered begins the step after the response headers.
 func (p *Progress) Answered(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.since, p.status = StepBody, time.Now(), status
+	p.status = status
+	now := time.Now()
+	if f := p.phases.current(""); f != nil && f.name == StepBody.phase() {
+		p.at, p.since = StepBody, now
+		return
+	}
+	p.enterLocked(StepBody, now)
 }
 
 // Explain adds what the attempt was waiting for to out, and emits it, if the deadline has ended

@@ -14,12 +14,12 @@ import (
 // WantNoLeak makes attempts at servers that take as little as they like, and checks that neither a
 // descriptor nor a goroutine of theirs is left. The servers hold one of each for an attempt until the end of
 // the test: see [Hold].
-func WantNoLeak(t *testing.T, h probe.Handler, trace probe.Tracer) {
+func WantNoLeak(t *testing.T, h probe.Handler) {
 	t.Helper()
 	const attempts = 2
 	goroutines, descriptors := runtime.NumGoroutine()+attempts, open()+attempts
 	for range attempts { // one after another: libraries may share connections
-		if out, err := Attempt(t, h, probe.Request{Trace: trace}, 400*time.Millisecond); err != nil || out.Result != probe.Failure {
+		if out, err := Attempt(t, h, probe.Request{}, 400*time.Millisecond); err != nil || out.Result != probe.Failure {
 			t.Fatalf("got %+v, %v", out, err)
 		}
 	}

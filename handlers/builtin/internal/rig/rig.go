@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -172,4 +173,19 @@ func PrepareAt(t *testing.T, p probe.Preparer, config string, target probe.Targe
 		t.Fatal(err)
 	}
 	return h
+}
+
+// Traced returns h with every attempt traced.
+func Traced(h probe.Handler) probe.Handler {
+	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+		req.Trace = func(probe.TraceEvent) {}
+		return h.Probe(ctx, req)
+	})
+}
+
+// ByNetHTTP returns h with every attempt made by net/http: only that calls the trace of a context.
+func ByNetHTTP(h probe.Handler) probe.Handler {
+	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+		return h.Probe(httptrace.WithClientTrace(ctx, new(httptrace.ClientTrace)), req)
+	})
 }

@@ -1,9 +1,13 @@
+//go:build unix
+
 package group_test
 
 import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,4 +75,53 @@ func filled(b *testing.B, keys []string) *group.Group[string] {
 		}
 	}
 	return g
+}
+
+// BenchmarkTick measures the processor time of a tick whose handler has three phases, with the
+// history of an agent and without one. An iteration is two seconds of ticks.
+func BenchmarkTick(b *testing.B) {
+	for _, history := range []int64{0, 16 << 20} {
+		b.Run(fmt.Sprintf("history=%d", history), func(b *testing.B) {
+			g, err := group.New[int](group.Config{History: history})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var ticks atomic.Int64
+			handler := probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
+				ticks.Add(1)
+				for _, name := range [...]string{"connect", "first byte", "body"} {
+					req.Trace.Emit(probe.TraceEvent{Type: probe.TracePhase, Name: name, Duration: time.Millisecond})
+				}
+				return probe.Outcome{Result: probe.Success, Output: "ok"}, nil
+			})
+			for i := range 20_000 {
+				p := newProbe()
+				p.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
+				p.Handler, p.Spec.Period = handler, 250*time.Millisecond
+				if err := g.Add(i, p); err != nil {
+					b.Fatal(err)
+				}
+			}
+			time.Sleep(6 * time.Second) // histories fill
+			var used time.Duration
+			var ran int64
+			for b.Loop() {
+				cpu, first := processorTime(), ticks.Load()
+				time.Sleep(2 * time.Second)
+				used, ran = used+processorTime()-cpu, ran+ticks.Load()-first
+			}
+			if err := g.Shutdown(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(used)/float64(ran), "cpu-ns/tick")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// processorTime returns the processor time of the process.
+func processorTime() time.Duration {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

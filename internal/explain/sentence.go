@@ -1,0 +1,215 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// Decision is what a sentence about a probe is made of: its thresholds, its decided result, and what
+// the last tick did to it. Results are the words of the API: "success", "failure" and "unknown".
+type Decision struct {
+	Kind             probe.Kind
+	SuccessThreshold int
+	FailureThreshold int
+	Restarts         bool // a failure of liveness and startup restarts the container
+	Decided          string
+	Gate             string // why no attempts are made, by the text of a worker's gate; "" if some are
+	Skipped          string // why the ticks since the last one were skipped, as in metrics; "" for none
+	Next             time.Time
+	Last             *Tick // of the present container; nil before the first
+}
+
+// Tick is what the thresholds made of a tick.
+type Tick struct {
+	Result      probe.Result
+	Error       bool // there was no verdict
+	HostTrouble bool // because of the agent's own host
+	Counted     bool
+	As          string // what it counted as
+	Run         int    // consecutive equal results, with this one
+	Threshold   int    // of them decide
+	Before      string // decided
+	After       string
+}
+
+const (
+	success = "success"
+	failure = "failure"
+)
+
+// Sentence says why the last tick did or did not change the decided result, and what comes next.
+func (d *Decision) Sentence(now time.Time) string {
+	switch {
+	case d.Gate != "":
+		return d.gated()
+	case d.Skipped != "":
+		return fmt.Sprintf("the last tick was skipped, since %s: the result stays %s%s", skipText(d.Skipped), d.Decided, d.next(now))
+	case d.Last == nil:
+		return fmt.Sprintf("no attempt yet: the result is %s until %s%s", d.Decided, d.needed(d.opposite()), d.next(now))
+	case d.Last.Counted:
+		return d.counted() + d.next(now)
+	case d.Last.HostTrouble:
+		return fmt.Sprintf("the agent's own host had trouble, so that the tick does not count: the result stays %s%s", d.Decided, d.next(now))
+	default:
+		return fmt.Sprintf("the tick ended in an error, which does not count (errorPolicy: discard): the result stays %s%s", d.Decided, d.next(now))
+	}
+}
+
+// next is the end of the sentence.
+func (d *Decision) next(now time.Time) string {
+	if d.Next.IsZero() {
+		return ""
+	}
+	wait := d.Next.Sub(now)
+	switch {
+	case wait <= 0:
+		return "; the next attempt is due now"
+	case wait >= 10*time.Second:
+		wait = wait.Round(time.Second)
+	case wait >= time.Second:
+		wait = wait.Round(100 * time.Millisecond)
+	default:
+		wait = max(wait.Round(time.Millisecond), time.Millisecond)
+	}
+	return fmt.Sprintf("; the next attempt is in %v", wait)
+}
+
+// counted says what a tick that counts did to the run of equal results.
+func (d *Decision) counted() string {
+	t := d.Last
+	var b strings.Builder
+	switch {
+	case t.Error:
+		b.WriteString("the error counts as a failure (errorPolicy: failure): ")
+	case t.Result == probe.Warning:
+		fmt.Fprintf(&b, "the warning counts as a %s: ", t.As)
+	case t.Result == probe.Unknown:
+		b.WriteString("unknown counts as a failure: ")
+	}
+	if t.Run <= t.Threshold {
+		fmt.Fprintf(&b, "%d of %s", t.Run, several(t.Threshold, t.As))
+	} else {
+		fmt.Fprintf(&b, "%s in a row", several(t.Run, t.As))
+	}
+	switch {
+	case t.Before != t.After:
+		fmt.Fprintf(&b, ": the result became %s%s; ", t.After, d.effect(t.After))
+	case t.After == t.As:
+		fmt.Fprintf(&b, ": the result stays %s; ", t.After)
+	default:
+		left := "one more makes"
+		if n := t.Threshold - t.Run; n > 1 {
+			left = fmt.Sprintf("%d more make", n)
+		}
+		fmt.Fprintf(&b, ": the result stays %s; %s it %s%s", t.After, left, t.As, d.effect(t.As))
+		return b.String()
+	}
+	if d.Kind == probe.Startup && t.After == success {
+		b.WriteString("it is not probed again before the container starts again")
+	} else {
+		b.WriteString(d.needed(d.opposite()))
+	}
+	return b.String()
+}
+
+func (d *Decision) opposite() string {
+	if d.Decided == success {
+		return failure
+	}
+	return success
+}
+
+// needed says how many equal results it takes to decide another one.
+func (d *Decision) needed(result string) string {
+	n := d.SuccessThreshold
+	if result == failure {
+		n = d.FailureThreshold
+	}
+	if n == 1 {
+		return fmt.Sprintf("one %s makes it %s%s", result, result, d.effect(result))
+	}
+	return fmt.Sprintf("%s in a row make it %s%s", several(n, result), result, d.effect(result))
+}
+
+// effect says what a decided result does.
+func (d *Decision) effect(result string) string {
+	switch {
+	case result == failure && d.Kind == probe.Readiness:
+		return ", which takes the pod out of service"
+	case result == failure && d.Restarts:
+		return ", which restarts the container"
+	case result == failure:
+		return ", which does not restart the container"
+	case d.Kind == probe.Readiness:
+		return ", which makes the container ready"
+	case d.Kind == probe.Startup:
+		return ", which lets the other probes begin"
+	default:
+		return ""
+	}
+}
+
+// gated says why no attempts are made.
+func (d *Decision) gated() string {
+	gate, _, _ := strings.Cut(d.Gate, ",")
+	switch {
+	case gate == "on hold" && d.Decided == failure:
+		text := "the result is failure" + d.effect(failure)
+		if t := d.Last; t != nil && t.Counted && t.After == failure {
+			text = fmt.Sprintf("%d of %s: the result became failure%s", t.Run, several(t.Threshold, t.As), d.effect(failure))
+		}
+		return text + "; no attempts before it runs again"
+	case gate == "on hold", gate == "started":
+		return "the startup probe has succeeded; no attempts before the container starts again"
+	case gate == "not started":
+		return fmt.Sprintf("no attempts before the startup probe has succeeded: the result is %s until then", d.Decided)
+	case gate == "initial delay":
+		return fmt.Sprintf("no attempts during the %s: the result is %s until then", d.Gate, d.Decided)
+	case gate == "container not running":
+		return fmt.Sprintf("no attempts while the container does not run: the result is %s", d.Decided)
+	case gate == "terminating":
+		return "no attempts, since the pod is being deleted: nothing restarts it"
+	case gate == "pod ended":
+		return "no attempts, since the pod has ended"
+	case gate == "no status":
+		return "no attempts before the pod has a status"
+	case gate == "no container":
+		return "no attempts before the container exists"
+	case gate == "paused":
+		return fmt.Sprintf("paused: the result stays %s until the probe is resumed", d.Decided)
+	case strings.HasPrefix(gate, "quarantined"):
+		return fmt.Sprintf("the handler has failed several times in a row and is %s: the result stays %s", d.Gate, d.Decided)
+	default:
+		return fmt.Sprintf("no attempts (%s): the result is %s", d.Gate, d.Decided)
+	}
+}
+
+func skipText(reason string) string {
+	switch reason {
+	case "busy":
+		return "the tick before it was still under way"
+	case "no_slot":
+		return "the handler had no free slot"
+	case "quarantine":
+		return "the handler is in quarantine"
+	case "panic":
+		return "the handler panicked (see the log of the agent)"
+	default:
+		return "of " + reason
+	}
+}
+
+// several returns n with a result, in the plural unless n is 1.
+func several(n int, result string) string {
+	switch {
+	case n == 1:
+		return "1 " + result
+	case result == success:
+		return fmt.Sprintf("%d successes", n)
+	default:
+		return fmt.Sprintf("%d %ss", n, result)
+	}
+}
