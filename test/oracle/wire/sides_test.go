@@ -361,7 +361,11 @@ var differences = map[string]func(answer) answer{
 	"unread": func(a answer) answer { a.saw = lastFrames.ReplaceAllString(a.saw, ""); return a },
 	// The same as an early close, for a server that has answered before the request: mostly its answer is read, but
 	// net/http may notice it first, see noticed.
-	"early answer": func(a answer) answer { a.saw = ""; return a },
+	"early answer": func(a answer) answer {
+		// The prefix tells that a part of the request was written before the answer was noticed.
+		a.output, a.saw = strings.Replace(a.output, "net/http: HTTP/1.x transport connection broken: ", "", 1), ""
+		return a
+	},
 	"A cut falls between characters": func(a answer) answer {
 		a.output = a.output[:min(len(a.output), probe.MaxOutput-3)]
 		return a
