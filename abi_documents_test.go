@@ -43,15 +43,19 @@ func abiDocuments() map[string]document {
 		Result: probe.Failure, HasResult: true, Message: "a", Details: any,
 		Metrics: []probe.Metric{{Name: "a", Value: 1, Unit: "b", Labels: map[string]string{"*": "c"}}},
 	}
-	tls := abi.TLSOptions{ServerName: "a", ALPN: []string{"b"}, Verify: "c", CA: "d"}
+	tls := abi.TLSOptions{ServerName: "a", ALPN: []string{"b"}, Verify: "c", CA: "d", Credentials: "e", MinVersion: "f", MaxVersion: "g"}
 	peer := &abi.TLSInfo{Version: "a", Cipher: "b", ALPN: "c", ServerName: "d", Certificates: []abi.Certificate{
-		{Subject: "a", Issuer: "b", NotBefore: time.Unix(1, 0), NotAfter: time.Unix(2, 0), SANs: []string{"c"}, SHA256: "d"},
-	}}
+		{Subject: "a", Issuer: "b", NotBefore: time.Unix(1, 0), NotAfter: time.Unix(2, 0), SANs: []string{"c"}, SHA256: "d", Serial: "e"},
+	}, ChainNotAfter: 1}
 	info := abi.ConnInfo{Network: "a", Local: "b", Remote: "c", DNS: 1, Connect: 2, TLS: 3, Peer: peer}
-	ask := abi.HTTPRequest{Method: "a", URL: "b", Headers: map[string]string{"*": "c"}, Redirects: 1, TimeoutMs: 2, TLS: tls}
+	ask := abi.HTTPRequest{
+		Method: "a", URL: "b", Headers: map[string]string{"*": "c"}, Redirects: 1, TimeoutMs: 2, TLS: tls,
+		HTTP2: true, Decompress: "d", Route: abi.Route{IPFamily: "e", SourceAddress: "f"}, Proxy: "g", ProxyHeaders: map[string]string{"*": "h"},
+	}
 	head := abi.HTTPHead{
 		Status: 1, Proto: "a", URL: "b", Remote: "c", Redirects: 2, Headers: map[string]string{"*": "d"},
-		DNS: 1, Connect: 2, TLS: 3, FirstByte: 4, Peer: peer,
+		DNS: 1, Connect: 2, TLS: 3, FirstByte: 4, Peer: peer, Length: 1,
+		Repeated: []abi.HTTPHeader{{Name: "a", Value: "b"}}, Phases: abi.HTTPPhases{Resolve: 1, Connect: 2, TLS: 3, Processing: 4},
 	}
 	dns := abi.DNSRequest{Name: "a", Type: "b", Server: "c"}
 	answer := abi.DNSAnswer{RCode: "a", Server: "b", Took: 1, Answers: []abi.DNSRecord{{Name: "a", Type: "b", TTL: 1, Data: "c"}}}
@@ -131,7 +135,7 @@ func described(t *testing.T, page map[string]*section, name string) map[string]s
 			switch typ := row[1]; typ {
 			case "string", "number":
 				fields[field] = typ
-			case "integer", "any": // what stands for any is a number
+			case "integer", "bool", "any": // what stands for any is a number
 				fields[field] = "number"
 			default:
 				for inner, typ := range described(t, page, typ) {

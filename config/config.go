@@ -1,8 +1,10 @@
 // Package config reads the agent's file, prober.yaml. Every error has the file, the line and the
-// path of the field. config.go has the types, decode.go reads them.
+// path of the field. config.go has the types, decode.go reads them; targets.go does both for modules
+// and targets.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust
-// and Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot.
+// and Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets
+// calls [Load] too, and makes pods of Targets.
 package config
 
 import (
@@ -39,6 +41,27 @@ type Agent struct {
 	TotalMemory uint64
 	Nagios      Nagios
 	Secrets     Secrets
+	Credentials []Credentials
+	Modules     []Module
+	Targets     []TargetGroup
+}
+
+// Credentials are what plugins may use for TLS by its name, without seeing it. A relative path is
+// from the folder of the file.
+type Credentials struct {
+	Name       string
+	CA         string // path of the authorities to trust, in PEM; "": those of the system
+	Cert, Key  string // paths of a client certificate and its key, in PEM; "": none
+	ServerName string // "": the host that is dialled
+	Insecure   bool   // accept any certificate of a server
+	Plugins    []string
+
+	Line int // in the file, for later errors
+}
+
+// SameFiles reports whether c and other differ at most in who may use them.
+func (c *Credentials) SameFiles(other *Credentials) bool {
+	return c.CA == other.CA && c.Cert == other.Cert && c.Key == other.Key && c.ServerName == other.ServerName && c.Insecure == other.Insecure
 }
 
 // Nagios restricts the commands that may run as plugins.

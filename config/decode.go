@@ -34,6 +34,8 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 			d.plugin(n, path, &p)
 			a.Plugins = append(a.Plugins, p)
 		}),
+		"modules":     d.modules(a),
+		"targets":     d.targets(a),
 		"totalMemory": yamlpos.Parsed(&d.Decoder, &a.TotalMemory, plugin.ParseSize),
 		"nagios": func(n *yamlpos.Node, path string) {
 			d.Mapping(n, path, yamlpos.Fields{"folders": d.texts(&a.Nagios.Folders), "env": d.ListOf(d.variable(&a.Nagios.Env))})
@@ -41,6 +43,11 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		"secrets": func(n *yamlpos.Node, path string) {
 			d.Mapping(n, path, yamlpos.Fields{"allow": d.ListOf(d.secret(&a.Secrets.Allow))})
 		},
+		"credentials": d.ListOf(func(n *yamlpos.Node, path string) {
+			c := Credentials{Line: n.Line}
+			d.credentials(n, path, &c)
+			a.Credentials = append(a.Credentials, c)
+		}),
 		"trust": func(n *yamlpos.Node, path string) {
 			a.Trust.Line = n.Line
 			d.Mapping(n, path, yamlpos.Fields{"require": d.Bool(&a.Trust.Require), "keys": d.texts(&a.Trust.Keys)})
@@ -87,6 +94,29 @@ func (d *decoder) variable(to *[]string) yamlpos.Reader {
 			d.Errorf(n, at, "%q is not the name of a variable", name)
 		}
 		*to = append(*to, name)
+	}
+}
+
+func (d *decoder) credentials(n *yamlpos.Node, path string, c *Credentials) {
+	d.Mapping(n, path, yamlpos.Fields{
+		"name":       d.NonEmpty(&c.Name),
+		"ca":         d.NonEmpty(&c.CA),
+		"cert":       d.NonEmpty(&c.Cert),
+		"key":        d.NonEmpty(&c.Key),
+		"serverName": d.NonEmpty(&c.ServerName),
+		"insecure":   d.Bool(&c.Insecure),
+		"plugins":    d.texts(&c.Plugins),
+	}, "name", "plugins")
+	if c.Name != "" && !plugin.ValidName(c.Name) {
+		d.Errorf(n, path+".name", "%.80q is not a name: must be at most 63 lower-case letters, digits and dashes", c.Name)
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		d.Errorf(n, path+".key", "a certificate needs its key, and a key its certificate")
+	}
+	for i, name := range c.Plugins {
+		if !plugin.ValidName(name) {
+			d.Errorf(n, yamlpos.Item(path+".plugins", i), "%.80q is not the name of a plugin", name)
+		}
 	}
 }
 
@@ -167,6 +197,14 @@ func (d *decoder) validate(root *yamlpos.Node, a *Agent) {
 		}
 		limited[h.Name] = h.Line
 	}
+	named := make(map[string]int)
+	for i, c := range a.Credentials {
+		if first, ok := named[c.Name]; ok {
+			d.ErrorAt(c.Line, yamlpos.Item("credentials", i)+".name", fmt.Errorf("%q is set twice, first on line %d", c.Name, first))
+			continue
+		}
+		named[c.Name] = c.Line
+	}
 	lines := make(map[entry]int)
 	for i, p := range a.Plugins {
 		path, e := yamlpos.Item("plugins", i), entry{p.Name, p.Shadow}
@@ -182,6 +220,7 @@ func (d *decoder) validate(root *yamlpos.Node, a *Agent) {
 			d.ErrorAt(p.Line, path+".promoteAfter", errors.New("needs shadow: true"))
 		}
 	}
+	d.validateTargets(a)
 	if a.Trust.Require && len(a.Trust.Keys) == 0 {
 		d.ErrorAt(cmp.Or(a.Trust.Line, root.Line), "trust.keys", errors.New("trust.require needs at least one key"))
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
@@ -103,7 +104,7 @@ func limitFields() []limitField {
 		{LimitHandles, func(l *Limits) *int { return &l.Handles }, false, 8, 64},
 		{LimitDials, func(l *Limits) *int { return &l.Dials }, false, 8, 64},
 		{LimitHTTPBody, func(l *Limits) *int { return &l.HTTPBody }, true, 1 << 20, 64 << 20},
-		{LimitRedirects, func(l *Limits) *int { return &l.Redirects }, false, 3, 3},
+		{LimitRedirects, func(l *Limits) *int { return &l.Redirects }, false, 3, abi.MaxRedirects},
 		{LimitLookups, func(l *Limits) *int { return &l.Lookups }, false, 8, 64},
 		{LimitKV, func(l *Limits) *int { return &l.KV }, true, 64 << 10, 64 << 10},
 		{LimitSeries, func(l *Limits) *int { return &l.Series }, false, 64, 64},

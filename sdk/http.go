@@ -13,7 +13,7 @@ type HTTPRequest struct {
 	URL       string // without a host, as in http:///healthz, that of the target
 	Header    map[string]string
 	Body      []byte
-	Redirects int        // how many redirects are followed, 3 at most; each must be granted
+	Redirects int        // how many redirects are followed, 3 by default and 10 at most; each must be granted
 	TLS       TLSOptions // ALPN must be empty: the host chooses it
 }
 

@@ -341,7 +341,7 @@ func TestErrorPolicy(t *testing.T) {
 		due, begun, ended := newDue(t), make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = p.Probe(due, probe.Request{Trace: first(func() { close(begun) })})
+			_, _ = p.Probe(due, probe.Request{Debug: true, Trace: first(func() { close(begun) })})
 		}()
 		<-begun
 		if got, err := attempt(t, p, probe.Request{Attempt: probe.MaxAttempts}, 5*time.Second); !errors.Is(err, probe.ErrNoSlot) {

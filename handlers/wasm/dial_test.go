@@ -170,7 +170,7 @@ func TestDialsElsewhereAreDenied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			denied := 0
-			req := probe.Request{Target: target, Trace: func(e probe.TraceEvent) {
+			req := probe.Request{Target: target, Debug: true, Trace: func(e probe.TraceEvent) {
 				if e.Type == probe.TraceDenied {
 					denied++
 				}

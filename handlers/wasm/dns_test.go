@@ -145,7 +145,7 @@ func TestLongDNSAnswersUseTCP(t *testing.T) {
 	var answer string
 	target := probe.Target{Host: "10.0.0.7", Port: 53}
 	b := bind(t, resolver(t, "dns", z), `{"req":{"name":"db.test","type":"TXT"}}`, target)
-	got, err := attempt(t, b, probe.Request{Target: target, Trace: func(e probe.TraceEvent) {
+	got, err := attempt(t, b, probe.Request{Target: target, Debug: true, Trace: func(e probe.TraceEvent) {
 		if e.Name == "dns" {
 			answer = e.Detail
 		}

@@ -72,7 +72,7 @@ func TestGuestReachesNothingAfterDeadline(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := p.Probe(endedContext{context.Background(), &ended, tc.err}, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Trace: tc.trace})
+			got, err := p.Probe(endedContext{context.Background(), &ended, tc.err}, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Debug: true, Trace: tc.trace})
 			if tc.err == context.DeadlineExceeded {
 				wantTimedOut(t, got, err, time.Minute)
 			} else if !errors.Is(err, tc.err) {

@@ -61,7 +61,7 @@ func TestCancelEndsComputingGuest(t *testing.T) {
 	p := load(t, host, "spam", plugin.Reset)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := p.Probe(ctx, probe.Request{Trace: first(cancel)})
+	_, err := p.Probe(ctx, probe.Request{Debug: true, Trace: first(cancel)})
 	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Errorf("got %v", err)
 	}

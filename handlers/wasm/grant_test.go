@@ -253,7 +253,7 @@ func TestGrantedSocketIsReached(t *testing.T) {
 	p := loadAs(t, host, "dialurl", asking("dialurl", plugin.Request{Capability: "net", Allow: []string{pattern}}), grants(t, pattern)...)
 	target := probe.Target{Host: "127.0.0.1", Port: 1}
 	var denied []string
-	got, err := attempt(t, bind(t, p, fmt.Sprintf(`{"url":%q}`, pattern), target), probe.Request{Target: target, Trace: func(e probe.TraceEvent) {
+	got, err := attempt(t, bind(t, p, fmt.Sprintf(`{"url":%q}`, pattern), target), probe.Request{Target: target, Debug: true, Trace: func(e probe.TraceEvent) {
 		if e.Type == probe.TraceDenied {
 			denied = append(denied, e.Detail)
 		}
@@ -261,7 +261,7 @@ func TestGrantedSocketIsReached(t *testing.T) {
 	if err != nil || got.Result != probe.Success || !strings.Contains(got.Output, `"network":"unix"`) || len(denied) > 0 {
 		t.Errorf("got %+v, %v, denied %v", got, err, denied)
 	}
-	got, err = attempt(t, bind(t, p, `{"url":"unix:///run/other.sock"}`, target), probe.Request{Target: target, Trace: func(e probe.TraceEvent) {
+	got, err = attempt(t, bind(t, p, `{"url":"unix:///run/other.sock"}`, target), probe.Request{Target: target, Debug: true, Trace: func(e probe.TraceEvent) {
 		if e.Type == probe.TraceDenied {
 			denied = append(denied, e.Detail)
 		}

@@ -79,7 +79,7 @@ func TestGuestLogsAreTraced(t *testing.T) {
 	var lines []string
 	req := probe.Request{
 		Container: &probe.Container{Name: "web"},
-		Trace: func(e probe.TraceEvent) {
+		Debug:     true, Trace: func(e probe.TraceEvent) {
 			if e.Type == probe.TraceLog {
 				lines = append(lines, e.Name+": "+e.Detail)
 			}
@@ -98,7 +98,7 @@ func TestLogFloodIsCut(t *testing.T) {
 	p := load(t, host, "flood", plugin.Reset)
 	lines, bytes := 0, 0
 	due := newDue(t)
-	req := probe.Request{Trace: due.passWhenTraced(func(e probe.TraceEvent) {
+	req := probe.Request{Debug: true, Trace: due.passWhenTraced(func(e probe.TraceEvent) {
 		if e.Type == probe.TraceLog && e.Name != "host" {
 			lines++
 			bytes += len(e.Detail)
@@ -129,7 +129,7 @@ func TestTraceFloodIsCut(t *testing.T) {
 	events := 0
 	var last, end probe.TraceEvent
 	due := newDue(t)
-	req := probe.Request{Target: targetOf(l), Trace: due.passWhenTraced(func(e probe.TraceEvent) { events, last, end = events+1, end, e }, "further events are dropped")}
+	req := probe.Request{Target: targetOf(l), Debug: true, Trace: due.passWhenTraced(func(e probe.TraceEvent) { events, last, end = events+1, end, e }, "further events are dropped")}
 	if _, err := p.Probe(due, req); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestMemoryBudget(t *testing.T) {
 	started := make(chan struct{}, 2)
 	for range 2 {
 		wg.Go(func() {
-			_, _ = hang.Probe(ctx, probe.Request{Target: target, Trace: first(func() { started <- struct{}{} })})
+			_, _ = hang.Probe(ctx, probe.Request{Target: target, Debug: true, Trace: first(func() { started <- struct{}{} })})
 		})
 		<-started
 	}
@@ -405,7 +405,7 @@ func TestCloseWaitsForAttempts(t *testing.T) {
 	var wg sync.WaitGroup
 	var out probe.Outcome
 	wg.Go(func() {
-		out, err = p.Probe(due, probe.Request{Target: target, Trace: first(func() { started <- struct{}{} })})
+		out, err = p.Probe(due, probe.Request{Target: target, Debug: true, Trace: first(func() { started <- struct{}{} })})
 	})
 	<-started
 	time.AfterFunc(500*time.Millisecond, due.pass) // while Close waits

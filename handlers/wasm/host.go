@@ -38,7 +38,8 @@ const (
 
 // Config configures a [Host]. Every field may be left zero.
 type Config struct {
-	// DialContext makes the connections of guests. The network is "tcp", "udp" or "unix".
+	// DialContext makes the connections of guests. The network is "tcp", "udp" or "unix", and
+	// [SourceAddress] of ctx is the address to dial from.
 	// The address is an IP and a port, or the path of a socket, that the grants allow. Nil
 	// means those of the system.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -52,6 +53,12 @@ type Config struct {
 	// the TLS field of the response. A Body may have a method Ready() bool, which reports
 	// whether a Read would return at once. Such a body is read without a goroutine.
 	RoundTrip func(req *http.Request, addr string) (*http.Response, error)
+
+	// Credentials returns the client certificate and the authorities of a name, for the TLS of a
+	// plugin: of the result only RootCAs, Certificates, ServerName and InsecureSkipVerify count. An
+	// error that is [fs.ErrPermission] means that the plugin may not use the name, or that there is
+	// none. Nil means that there are no credentials. It must be safe for concurrent use.
+	Credentials func(plugin, name string) (*tls.Config, error)
 
 	// DNSServers are the nameservers, each an IP and a port, of DNS look-ups that name no
 	// server. Nil means those of /etc/resolv.conf, whose search domains are not used; empty
@@ -115,6 +122,10 @@ type Clock = guest.Clock
 // that of the request which [Config.RoundTrip] gets; for another it returns nil.
 func TLSConfig(ctx context.Context) *tls.Config { return guest.TLSConfig(ctx) }
 
+// SourceAddress returns the address of this host from which the guest wants a connection to be
+// made. ctx is that of [Config.DialContext]. The zero Addr means any.
+func SourceAddress(ctx context.Context) netip.Addr { return egress.SourceAddress(ctx) }
+
 // Host holds what plugins share: the compilation cache, the memory budget and the slots of
 // guests that compute. It is safe for concurrent use.
 type Host struct {
@@ -177,7 +188,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.budget, h.quota = memory.NewBudget(cfg.TotalMemory, h.evictIdle), sched.NewQuota(cfg.TotalMemory)
 	h.guests = guest.Host{
-		DialContext: cfg.DialContext, Handshake: cfg.Handshake, RoundTrip: cfg.RoundTrip, DNSServers: cfg.DNSServers,
+		DialContext: cfg.DialContext, Handshake: cfg.Handshake, RoundTrip: cfg.RoundTrip, Credentials: cfg.Credentials, DNSServers: cfg.DNSServers,
 		Clock: cfg.Clock, Rand: cfg.Rand, Logger: cfg.Logger, Interpreter: cfg.Interpreter, Strict: cfg.Strict, Compat: cfg.Compat, Version: cfg.Version,
 		Network: egress.Network{LookupIP: cfg.LookupIP, Listeners: cfg.Listeners, Clock: cfg.Clock},
 		Budget:  h.budget, Born: cfg.Clock.Now(),

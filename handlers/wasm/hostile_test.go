@@ -200,7 +200,7 @@ func TestHostileGuestReachesLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := load(t, host, name, plugin.Reset)
 			lines, due := 0, newDue(t)
-			req := probe.Request{Target: blackHole(t), Trace: due.passWhenTraced(func(probe.TraceEvent) { lines++ }, "the limit "+string(limit)+" is used up")}
+			req := probe.Request{Target: blackHole(t), Debug: true, Trace: due.passWhenTraced(func(probe.TraceEvent) { lines++ }, "the limit "+string(limit)+" is used up")}
 			if _, err := p.Probe(due, req); err != nil {
 				t.Fatal(err)
 			}

@@ -79,7 +79,7 @@ func TestCapabilitiesMustBeGranted(t *testing.T) {
 	// What a plugin can do without answers -EPERM, and is counted and traced.
 	p := loadAs(t, host, "kv", asking("kv", plugin.Request{Capability: "kv", Optional: true}))
 	denied := 0
-	got, err := attempt(t, bind(t, p, `{"add":"x","code":0,"big":1}`, probe.Target{}), probe.Request{Trace: func(e probe.TraceEvent) {
+	got, err := attempt(t, bind(t, p, `{"add":"x","code":0,"big":1}`, probe.Target{}), probe.Request{Debug: true, Trace: func(e probe.TraceEvent) {
 		if e.Type == probe.TraceDenied {
 			denied++
 		}

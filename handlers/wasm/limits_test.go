@@ -38,7 +38,7 @@ func TestLimitsOfTheNetwork(t *testing.T) {
 	}
 	defer p.Close()
 	var traced []string
-	req := probe.Request{Target: target, Trace: func(e probe.TraceEvent) {
+	req := probe.Request{Target: target, Debug: true, Trace: func(e probe.TraceEvent) {
 		if strings.Contains(e.Detail, "limit") {
 			traced = append(traced, e.Name+": "+e.Detail)
 		}
@@ -100,7 +100,7 @@ func TestLimitsOfOutput(t *testing.T) {
 			words = append(words, "the limit "+string(name)+" is used up")
 		}
 		due := newDue(t)
-		req := probe.Request{Trace: due.passWhenTraced(func(e probe.TraceEvent) {
+		req := probe.Request{Debug: true, Trace: due.passWhenTraced(func(e probe.TraceEvent) {
 			if e.Type == probe.TraceLog && e.Name != "host" {
 				lines++
 			}

@@ -60,7 +60,7 @@ func TestPanicOfTracerKeepsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range runtime.GOMAXPROCS(0) {
-		panics(t, p, probe.Request{Trace: func(probe.TraceEvent) { panic("fragile") }})
+		panics(t, p, probe.Request{Debug: true, Trace: func(probe.TraceEvent) { panic("fragile") }})
 	}
 	wantFreeSlot(t, h)
 	wantNothingHeld(t, h, p)

@@ -22,7 +22,7 @@ func hang(t *testing.T, h probe.Handler, target probe.Target, pattern string) {
 	t.Helper()
 	var last probe.TraceEvent
 	for _, trace := range []probe.Tracer{nil, func(e probe.TraceEvent) { last = e }} {
-		out, err := overrun(t, h, probe.Request{Target: target, Trace: trace}, 200*time.Millisecond)
+		out, err := overrun(t, h, probe.Request{Target: target, Debug: true, Trace: trace}, 200*time.Millisecond)
 		if err != nil || out.Reason != probe.ReasonDeadline || !strings.HasPrefix(out.Output, "timed out after ") {
 			t.Fatalf("got %+v, %v", out, err)
 		}

@@ -141,7 +141,7 @@ func TestDeadlineUnwindsWaitingGuest(t *testing.T) {
 				p := loadLate(t, h, tc.isolation)
 				guest := bind(t, p, fmt.Sprintf(`{"then":"%d"}`, then), elsewhere)
 				over = false
-				got, err := guest.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Trace: tc.trace})
+				got, err := guest.Probe(due, probe.Request{Target: elsewhere, Spec: probe.Spec{Timeout: time.Minute}, Debug: true, Trace: tc.trace})
 				over = true
 				wantTimedOut(t, got, err, time.Minute)
 				if got := p.Stats(); got.Idle != tc.idle || got.Busy != 0 {

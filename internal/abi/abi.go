@@ -40,7 +40,7 @@ const (
 	MaxUnit       = 32       // bytes of a metric's unit
 	MaxKV         = 64 << 10 // bytes of the keys and values of a probe
 	MaxKVKeys     = 1024     // of a probe: each costs the host more than its bytes
-	MaxRedirects  = 3        // hops that an HTTP request may ask for
+	MaxRedirects  = 10       // hops that an HTTP request may ask for
 )
 
 // The levels of the log function.

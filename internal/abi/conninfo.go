@@ -8,10 +8,12 @@ import "time"
 //	 "timings": {"dns": 0.001, "connect": 0.002, "tls": 0.01},
 //	 "tls": {"version": "TLS 1.3", "cipher": "TLS_AES_128_GCM_SHA256", "alpn": "h2", "serverName": "db",
 //	         "peer": [{"subject": "CN=db", "issuer": "CN=ca", "notBefore": 1700000000, "notAfter": 1800000000,
-//	                   "sans": ["db.internal", "10.0.0.7"], "sha256": "ab12…"}]}}
+//	                   "sans": ["db.internal", "10.0.0.7"], "sha256": "ab12…", "serial": "0a1b"}],
+//	         "chainNotAfter": 1800000000}}
 //
 // Timings are in seconds, and dates in seconds since 1970. tls is absent without TLS. peer
-// begins with the server's own certificate.
+// begins with the server's own certificate. chainNotAfter is when the last of the verified chains
+// expires, with the first of its certificates; 0 if nothing was verified.
 type ConnInfo struct {
 	Network           string // "tcp", "udp", "tls" or "unix"
 	Local, Remote     string // addresses
@@ -23,6 +25,7 @@ type ConnInfo struct {
 type TLSInfo struct {
 	Version, Cipher, ALPN, ServerName string
 	Certificates                      []Certificate
+	ChainNotAfter                     int64 // seconds since 1970
 }
 
 // Certificate is a certificate of the peer's chain.
@@ -31,6 +34,7 @@ type Certificate struct {
 	NotBefore, NotAfter time.Time
 	SANs                []string
 	SHA256              string // of the certificate, hexadecimal
+	Serial              string // hexadecimal
 }
 
 func (i *ConnInfo) fields() []field {
@@ -47,13 +51,13 @@ type handshake ConnInfo
 func (i *TLSInfo) fields() []field {
 	return []field{
 		{"version", &i.Version}, {"cipher", &i.Cipher}, {"alpn", &i.ALPN}, {"serverName", &i.ServerName},
-		{"peer", listOf(&i.Certificates, 0, (*Certificate).fields)},
+		{"peer", listOf(&i.Certificates, 0, (*Certificate).fields)}, {"chainNotAfter", &i.ChainNotAfter},
 	}
 }
 
 func (c *Certificate) fields() []field {
 	return []field{
 		{"subject", &c.Subject}, {"issuer", &c.Issuer}, {"notBefore", &c.NotBefore}, {"notAfter", &c.NotAfter},
-		{"sans", &c.SANs}, {"sha256", &c.SHA256},
+		{"sans", &c.SANs}, {"sha256", &c.SHA256}, {"serial", &c.Serial},
 	}
 }

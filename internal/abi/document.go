@@ -55,7 +55,7 @@ func appendObject(b []byte, fields []field) []byte {
 	return append(b, '}')
 }
 
-// appendValue appends a field. Strings, integers, arrays and maps that are empty are left out.
+// appendValue appends a field. Strings, integers, arrays and maps that are empty are left out, and false.
 func appendValue(b []byte, name string, from any) []byte {
 	switch v := from.(type) {
 	case *string:
@@ -66,6 +66,10 @@ func appendValue(b []byte, name string, from any) []byte {
 		return appendInt(b, name, *v)
 	case *uint32:
 		return appendInt(b, name, int64(*v))
+	case *bool:
+		if *v {
+			return append(appendName(b, name), "true"...)
+		}
 	case *float64:
 		return appendFloat(appendName(b, name), *v)
 	case *time.Duration:
@@ -213,6 +217,8 @@ func (s *scanner) value(to any) (err error) {
 	case *uint32:
 		n, intErr := s.int()
 		*v, err = uint32(min(max(n, 0), math.MaxUint32)), intErr
+	case *bool:
+		*v, err = s.bool()
 	case *float64:
 		*v, err = s.float()
 	case *time.Duration:
@@ -247,6 +253,13 @@ func (s *scanner) value(to any) (err error) {
 		return s.known(v)
 	}
 	return err
+}
+
+func (s *scanner) bool() (bool, error) {
+	if s.next() == 'f' {
+		return false, s.literal("false")
+	}
+	return true, s.literal("true")
 }
 
 func (s *scanner) seconds() (time.Duration, error) {

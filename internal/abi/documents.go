@@ -10,10 +10,29 @@ import "time"
 //	tls://host:port          TLS made by the host, with the options below
 //	unix:///path
 //
-// Without a host and a port, as in tls:// alone, they are the target's. After tls:// a query
-// sets the fields of [TLSOptions]: ?serverName=db.internal&alpn=h2&alpn=http/1.1&verify=none
-// (a ca needs starttls, which has room for it).
+// Without a host and a port, as in tls:// alone, they are the target's. A query sets [Route]:
+// ?ipFamily=4,6&sourceAddress=10.0.0.1. After tls:// it also sets the fields of [TLSOptions]:
+// ?serverName=db.internal&alpn=h2&alpn=http/1.1&verify=none (a ca needs starttls, which has room
+// for it).
 type DialURL = string
+
+// Route is how a connection to a host with several addresses is made: in the query of a [DialURL],
+// and in an [HTTPRequest].
+type Route struct {
+	// IPFamily is one of the values below; "" means any address, in the resolver's order.
+	IPFamily string
+	// SourceAddress is the IP address of this end; "" lets the system choose.
+	SourceAddress string
+}
+
+// The values of [Route].IPFamily. The last two use the other family if there is no address of the
+// first.
+const (
+	IPv4Only  = "4"
+	IPv6Only  = "6"
+	IPv4First = "4,6"
+	IPv6First = "6,4"
+)
 
 // TLSOptions configures the TLS of a connection: for starttls, in the query of a tls:// URL,
 // and in an [HTTPRequest]. As JSON:
@@ -21,12 +40,16 @@ type DialURL = string
 //	{"serverName": "db.internal", "alpn": ["h2"], "verify": "full", "ca": "-----BEGIN CERTIFICATE…"}
 //
 // Every field may be absent. serverName is the dialed host by default. verify is "full", or
-// "none" to accept any certificate. ca replaces the roots of the system.
+// "none" to accept any certificate. ca replaces the roots of the system. credentials is the name of
+// a client certificate or authorities that the operator has allowed the plugin to use; the guest
+// never sees them. minVersion and maxVersion are TLS10, TLS11, TLS12 or TLS13.
 type TLSOptions struct {
-	ServerName string
-	ALPN       []string
-	Verify     string
-	CA         string // PEM
+	ServerName             string
+	ALPN                   []string
+	Verify                 string
+	CA                     string // PEM
+	Credentials            string
+	MinVersion, MaxVersion string
 }
 
 // The values of [TLSOptions].Verify.
@@ -36,30 +59,48 @@ const (
 )
 
 func (o *TLSOptions) fields() []field {
-	return []field{{"serverName", &o.ServerName}, {"alpn", &o.ALPN}, {"verify", &o.Verify}, {"ca", &o.CA}}
+	return []field{
+		{"serverName", &o.ServerName}, {"alpn", &o.ALPN}, {"verify", &o.Verify}, {"ca", &o.CA},
+		{"credentials", &o.Credentials}, {"minVersion", &o.MinVersion}, {"maxVersion", &o.MaxVersion},
+	}
 }
 
 // HTTPRequest is the argument of do. As JSON:
 //
 //	{"method": "GET", "url": "https://api.example.com/v1?x=y", "headers": {"Accept": "text/plain"},
-//	 "redirects": 3, "timeoutMs": 500, "tls": {…}}
+//	 "redirects": 3, "timeoutMs": 500, "tls": {…}, "http2": true, "decompress": "gzip", "ipFamily": "4",
+//	 "sourceAddress": "10.0.0.1", "proxy": "http://proxy.internal:3128", "proxyHeaders": {…}}
 //
 // Only url is required. A URL without a host (http:///healthz, https:///healthz) goes to
 // the probe's target. redirects is how many redirects are followed: 0 by default, at most
-// [MaxRedirects]. Each must be granted. tls is a [TLSOptions].
+// [MaxRedirects]. Each must be granted. tls is a [TLSOptions]. http2 offers HTTP/2 over TLS.
+// decompress is the encoding of the body that the host undoes: gzip or deflate.
 type HTTPRequest struct {
-	Method    string
-	URL       string
-	Headers   map[string]string
-	Redirects int
-	TimeoutMs int64 // 0: until the deadline
-	TLS       TLSOptions
+	Method       string
+	URL          string
+	Headers      map[string]string
+	Redirects    int
+	TimeoutMs    int64 // 0: until the deadline
+	TLS          TLSOptions
+	HTTP2        bool
+	Decompress   string
+	Route        Route
+	Proxy        string // http://HOST:PORT; "": none
+	ProxyHeaders map[string]string
 }
+
+// The values of [HTTPRequest].Decompress.
+const (
+	Gzip    = "gzip"
+	Deflate = "deflate"
+)
 
 func (r *HTTPRequest) fields() []field {
 	return []field{
 		{"method", &r.Method}, {"url", &r.URL}, {"headers", &r.Headers}, {"redirects", &r.Redirects},
-		{"timeoutMs", &r.TimeoutMs}, {"tls", r.TLS.fields()},
+		{"timeoutMs", &r.TimeoutMs}, {"tls", r.TLS.fields()}, {"http2", &r.HTTP2}, {"decompress", &r.Decompress},
+		{"ipFamily", &r.Route.IPFamily}, {"sourceAddress", &r.Route.SourceAddress},
+		{"proxy", &r.Proxy}, {"proxyHeaders", &r.ProxyHeaders},
 	}
 }
 
@@ -68,26 +109,44 @@ func (r *HTTPRequest) fields() []field {
 //	{"status": 200, "proto": "HTTP/1.1", "url": "https://…", "redirects": 0, "remote": "10.0.0.7:443",
 //	 "headers": {"content-type": "text/plain"},
 //	 "timings": {"dns": 0.001, "connect": 0.002, "tls": 0.01, "firstByte": 0.02},
-//	 "tls": {…}}
+//	 "phases": {"resolve": 0.002, "connect": 0.004, "tls": 0.01, "processing": 0.03},
+//	 "length": 12, "repeated": [{"name": "set-cookie", "value": "a=1"}, …], "tls": {…}}
 //
-// The names of headers are in lower case, and the values of one name are joined by ", ".
-// url is the last one after redirects. Timings are those of the last hop, in seconds. tls is
-// that of a [ConnInfo], and absent without TLS.
+// The names of headers are in lower case, and the values of one name are joined by ", ". repeated
+// has each line of the names that came more than once. url is the last one after redirects.
+// Timings are those of the last hop, in seconds, and phases are sums over all hops: processing is
+// from the connection to the first byte of the answer. length is that of the body before it is
+// decompressed, -1 if it is not known. tls is that of a [ConnInfo], and absent without TLS.
 type HTTPHead struct {
 	Status                       int
 	Proto, URL, Remote           string
 	Redirects                    int
 	Headers                      map[string]string
+	Repeated                     []HTTPHeader
 	DNS, Connect, TLS, FirstByte time.Duration
+	Phases                       HTTPPhases
+	Length                       int64
 	Peer                         *TLSInfo
 }
+
+// HTTPHeader is one line of a header.
+type HTTPHeader struct{ Name, Value string }
+
+func (h *HTTPHeader) fields() []field { return []field{{"name", &h.Name}, {"value", &h.Value}} }
+
+// HTTPPhases are how long the phases of an exchange took, in all its hops together.
+type HTTPPhases struct{ Resolve, Connect, TLS, Processing time.Duration }
 
 func (h *HTTPHead) fields() []field {
 	return []field{
 		{"status", &h.Status}, {"proto", &h.Proto}, {"url", &h.URL}, {"redirects", &h.Redirects}, {"remote", &h.Remote},
 		{"headers", &h.Headers},
+		{"repeated", listOf(&h.Repeated, 0, (*HTTPHeader).fields)},
 		{"timings", []field{{"dns", &h.DNS}, {"connect", &h.Connect}, {"tls", &h.TLS}, {"firstByte", &h.FirstByte}}},
-		{"tls", &h.Peer},
+		{"phases", []field{
+			{"resolve", &h.Phases.Resolve}, {"connect", &h.Phases.Connect}, {"tls", &h.Phases.TLS}, {"processing", &h.Phases.Processing},
+		}},
+		{"length", &h.Length}, {"tls", &h.Peer},
 	}
 }
 

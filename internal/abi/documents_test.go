@@ -57,7 +57,7 @@ func TestDocumentsAsJSON(t *testing.T) {
 		}),
 		`{"network":"udp","timings":{"dns":0,"connect":0}}`: abi.Append(nil, &abi.ConnInfo{Network: "udp"}),
 		`{"status":200,"proto":"HTTP/1.1","url":"u","redirects":1,"remote":"b:2","headers":{"a":"b"},` +
-			`"timings":{"dns":0,"connect":0,"tls":0,"firstByte":1},` + peerDoc + `}`: abi.Append(nil, &abi.HTTPHead{
+			`"timings":{"dns":0,"connect":0,"tls":0,"firstByte":1},"phases":{"resolve":0,"connect":0,"tls":0,"processing":0},` + peerDoc + `}`: abi.Append(nil, &abi.HTTPHead{
 			Status: 200, Proto: "HTTP/1.1", URL: "u", Redirects: 1, Remote: "b:2", Headers: map[string]string{"a": "b"}, FirstByte: time.Second, Peer: peer,
 		}),
 		`{"rcode":"NOERROR","server":"s","seconds":1,"answers":[{"name":"a","type":"A","ttl":60,"data":"10.0.0.7"}]}`: abi.Append(nil, &abi.DNSAnswer{

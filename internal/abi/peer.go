@@ -23,7 +23,22 @@ func TLSInfoOf(state *tls.ConnectionState) *TLSInfo {
 	for _, cert := range state.PeerCertificates {
 		info.Certificates = append(info.Certificates, certificateOf(cert))
 	}
+	info.ChainNotAfter = chainNotAfter(state.VerifiedChains)
 	return info
+}
+
+// chainNotAfter returns when the last of the chains expires, with the first of its certificates.
+func chainNotAfter(chains [][]*x509.Certificate) (last int64) {
+	for _, chain := range chains {
+		first := int64(0)
+		for _, cert := range chain {
+			if end := cert.NotAfter.Unix(); first == 0 || end < first {
+				first = end
+			}
+		}
+		last = max(last, first)
+	}
+	return last
 }
 
 func certificateOf(cert *x509.Certificate) Certificate {
@@ -39,5 +54,13 @@ func certificateOf(cert *x509.Certificate) Certificate {
 		Subject: cert.Subject.String(), Issuer: cert.Issuer.String(),
 		NotBefore: cert.NotBefore.Truncate(time.Second), NotAfter: cert.NotAfter.Truncate(time.Second),
 		SANs: append(names, cert.EmailAddresses...), SHA256: hex.EncodeToString(sum[:]),
+		Serial: serialOf(cert),
 	}
+}
+
+func serialOf(cert *x509.Certificate) string {
+	if cert.SerialNumber == nil {
+		return ""
+	}
+	return hex.EncodeToString(cert.SerialNumber.Bytes())
 }

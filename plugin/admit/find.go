@@ -21,7 +21,8 @@ type Plugin struct {
 	plugin.Found
 	Verdict trust.Verdict
 
-	memory *memory // of the scanner, which may have remembered it; nil: none
+	memory  *memory       // of the scanner, which may have remembered it; nil: none
+	shipped *plugin.Found // the same with its code, if it is part of this program
 }
 
 // WithoutCode returns p without the bytes of its module and signatures, which may be large.
@@ -35,6 +36,11 @@ func (p Plugin) WithoutCode() Plugin {
 func (p Plugin) WithCode() (Plugin, error) {
 	if p.Module != nil {
 		return p, nil
+	}
+	if p.shipped != nil {
+		found, err := p.Found.WithCode(*p.shipped)
+		p.Found = found
+		return p, err
 	}
 	path := p.Path
 	now, err := plugin.Read(path)
@@ -77,7 +83,7 @@ func (p *Policy) find(dirs, taken []string, wanted func(name string) bool) (all 
 			errs = append(errs, &PluginError{f.Manifest.Name, err})
 			continue
 		}
-		all = append(all, Plugin{f, verdict, p.memory})
+		all = append(all, Plugin{f, verdict, p.memory, p.shipped(&f)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.cfg.Dev)) {
 		f, err := p.develop(name, taken)
@@ -110,6 +116,7 @@ func (p *Policy) read(dirs, taken []string, wanted func(name string) bool) (foun
 		}
 		found = append(found, f)
 	}
+	found = p.addShipped(found, others, bad)
 	for i, e := range p.file.Plugins {
 		if p.cfg.Dev[e.Name] != "" || e.Shadow {
 			continue
@@ -124,6 +131,22 @@ func (p *Policy) read(dirs, taken []string, wanted func(name string) bool) (foun
 		}
 	}
 	return found, others, append(bad, errs...)
+}
+
+// addShipped adds the plugins of this program for whose names there is nothing else, working or broken.
+func (p *Policy) addShipped(found []plugin.Found, others []plugin.Listed, bad []error) []plugin.Found {
+	for _, f := range p.cfg.Shipped {
+		name := f.Manifest.Name
+		i := p.entry(name)
+		switch {
+		case p.cfg.Dev[name] != "", i >= 0 && p.file.Plugins[i].Source != "", errorOf(bad, name) >= 0:
+		case slices.ContainsFunc(found, func(f plugin.Found) bool { return f.Manifest.Name == name }):
+		case slices.ContainsFunc(others, func(l plugin.Listed) bool { return l.Name() == name }):
+		default:
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 // addSource adds the plugin at the source of e to found. Without a source, the plugin must be in

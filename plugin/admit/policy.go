@@ -18,6 +18,9 @@ type Config struct {
 	// the plugin of that name, and no pin, signature or lock is checked. A path is of a
 	// module, or of a folder with a module of that name.
 	Dev map[string]string
+	// Shipped are the plugins that are part of this program. One is used if no folder and no source
+	// of prober.yaml has a plugin of its name. No signature and no lock is checked; a pin is.
+	Shipped []plugin.Found
 }
 
 // Policy decides which plugins may be loaded. It does not change after [New], except that
@@ -34,6 +37,9 @@ type Policy struct {
 
 // Dev is the trust state of a plugin under development, of which nothing was checked.
 const Dev trust.State = "dev"
+
+// Shipped is the trust state of a plugin that is part of this program.
+const Shipped trust.State = "shipped"
 
 // New reads the files that cfg names.
 func New(cfg Config) (*Policy, error) {
@@ -81,6 +87,9 @@ func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
 	if err := p.Constrain(f); err != nil {
 		return trust.Verdict{}, err
 	}
+	if p.shipped(f) != nil {
+		return trust.Verdict{State: Shipped}, nil
+	}
 	verdict, err := p.vouch(f)
 	if i := p.entry(f.Manifest.Name); err == nil && i >= 0 {
 		if err = p.covered(f, &p.file.Plugins[i], verdict); err != nil {
@@ -88,6 +97,16 @@ func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
 		}
 	}
 	return verdict, err
+}
+
+// shipped returns the plugin of this program that f is; nil if it is none of them.
+func (p *Policy) shipped(f *plugin.Found) *plugin.Found {
+	for i := range p.cfg.Shipped {
+		if s := &p.cfg.Shipped[i]; s.Path == f.Path && s.Digest == f.ModuleDigest() && f.Beside == "" {
+			return s
+		}
+	}
+	return nil
 }
 
 // entry returns the index in prober.yaml of the plugin called name; -1 if it is not there.

@@ -2,6 +2,7 @@ package admit_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -245,5 +246,62 @@ func TestPluginUnderDevelopmentIsNotChecked(t *testing.T) {
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
+	}
+}
+
+// A plugin that is part of the program is used where there is no other, and must have the pin of prober.yaml.
+func TestShippedPlugins(t *testing.T) {
+	s := newShelf(t)
+	own := plugin.Found{Path: "built-in:own"}
+	own.SetModule(moduleOf(t, "own", "1.0.0"))
+	var err error
+	if own.Manifest, err = plugin.ReadModule(own.Path, own.Module); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(s.path("broken"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.path("broken/own.wasm"), "no module")
+	s.put("plugins/own.wasm", "own", "2")
+	if err := os.Mkdir(s.path("empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, folder, file, want, err string }{
+		{"signatures are required", "empty", "trust: {require: true, keys: [ops.pub]}\n", "built-in:own shipped", ""},
+		{"no other", "empty", "", "built-in:own shipped", ""},
+		{"with grants", "empty", "plugins: [{name: own, grants: ['tcp://db:1']}]\n", "built-in:own shipped", ""},
+		{"the right pin", "empty", "plugins: [{name: own, digest: '" + own.Digest + "'}]\n", "built-in:own shipped", ""},
+		{"another pin", "empty", "plugins: [{name: own, digest: 'sha256:" + strings.Repeat("0", 64) + "'}]\n", "", "digest of built-in:own is"},
+		{"another in a folder", "plugins", "", s.path("plugins/own.wasm") + " unchecked", ""},
+		{"a broken one in a folder", "broken", "", "", "own.wasm"},
+		{"another source", "empty", "plugins: [{name: own, source: plugins/own.wasm}]\n", s.path("plugins/own.wasm") + " unchecked", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			write(t, s.path("prober.yaml"), fileHead+c.file)
+			scanner := admit.NewScanner(admit.ScannerConfig{
+				Config:     admit.Config{ConfigFile: s.path("prober.yaml"), Shipped: []plugin.Found{own}},
+				PluginDirs: []string{s.path(c.folder)}, Sources: admit.NewSources(admit.SourcesConfig{}),
+			})
+			v, err := scanner.Scan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := v.WithoutCode().Plugin("own")
+			if got := fmt.Sprint(v.Err()); (v.Err() != nil) != (c.err != "") || !strings.Contains(got, c.err) {
+				t.Errorf("got error %v, want %q", v.Err(), c.err)
+			}
+			if !e.Loadable() {
+				if c.want != "" {
+					t.Errorf("got %+v, want %s", e, c.want)
+				}
+				return
+			}
+			if got := fmt.Sprint(e.Plugin.Path, " ", e.Plugin.Verdict.State); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if p, err := e.Plugin.WithCode(); err != nil || len(p.Module) == 0 {
+				t.Errorf("its code: %d bytes, %v", len(p.Module), err)
+			}
+		})
 	}
 }

@@ -192,7 +192,7 @@ func (s *Stats) add(o Stats) {
 	}
 }
 
-// total returns the counts of all generations of r.
+// totalLocked returns the counts of all generations of r.
 func (r *record) totalLocked() Stats {
 	total := r.past
 	total.Limits = maps.Clone(r.past.Limits)

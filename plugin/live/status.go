@@ -36,14 +36,17 @@ func (m *Manager) Latest() *admit.Snapshot {
 	return m.latest
 }
 
-// Statuses returns the status of every plugin that may be used, by name.
+// Statuses returns the status of every plugin that may be used, by name, without those that are part of
+// this program and that nothing uses.
 func (m *Manager) Statuses() []Status {
 	records := m.all()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := make([]Status, 0, len(records))
 	for _, r := range records {
-		all = append(all, r.statusLocked())
+		if s := r.statusLocked(); s.State != Unused || s.Err != nil || s.Plugin.Verdict.State != admit.Shipped {
+			all = append(all, s)
+		}
 	}
 	return all
 }

@@ -20,6 +20,7 @@ var notInVersion = map[string]string{
 	"Module":     "Digest is its digest",
 	"hashed":     "it is Module and Digest",
 	"memory":     "it is where the plugin was remembered",
+	"shipped":    "it is the plugin itself",
 	"Text":       "Beside is its digest",
 	"Inside":     "it is the digest of a part of Module, which Digest covers",
 	"Signatures": "they decide whether the plugin may be loaded, not how it runs",

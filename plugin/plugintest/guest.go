@@ -209,6 +209,7 @@ func withoutLateDenials(ctx context.Context, all probe.Tracer) probe.Tracer {
 // tracedRequest returns what the plugin is asked, and notes its trace in an answer.
 func tracedRequest(c *Case, a *testfile.Answer) probe.Request {
 	req := c.Request()
+	req.Debug = true
 	req.Trace = func(e probe.TraceEvent) {
 		if e.Type == probe.TraceDenied {
 			a.Denied = append(a.Denied, e.Detail)

@@ -12,7 +12,7 @@ export function get(url: string): HttpResponse | null {
 export class HttpRequest {
   method: string = "GET";
   body: string = "";
-  /** How many redirects are followed, at most 3. */
+  /** How many redirects are followed, up to the limit of the manifest. */
   redirects: i32 = 0;
   /** 0 means until the deadline. */
   timeoutMs: i32 = 0;

@@ -111,7 +111,7 @@ func tell(t *testing.T, p probe.Preparer, target probe.Target) (said []string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		req := probe.Request{
 			Attempt: 1, Target: target, PodIP: target.Host, Spec: probe.Spec{Timeout: time.Minute},
-			Trace: func(e probe.TraceEvent) {
+			Debug: true, Trace: func(e probe.TraceEvent) {
 				if e.Type == probe.TraceLog {
 					said = append(said, e.Name+": "+e.Detail)
 				}

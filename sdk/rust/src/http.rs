@@ -12,12 +12,15 @@ pub struct Request {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// How many redirects are followed, at most 3.
+    /// How many redirects are followed, up to the limit `redirects` of the manifest.
     pub redirects: u32,
     /// None means until the deadline.
     pub timeout: Option<Duration>,
     /// TLS options as JSON, such as {"verify":"none"}, or "".
     pub tls: String,
+    /// Further fields of an HTTPRequest, such as ("decompress", "\"gzip\""): names and their values as
+    /// JSON. docs/abi.md lists them.
+    pub options: Vec<(&'static str, String)>,
 }
 
 /// A response, which reads its body. It is closed when it is dropped.
@@ -58,6 +61,7 @@ impl Request {
         if !self.tls.is_empty() {
             fields.push(("tls", self.tls.clone()));
         }
+        fields.extend(self.options.iter().cloned());
         json::object(fields)
     }
 }
@@ -103,6 +107,8 @@ mod tests {
         assert_eq!(r.to_json(), r#"{"url":"http:///\"x","headers":{}}"#);
         r.headers.push(("Accept".into(), "*/*".into()));
         r.timeout = Some(Duration::from_millis(20));
+        r.options.push(("http2", "true".into()));
+        assert_eq!(json::lookup(&r.to_json(), "http2"), Some("true"));
         assert_eq!(json::lookup(&r.to_json(), "headers.Accept"), Some("\"*/*\""));
         assert_eq!(json::lookup(&r.to_json(), "timeoutMs"), Some("20"));
     }

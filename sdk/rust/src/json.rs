@@ -13,14 +13,45 @@ pub fn lookup<'a>(doc: &'a str, path: &str) -> Option<&'a str> {
 /// Returns a value as a string: a string without quotes and escapes, anything else unchanged.
 pub fn text(value: &str) -> String {
     match value.strip_prefix('"').and_then(|v| v.strip_suffix('"')) {
-        Some(quoted) => unescape(quoted),
+        Some(quoted) if quoted.contains('\\') => unescape(quoted),
+        Some(plain) => plain.into(),
         None => value.into(),
+    }
+}
+
+/// Reports whether a key, with its quotes, is that of name.
+fn is_key(key: &str, name: &str) -> bool {
+    match key.strip_prefix('"').and_then(|k| k.strip_suffix('"')) {
+        Some(plain) if plain == name => true,
+        Some(plain) => plain.contains('\\') && text(key) == name,
+        None => false,
     }
 }
 
 /// Returns the items of an array, or none for anything else.
 pub fn items(value: &str) -> Vec<&str> {
     (0..).map_while(|i: usize| member(value, &i.to_string())).collect()
+}
+
+/// Returns the names and values of an object, or none for anything else. The values are JSON.
+pub fn fields(value: &str) -> Vec<(String, &str)> {
+    let mut all = Vec::new();
+    let mut rest = match value.trim().strip_prefix('{') {
+        Some(inner) => inner.trim_start(),
+        None => return all,
+    };
+    while !rest.is_empty() && !rest.starts_with('}') {
+        let (key, after) = rest.split_at(end(rest));
+        let after = match after.trim_start().strip_prefix(':') {
+            Some(after) if !key.is_empty() => after.trim_start(),
+            _ => break,
+        };
+        let (value, after) = after.split_at(end(after));
+        all.push((text(key), value));
+        rest = after.trim_start();
+        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    }
+    all
 }
 
 /// Returns a string as JSON.
@@ -57,7 +88,7 @@ fn member<'a>(doc: &'a str, name: &str) -> Option<&'a str> {
         let mut here = !object && name.parse() == Ok(i);
         if object {
             let (key, after) = rest.split_at(end(rest));
-            here = text(key) == name;
+            here = is_key(key, name);
             rest = after.trim_start().strip_prefix(':')?.trim_start();
         }
         let (value, after) = rest.split_at(end(rest));
@@ -75,26 +106,38 @@ fn member<'a>(doc: &'a str, name: &str) -> Option<&'a str> {
 
 /// Returns the length of the value at the beginning of doc.
 fn end(doc: &str) -> usize {
-    let (mut depth, mut quoted, mut escaped) = (0, false, false);
-    for (i, c) in doc.bytes().enumerate() {
-        if quoted {
-            quoted = escaped || c != b'"';
-            escaped = !escaped && c == b'\\';
-            if !quoted && depth == 0 {
-                return i + 1;
+    let bytes = doc.as_bytes();
+    let (mut depth, mut i) = (0, 0);
+    while i < bytes.len() {
+        match bytes[i] {
+            b'"' => {
+                i = end_of_text(bytes, i + 1);
+                if depth == 0 {
+                    return i;
+                }
+                continue;
             }
-            continue;
-        }
-        match c {
-            b'"' => quoted = true,
             b'{' | b'[' => depth += 1,
             b'}' | b']' if depth <= 1 => return i + depth,
             b'}' | b']' => depth -= 1,
             b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' if depth == 0 => return i,
             _ => {}
         }
+        i += 1;
     }
-    doc.len()
+    bytes.len()
+}
+
+/// Returns the index after the quote that ends the string which is at i.
+fn end_of_text(bytes: &[u8], mut i: usize) -> usize {
+    while i < bytes.len() {
+        match bytes[i] {
+            b'"' => return i + 1,
+            b'\\' => i += 2,
+            _ => i += 1,
+        }
+    }
+    bytes.len()
 }
 
 fn unescape(quoted: &str) -> String {
@@ -148,6 +191,13 @@ mod tests {
     }
 
     #[test]
+    fn fields_are_in_their_order() {
+        let found = fields(r#" {"b.c": 1 , "a": {"x": [2]}, "": ""} "#);
+        assert_eq!(found, [("b.c".into(), "1"), ("a".into(), r#"{"x": [2]}"#), ("".into(), "\"\"")]);
+        assert!(fields("[1]").is_empty() && fields("{}").is_empty());
+    }
+
+    #[test]
     fn texts_lose_their_escapes() {
         assert_eq!(text(lookup(DOC, "e").unwrap()), "é😀\n");
         assert_eq!(text(&quote("a\u{1}\"\\b\n")), "a\u{1}\"\\b\n");
@@ -159,6 +209,7 @@ mod tests {
             let _ = lookup(doc, "a.b");
             let _ = lookup(doc, "1");
             let _ = items(doc);
+            let _ = fields(doc);
         }
         assert_eq!(items("[1, \"two\"]"), ["1", "\"two\""]);
     }

@@ -160,7 +160,8 @@ pub struct Request {
 }
 
 impl Request {
-    fn read() -> Result<Request> {
+    /// Reads the request. In a function that validates a config it has only the target and the config.
+    pub fn read() -> Result<Request> {
         let doc = pull(2048, |buf, cap| unsafe { host::request_read(buf, cap) })?;
         Ok(Request { doc: String::from_utf8_lossy(&doc).into_owned() })
     }

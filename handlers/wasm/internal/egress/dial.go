@@ -47,11 +47,11 @@ type Policy struct {
 
 // Endpoint is an allowed destination of a dial, with resolved names.
 type Endpoint struct {
-	Network  string // "tcp", "udp" or "unix"
-	Secure   bool   // with TLS
-	OnTarget bool   // it is the target of the probe
-	Host     string // as the guest named it
-	Options  url.Values
+	Network  string     // "tcp", "udp" or "unix"
+	Secure   bool       // with TLS
+	OnTarget bool       // it is the target of the probe
+	Host     string     // as the guest named it
+	Options  url.Values // the query of the URL
 	Addrs    []string
 }
 
@@ -70,16 +70,14 @@ func (p *Policy) Resolve(ctx context.Context, rawURL string) (Endpoint, error) {
 	switch scheme {
 	case "unix":
 		return p.Unix(addr)
-	case "tcp", "udp":
-		return p.Dial(ctx, scheme, addr, "")
-	case "tls":
+	case "tcp", "udp", "tls":
 		addr, query, _ := strings.Cut(addr, "?")
 		options, err := url.ParseQuery(query)
 		if err != nil {
 			return Endpoint{}, fmt.Errorf("dial %.200q: %w", rawURL, err)
 		}
 		var to Endpoint
-		if addr == "" && p.Target.Unix != "" {
+		if addr == "" && p.Target.Unix != "" && scheme == "tls" {
 			to, err = p.Unix(p.Target.Unix)
 			to.Secure = true
 		} else {

@@ -220,10 +220,20 @@ func (c *Call) violate(errno abi.Errno, err error) int32 {
 	return c.fail(errno, "%v", err)
 }
 
-// logEnabled reports whether log lines of the guest are traced or logged.
+// logEnabled reports whether all log lines of the guest are traced or logged.
 func (c *Call) logEnabled() bool {
-	return c.req != nil && c.req.Trace != nil || c.mayLog() && c.host.Logger.Enabled(c.ctx, slog.LevelDebug)
+	return c.debugs() || c.mayLog() && c.host.Logger.Enabled(c.ctx, slog.LevelDebug)
 }
+
+// keepsLine reports whether a log line of a level or a stream is traced or logged. Of an attempt
+// that nobody looks at, only those that tell of trouble are traced.
+func (c *Call) keepsLine(name string) bool {
+	trouble := name == "warn" || name == "error" || name == "stderr"
+	return trouble && c.req != nil && c.req.Trace != nil || c.logEnabled()
+}
+
+// debugs reports whether the attempt is traced for someone who looks at it.
+func (c *Call) debugs() bool { return c.req != nil && c.req.Trace != nil && c.req.Debug }
 
 // mayLog reports whether the call may write to the host's log. During validate_config it may
 // not, because the secrets of the config are not known then.
@@ -246,7 +256,7 @@ func (c *Call) hasSecrets() bool { return c.req != nil && c.req.Redact != nil }
 // logLine logs and traces one line, within the limits of the call. name is the level or the
 // stream.
 func (c *Call) logLine(name, line string) {
-	if !c.logEnabled() || c.logFull() {
+	if !c.keepsLine(name) || c.logFull() {
 		return
 	}
 	redact := func(text string) string { return text }

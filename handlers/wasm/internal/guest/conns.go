@@ -14,12 +14,16 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/rawconn"
+	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 )
 
 // Dial is the default of Config.DialContext.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if source := egress.SourceAddress(ctx); source.IsValid() && network != "unix" {
+		return dialFrom(ctx, source, network, address)
+	}
 	at, err := netip.ParseAddrPort(address)
 	if network != "tcp" || err != nil {
 		return new(net.Dialer).DialContext(ctx, network, address)
@@ -32,10 +36,23 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 		return nil, err
 	case !conn.Release(): // it would be ended with ctx
 		_ = conn.Close()
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: conn.RemoteAddr(), Err: os.ErrDeadlineExceeded}
+		return new(net.Dialer).DialContext(ctx, network, address) // the error of a dial with an ended context
 	}
 	_ = conn.SetNoDelay(true)
 	return conn, nil
+}
+
+// dialFrom connects from an address of this host.
+func dialFrom(ctx context.Context, source netip.Addr, network, address string) (net.Conn, error) {
+	from := net.Addr(net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0)))
+	if network == "udp" {
+		from = net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
+	}
+	conn, err := (&net.Dialer{LocalAddr: from}).DialContext(ctx, network, address)
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // which would be the host's lack of ports, see probe.IsHostResources
+		return nil, fmt.Errorf("dial %s %s: %s is not an address of this host", network, address, source)
+	}
+	return conn, err
 }
 
 // network is the connections of one call. It belongs to the call's goroutine. The pumps of the

@@ -271,7 +271,7 @@ func log(c *Call, mem api.Memory, a args) int32 {
 	if !ok {
 		return c.badPointer()
 	}
-	if logEnabled(c, mem, nil) == 0 {
+	if !c.keepsLine(name) || c.logFull() {
 		return 0
 	}
 	c.logLine(name, string(text))

@@ -44,6 +44,7 @@ type Host struct {
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	Handshake   func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
 	RoundTrip   func(req *http.Request, addr string) (*http.Response, error)
+	Credentials func(plugin, name string) (*tls.Config, error)
 	DNSServers  []string
 	Clock       Clock
 	Rand        io.Reader

@@ -3,6 +3,8 @@ package guest
 import (
 	"bytes"
 	"cmp"
+	"compress/flate"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +41,9 @@ const (
 type exchange struct {
 	call      *Call
 	options   abi.TLSOptions
-	onSocket  bool // socketHost means the target's socket
+	route     egress.Route
+	proxy     *url.URL // nil: none
+	onSocket  bool     // socketHost means the target's socket
 	transport http.Transport
 	head      abi.HTTPHead
 	sent      time.Time // when the last hop began
@@ -128,14 +133,14 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case len(r.TLS.ALPN) > 0:
-		return nil, errors.New("http: tls: alpn: the host chooses it")
-	case strings.EqualFold(r.Method, http.MethodConnect):
-		return nil, errors.New("http: the method CONNECT is not allowed")
-	case c.web.open >= c.plugin.Limits.Handles:
+	if c.web.open >= c.plugin.Limits.Handles {
 		return nil, &limit{plugin.LimitHandles, abi.EMFILE, fmt.Sprintf("more than %d open answers", c.web.open)}
 	}
+	x, err := c.newExchange(&r)
+	if err != nil {
+		return nil, err
+	}
+	x.onSocket = c.req.Target.Unix != "" && named.Host == ""
 	target, err := c.onTarget(named)
 	if err != nil {
 		return nil, err
@@ -155,21 +160,7 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	x := &exchange{call: c, options: r.TLS, onSocket: c.req.Target.Unix != "" && named.Host == ""}
-	x.transport = http.Transport{
-		DialContext: x.dial, DialTLSContext: x.dialTLS,
-		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHTTPHead,
-	}
-	client := http.Client{Transport: x, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-		if most := c.plugin.Limits.Redirects; len(via) > min(r.Redirects, most) {
-			if r.Redirects > most {
-				c.Hit(plugin.LimitRedirects)
-			}
-			return http.ErrUseLastResponse
-		}
-		x.head.Redirects = len(via)
-		return nil
-	}}
+	client := http.Client{Transport: x, CheckRedirect: x.redirect(r.Redirects)}
 	resp, err := client.Do(req)
 	if err != nil {
 		cancel()
@@ -177,11 +168,66 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 		return nil, httpError(err)
 	}
 	x.recordHeader(resp)
-	return &answer{Reader: resp.Body, exchange: x, end: func() {
+	return &answer{Reader: decompressed(r.Decompress, resp.Body, c.plugin.Limits.HTTPBody), exchange: x, end: func() {
 		cancel()
 		_ = resp.Body.Close()
 		x.transport.CloseIdleConnections()
 	}}, nil
+}
+
+// newExchange checks the options of a request.
+func (c *Call) newExchange(r *abi.HTTPRequest) (*exchange, error) {
+	switch {
+	case len(r.TLS.ALPN) > 0:
+		return nil, errors.New("http: tls: alpn: the host chooses it")
+	case strings.EqualFold(r.Method, http.MethodConnect):
+		return nil, errors.New("http: the method CONNECT is not allowed")
+	case r.Decompress != "" && r.Decompress != abi.Gzip && r.Decompress != abi.Deflate:
+		return nil, fmt.Errorf("http: decompress %.40q: must be %s or %s", r.Decompress, abi.Gzip, abi.Deflate)
+	}
+	x := &exchange{call: c, options: r.TLS}
+	var err error
+	if x.route, err = egress.NewRoute(r.Route); err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	x.options.ALPN = []string{"http/1.1"}
+	if r.HTTP2 {
+		x.options.ALPN = []string{"h2", "http/1.1"}
+	}
+	x.transport = http.Transport{
+		DialContext: x.dial, DialTLSContext: x.dialTLS, ForceAttemptHTTP2: r.HTTP2,
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHTTPHead,
+	}
+	if r.Proxy == "" {
+		return x, nil
+	}
+	if x.proxy, err = url.Parse(r.Proxy); err != nil || x.proxy.Scheme != "http" || x.proxy.Hostname() == "" {
+		return nil, errors.New("http: proxy: must be http://HOST:PORT")
+	}
+	x.transport.Proxy = http.ProxyURL(x.proxy)
+	x.transport.ProxyConnectHeader = http.Header{}
+	for name, value := range r.ProxyHeaders {
+		x.transport.ProxyConnectHeader.Set(name, value)
+	}
+	if x.transport.TLSClientConfig, err = c.tlsConfig("", x.options); err != nil { // net/http adds the name
+		return nil, err
+	}
+	return x, nil
+}
+
+// redirect returns the CheckRedirect of a request that follows so many redirects.
+func (x *exchange) redirect(wanted int) func(*http.Request, []*http.Request) error {
+	return func(_ *http.Request, via []*http.Request) error {
+		c := x.call
+		if most := c.plugin.Limits.Redirects; len(via) > min(wanted, most) {
+			if wanted > most {
+				c.Hit(plugin.LimitRedirects)
+			}
+			return http.ErrUseLastResponse
+		}
+		x.head.Redirects = len(via)
+		return nil
+	}
 }
 
 // webURL parses a URL.
@@ -218,9 +264,20 @@ func httpError(err error) error {
 // recordHeader records the header of the response.
 func (x *exchange) recordHeader(resp *http.Response) {
 	x.head.Status, x.head.Proto, x.head.URL = resp.StatusCode, resp.Proto, resp.Request.URL.String()
+	x.head.Length = resp.ContentLength
 	x.head.Headers = make(map[string]string, len(resp.Header))
 	for name, values := range resp.Header {
-		x.head.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
+		name = strings.ToLower(name)
+		x.head.Headers[name] = strings.Join(values, ", ")
+		for _, value := range values {
+			if len(values) > 1 {
+				x.head.Repeated = append(x.head.Repeated, abi.HTTPHeader{Name: name, Value: value})
+			}
+		}
+	}
+	slices.SortStableFunc(x.head.Repeated, func(a, b abi.HTTPHeader) int { return cmp.Compare(a.Name, b.Name) })
+	if x.proxy != nil && resp.TLS != nil {
+		x.head.Peer = stateInfo(resp.TLS, resp.TLS.ServerName)
 	}
 }
 
@@ -242,15 +299,61 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := to.CheckHost(req.Host, req.URL.Host); err != nil {
 		return nil, err
 	}
-	x.head.DNS, x.sent, x.head.Peer, x.head.TLS = c.host.since(start), c.host.Clock.Now(), nil, 0
-	if c.host.RoundTrip != nil {
-		return x.carry(req, to)
+	if to, err = x.through(req.Context(), to); err != nil {
+		return nil, err
 	}
+	if to.Addrs, err = x.route.Choose(to); err != nil {
+		return nil, fmt.Errorf("dial %s: %w", to.Network, err)
+	}
+	x.head.DNS, x.sent = c.host.since(start), c.host.Clock.Now()
+	x.head.Peer, x.head.Connect, x.head.TLS, x.head.FirstByte = nil, 0, 0, 0
+	var resp *http.Response
+	connected := x.sent
+	if c.host.RoundTrip != nil {
+		resp, err = x.carry(req, to)
+	} else {
+		resp, err = x.send(req, to, &connected)
+	}
+	sum := &x.head.Phases
+	sum.Resolve += x.head.DNS
+	sum.Connect += x.head.Connect
+	sum.TLS += x.head.TLS
+	sum.Processing += max(0, x.sent.Add(x.head.FirstByte).Sub(connected))
+	return resp, err
+}
+
+// through returns the endpoint to dial for a hop to an endpoint that the grants allow: the proxy, if
+// there is one and the grants allow it too. The proxy resolves the name of the hop again.
+func (x *exchange) through(ctx context.Context, to egress.Endpoint) (egress.Endpoint, error) {
+	switch {
+	case x.proxy == nil:
+		return to, nil
+	case to.Network == "unix":
+		return to, errors.New("http: proxy: the target is a unix socket")
+	}
+	addr := net.JoinHostPort(x.proxy.Hostname(), cmp.Or(x.proxy.Port(), "80"))
+	return x.call.egress(plugin.CapabilityHTTP).Dial(ctx, "http", addr, "")
+}
+
+// send makes the hop with the transport. It sets connected to when there was a connection, with TLS.
+func (x *exchange) send(req *http.Request, to egress.Endpoint, connected *time.Time) (*http.Response, error) {
 	until, _ := req.Context().Deadline()
-	ctx := httptrace.WithClientTrace(context.WithValue(req.Context(), hopKey{}, &hop{to, until}), &httptrace.ClientTrace{
-		GotFirstResponseByte: func() { x.head.FirstByte = c.host.since(x.sent) },
-	})
-	return x.transport.RoundTrip(req.WithContext(ctx))
+	clock := x.call.host.Clock
+	var handshake time.Time
+	trace := &httptrace.ClientTrace{
+		GotConn:              func(httptrace.GotConnInfo) { *connected = clock.Now() },
+		GotFirstResponseByte: func() { x.head.FirstByte = x.call.host.since(x.sent) },
+	}
+	if x.proxy != nil { // else dialTLS makes the handshake
+		trace.TLSHandshakeStart = func() { handshake = clock.Now() }
+		trace.TLSHandshakeDone = func(tls.ConnectionState, error) { x.head.TLS = x.call.host.since(handshake) }
+	}
+	ctx := context.WithValue(req.Context(), hopKey{}, &hop{to, until})
+	resp, err := x.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && x.proxy != nil {
+		err = &tlsError{err}
+	}
+	return resp, err
 }
 
 // countAgain counts the body of a redirected request, which is sent again.
@@ -288,7 +391,7 @@ func (x *exchange) carry(req *http.Request, to egress.Endpoint) (*http.Response,
 	if err != nil {
 		return nil, err
 	}
-	x.head.Connect, x.head.Remote = 0, to.Addrs[0]
+	x.head.Remote = to.Addrs[0]
 	x.call.stage(stageHeaders, x.head.Remote)
 	resp, err := x.call.host.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.Addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
@@ -313,7 +416,7 @@ func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel = x.call.host.Clock.WithTimeout(ctx, hop.until.Sub(start))
 		defer cancel()
 	}
-	raw, err := x.call.dialAny(ctx, hop.to)
+	raw, err := x.call.dialAny(x.route.Context(ctx), hop.to)
 	if err != nil {
 		return nil, err
 	}
@@ -329,15 +432,78 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 		return nil, err
 	}
 	c := &conn{Conn: raw, host: ctx.Value(hopKey{}).(*hop).to.Host}
-	options := x.options
-	options.ALPN = []string{"http/1.1"}
-	if err := x.call.secure(ctx, c, options); err != nil {
+	if err := x.call.secure(ctx, c, x.options); err != nil {
 		_ = raw.Close()
 		return nil, err
 	}
 	x.call.stage(stageHeaders, x.head.Remote)
 	x.head.TLS, x.head.Peer = c.handshake, tlsInfo(c.Conn, c.serverName)
 	return c.Conn, nil
+}
+
+// decompressed returns body without its encoding; "" means none. It reads at most so many bytes of body.
+func decompressed(encoding string, body io.Reader, most int) io.Reader {
+	if encoding == "" {
+		return body
+	}
+	d := &decompressor{encoding: encoding, from: io.LimitReader(body, int64(most))}
+	if r, ok := body.(readiness); ok {
+		return &collector{decompressor: d, body: body, ready: r, most: most}
+	}
+	return d
+}
+
+// decompressor undoes the encoding of a body.
+type decompressor struct {
+	encoding string
+	from, to io.Reader // to is nil before the first Read
+}
+
+func (d *decompressor) Read(p []byte) (n int, err error) {
+	if d.to == nil && d.encoding == abi.Gzip {
+		unzip, err := gzip.NewReader(d.from)
+		if err != nil {
+			return 0, decompressError(err)
+		}
+		d.to = unzip
+	} else if d.to == nil {
+		d.to = flate.NewReader(d.from)
+	}
+	if n, err = d.to.Read(p); err != nil && err != io.EOF {
+		err = decompressError(err)
+	}
+	return n, err
+}
+
+// decompressError returns the error of a body that is not encoded as it should be, or that was cut off.
+func decompressError(err error) error {
+	if errno := errnoOf(err); errno != abi.EINVAL {
+		return err
+	}
+	return &limit{errno: abi.EPROTO, text: "decompress: " + err.Error()}
+}
+
+// collector decompresses a body that knows whether a Read would wait, after all of it has come.
+type collector struct {
+	*decompressor
+	body  io.Reader
+	ready readiness
+	most  int
+	all   bytes.Buffer
+	ended bool
+}
+
+// Ready implements [readiness].
+func (d *collector) Ready() bool {
+	var buf [1024]byte
+	for !d.ended && d.ready.Ready() {
+		n, err := d.body.Read(buf[:])
+		d.all.Write(buf[:n])
+		if d.ended = err != nil || d.all.Len() > d.most; d.ended {
+			d.from = &d.all
+		}
+	}
+	return d.ended
 }
 
 // webAnswer returns the response of a handle, or the number of an error.

@@ -97,8 +97,19 @@ func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	if err != nil {
 		return nil, err
 	}
+	options, named, err := dialOptions(to)
+	if err != nil {
+		return nil, err
+	}
+	route, err := egress.NewRoute(named)
+	if err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	if to.Addrs, err = route.Choose(to); err != nil {
+		return nil, fmt.Errorf("dial %s: %w", to.Network, err)
+	}
 	resolved := c.host.Clock.Now()
-	raw, err := c.dialAny(ctx, to)
+	raw, err := c.dialAny(route.Context(ctx), to)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +117,7 @@ func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	if !to.Secure {
 		return made, nil
 	}
-	options, err := tlsOptions(to.Options)
-	if err == nil {
-		err = c.secure(ctx, made, options)
-	}
-	if err != nil {
+	if err := c.secure(ctx, made, options); err != nil {
 		_ = raw.Close()
 		return nil, err
 	}
@@ -172,14 +179,24 @@ func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 
 	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
 		c.Hit(l.which)
 	}
-	if d, ok := errors.AsType[*egress.Denied](err); ok {
-		errno = abi.EACCES
-		c.plugin.Denied.Add(1)
-		c.dialFault = probe.ReasonDenied
+	if c.countDenied(err) {
 		event.Type = probe.TraceDenied
-		c.debug(d.Error(), "url", rawURL)
+		c.debug(err.Error(), "url", rawURL)
 	}
 	return c.failTraced(event, errno, "%v", err)
+}
+
+// countDenied counts err and returns true if it is a denial.
+func (c *Call) countDenied(err error) bool {
+	_, denied := errors.AsType[*egress.Denied](err)
+	if used, ok := errors.AsType[*credentialsError](err); ok {
+		denied = used.denied()
+	}
+	if denied {
+		c.plugin.Denied.Add(1)
+		c.dialFault = probe.ReasonDenied
+	}
+	return denied
 }
 
 // clearFault forgets why the dial before failed: the last dial decides the reason.
@@ -198,7 +215,7 @@ func (c *Call) traceBytes(name string, n int, err error) {
 	if c.req.Trace == nil {
 		return
 	}
-	detail := fmt.Sprintf("%d bytes", n)
+	detail := strconv.Itoa(n) + " bytes"
 	if err != nil {
 		detail += ": " + err.Error()
 	}
@@ -217,6 +234,12 @@ func errnoOf(err error) abi.Errno {
 	}
 	if e, ok := errors.AsType[*limit](err); ok {
 		return e.errno
+	}
+	if _, ok := errors.AsType[*egress.Denied](err); ok {
+		return abi.EACCES
+	}
+	if e, ok := errors.AsType[*credentialsError](err); ok {
+		return e.errno()
 	}
 	if e, ok := errors.AsType[*tlsError](err); ok {
 		return e.errno()

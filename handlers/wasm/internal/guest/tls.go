@@ -1,14 +1,15 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/probe"
 )
@@ -47,31 +49,93 @@ func Handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn
 	return secured, nil
 }
 
-// tlsOptions reads the query of a tls:// URL.
-func tlsOptions(query url.Values) (abi.TLSOptions, error) {
-	var o abi.TLSOptions
-	for name, values := range query {
-		switch name {
-		case "serverName":
-			o.ServerName = values[0]
-		case "alpn":
+// dialOptions reads the query of a URL. Only one of tls:// has options of TLS.
+func dialOptions(to egress.Endpoint) (o abi.TLSOptions, route abi.Route, err error) {
+	for name, values := range to.Options {
+		switch {
+		case name == "ipFamily":
+			route.IPFamily = values[0]
+		case name == "sourceAddress":
+			route.SourceAddress = values[0]
+		case !to.Secure:
+			return o, route, fmt.Errorf("dial: unknown option %.40q; known: ipFamily, sourceAddress", name)
+		case name == "alpn":
 			o.ALPN = values
-		case "verify":
+		case name == "credentials":
+			o.Credentials = values[0]
+		case name == "maxVersion":
+			o.MaxVersion = values[0]
+		case name == "minVersion":
+			o.MinVersion = values[0]
+		case name == "serverName":
+			o.ServerName = values[0]
+		case name == "verify":
 			o.Verify = values[0]
 		default:
-			return o, fmt.Errorf("tls: unknown option %.40q; known: alpn, serverName, verify", name)
+			return o, route, fmt.Errorf("tls: unknown option %.40q; known: alpn, credentials, ipFamily, maxVersion, minVersion, serverName, sourceAddress, verify", name)
 		}
 	}
-	return o, nil
+	return o, route, nil
 }
+
+// credentialsError is the error for credentials that a guest cannot use.
+type credentialsError struct {
+	name string
+	err  error
+}
+
+func (e *credentialsError) Error() string {
+	if e.denied() {
+		return fmt.Sprintf("tls: credentials %.80q: the operator has not allowed this plugin to use them", e.name)
+	}
+	return fmt.Sprintf("tls: credentials %.80q: %v", e.name, e.err)
+}
+
+func (e *credentialsError) Unwrap() error { return e.err }
+
+// denied reports whether the plugin may not use the credentials.
+func (e *credentialsError) denied() bool { return errors.Is(e.err, fs.ErrPermission) }
+
+func (e *credentialsError) errno() abi.Errno {
+	if e.denied() {
+		return abi.EPERM
+	}
+	return abi.EIO
+}
+
+// credentials returns what the operator has given a name; the zero Config for no name.
+func (c *Call) credentials(name string) (*tls.Config, error) {
+	if name == "" {
+		return new(tls.Config), nil
+	}
+	if c.host.Credentials == nil {
+		return nil, &credentialsError{name, fs.ErrPermission}
+	}
+	config, err := c.host.Credentials(c.plugin.Manifest.Name, name)
+	if err != nil {
+		return nil, &credentialsError{name, err}
+	}
+	return config.Clone(), nil
+}
+
+// tlsVersions are the values of minVersion and maxVersion.
+var tlsVersions = map[string]uint16{"": 0, "TLS10": tls.VersionTLS10, "TLS11": tls.VersionTLS11, "TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}
 
 const maxALPN = 16
 
 // tlsConfig returns the configuration of a handshake with host.
 func (c *Call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
-	config := &tls.Config{ServerName: o.ServerName, NextProtos: o.ALPN, Time: c.host.Clock.Now}
-	if config.ServerName == "" {
-		config.ServerName = host
+	config, err := c.credentials(o.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	config.ServerName = cmp.Or(o.ServerName, config.ServerName, host)
+	config.NextProtos, config.Time = o.ALPN, c.host.Clock.Now
+	var okMin, okMax bool
+	config.MinVersion, okMin = tlsVersions[o.MinVersion]
+	config.MaxVersion, okMax = tlsVersions[o.MaxVersion]
+	if !okMin || !okMax {
+		return nil, fmt.Errorf("tls: versions %.20q to %.20q: must be TLS10, TLS11, TLS12 or TLS13", o.MinVersion, o.MaxVersion)
 	}
 	switch o.Verify {
 	case "", abi.VerifyFull:
@@ -146,6 +210,9 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 		event.Detail = err.Error()
 		errno := errnoOf(err)
 		c.dialFault = dialFault(err, errno)
+		if c.countDenied(err) {
+			event.Type = probe.TraceDenied
+		}
 		return c.failTraced(event, errno, "starttls: %v", err)
 	}
 	event.Detail = conn.serverName
