@@ -54,6 +54,10 @@ type Config struct {
 	// keeps nothing. Stop saves everything. An agent that is killed loses the changes of its last
 	// 5 s.
 	StateDir string
+	// Generator makes pods beside those of manifests, for [NewPodSource]; nil for none.
+	Generator Generator
+	// Empty allows [NewPodSource] without manifests and Generator: there are no pods then.
+	Empty bool
 }
 
 // Pods runs pods on this host. It is safe for concurrent use. It is the

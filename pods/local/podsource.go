@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,19 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
+// Generator makes pods beside those of manifests: package targets has one.
+type Generator interface {
+	// Generate returns the pods. Those that have not changed are the same as before. all requests a
+	// check of everything. others are the pods of manifests, whose names cannot be used. check is
+	// that of a [pods.Host].
+	Generate(ctx context.Context, all bool, others []*v1.Pod, check func(*v1.Pod) []error) ([]*v1.Pod, error)
+	// Run calls request whenever Generate may return other pods, until ctx ends. It is called once,
+	// after Generate.
+	Run(ctx context.Context, request func(cause string))
+	// Targets returns what is known of the pods as of the last call of Generate.
+	Targets() pods.Targets
+}
+
 // PodSource runs the pods of manifests, and applies the manifests again when they change. It is
 // the source of pods of `prober run`.
 //
@@ -24,11 +38,12 @@ type PodSource struct {
 	*podSet
 
 	manifests *manifest.Source
+	generator Generator          // nil for none
 	cancel    context.CancelFunc // set by Start
 	polls     sync.WaitGroup
 
 	mu      sync.Mutex // held while manifests are read and applied
-	desired []*v1.Pod  // the pods of the manifests that were last read without an error
+	desired []*v1.Pod  // the pods that were last read without an error
 	applied bool       // they were applied without an error
 	stamp   string     // of the manifests before they were last read
 }
@@ -42,16 +57,17 @@ var (
 )
 
 // NewPodSource reads the manifests, checks their pods, and returns a source that runs them. The
-// error has everything that is wrong. It sets Known and Check of manifests, and starts nothing.
+// error has everything that is wrong. It sets Known and Check of manifests, and starts nothing. There
+// may be no manifests if cfg has a Generator or is Empty.
 func NewPodSource(ctx context.Context, manifests *manifest.Source, cfg Config, host pods.Host) (*PodSource, error) {
-	if len(manifests.Paths) == 0 {
+	if len(manifests.Paths) == 0 && cfg.Generator == nil && !cfg.Empty {
 		return nil, errors.New("no manifests given")
 	}
 	set, err := New(cfg, host)
 	if err != nil {
 		return nil, err
 	}
-	s := &PodSource{podSet: set, manifests: manifests, cancel: func() {}}
+	s := &PodSource{podSet: set, manifests: manifests, generator: cfg.Generator, cancel: func() {}}
 	s.desired, err = s.read(ctx, true)
 	return s, err
 }
@@ -62,6 +78,9 @@ func (s *PodSource) Start(ctx context.Context, m *manager.Manager) {
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.podSet.Start(m)
 	s.polls.Go(func() { s.poll(ctx) })
+	if s.generator != nil {
+		s.polls.Go(func() { s.generator.Run(ctx, s.host.RequestReload) })
+	}
 }
 
 // Stop ends all pods, see [Pods.Stop], and what Start has started.
@@ -85,6 +104,14 @@ func (s *PodSource) Reload(ctx context.Context, r pods.Reload) error {
 	}
 	s.desired = desired
 	return s.applyLocked(ctx, r)
+}
+
+// Targets returns the targets of the Generator.
+func (s *PodSource) Targets() pods.Targets {
+	if s.generator == nil {
+		return pods.Targets{}
+	}
+	return s.generator.Targets()
 }
 
 // RestartGrace returns [RestartGrace].
@@ -195,5 +222,15 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 	for _, w := range loaded.Warnings {
 		s.host.Logger.Warn("unsupported field", "place", w.Error())
 	}
-	return loaded.Pods, nil
+	return s.generate(ctx, all, loaded.Pods)
+}
+
+// generate adds the pods of the generator to those of manifests.
+func (s *PodSource) generate(ctx context.Context, all bool, manifests []*v1.Pod) ([]*v1.Pod, error) {
+	if s.generator == nil {
+		return manifests, nil
+	}
+	check := func(pod *v1.Pod) []error { return s.host.Check(ctx, pod) }
+	generated, err := s.generator.Generate(ctx, all, manifests, check)
+	return slices.Concat(manifests, generated), err
 }

@@ -1,0 +1,234 @@
+package targets
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/pods"
+)
+
+// list is what a source lists.
+type list struct {
+	group  *group
+	source string // such as "file sd/*.json"
+	items  []found
+}
+
+// result is what build returns. It is read-only.
+type result struct {
+	pods    []*v1.Pod
+	targets []pods.Target
+	counts  []count             // of each list
+	byItem  map[itemKey]*target // for the next build
+	probed  map[types.UID]*target
+}
+
+// count is how many targets of a list are probed, and how many are dropped.
+type count struct{ probed, dropped int }
+
+// itemKey identifies a target in a list.
+type itemKey struct {
+	group   *group
+	source  string
+	address string
+	nth     int // of the probed ones with the same address, from 0
+}
+
+// target is a target after the steps of its group.
+type target struct {
+	group  *group
+	source string            // where it is listed
+	labels map[string]string // as listed
+
+	listed string // the address after relabelling
+	name   string
+	all    map[string]string // labels after relabelling
+	at     address
+	made   made
+	reason string // why it is dropped; "" if it is not
+
+	pod *v1.Pod // with the name that it has; nil if it is dropped
+}
+
+// taken reports whether a pod that is no target has a name.
+type taken func(namespace, name string) bool
+
+// build makes the pods of all lists. A target of before that has the same name, address and labels after
+// the steps of its group has the same pod. names are those of pods that are no targets.
+func build(lists []list, before *result, names taken) *result {
+	b := builder{
+		result: &result{byItem: make(map[itemKey]*target), probed: make(map[types.UID]*target), counts: make([]count, len(lists))},
+		before: before, taken: names, names: make(map[types.NamespacedName]types.UID), again: make(map[itemKey]int),
+	}
+	for i := range lists {
+		for j := range lists[i].items {
+			b.add(&lists[i], &lists[i].items[j], &b.counts[i])
+		}
+	}
+	return b.result
+}
+
+// builder is one call of build.
+type builder struct {
+	*result
+	before *result
+	taken  taken
+	names  map[types.NamespacedName]types.UID
+	again  map[itemKey]int // how many are probed after the first one, which has the key
+}
+
+// add adds one target.
+func (b *builder) add(l *list, f *found, n *count) {
+	source := sourceOf(l, f)
+	key := b.keyOf(l, f)
+	t := b.known(key, source, f)
+	if t == nil {
+		t = newTarget(l.group, source, f)
+	}
+	shown := pods.Target{
+		Group: l.group.name, Namespace: l.group.namespace, Name: t.name, Address: clipped(t.listed), Source: source, Labels: visible(t.all),
+		State: pods.TargetDropped, Reason: t.reason,
+	}
+	uid := uidOf(l.group.namespace, l.group.name, t.name)
+	if t.reason == "" {
+		shown.Pod, shown.Reason = b.place(l.group, t, uid)
+	} else if t.name != "" {
+		shown.Pod = podName(l.group.name, t.name)
+	}
+	if shown.Reason != "" {
+		if n.dropped++; len(b.targets) < 2*maxTargets {
+			b.targets = append(b.targets, shown)
+		}
+		return
+	}
+	shown.State = pods.TargetProbed
+	if t.pod == nil {
+		t.pod = b.podBefore(t, uid)
+	}
+	if t.pod == nil || t.pod.Name != shown.Pod {
+		t.pod = newPod(l.group, shown.Pod, t.name, &t.at, t.listed, t.all, t.made)
+	}
+	n.probed++
+	b.byItem[key], b.probed[uid] = t, t
+	if key.nth > 0 {
+		key.nth = 0
+		b.again[key]++
+	}
+	b.names[types.NamespacedName{Namespace: l.group.namespace, Name: shown.Pod}] = uid
+	b.pods, b.targets = append(b.pods, t.pod), append(b.targets, shown)
+}
+
+// keyOf returns the key of a target that is not yet added.
+func (b *builder) keyOf(l *list, f *found) itemKey {
+	key := itemKey{group: l.group, source: l.source, address: f.address}
+	if b.byItem[key] != nil {
+		key.nth = 1 + b.again[key]
+	}
+	return key
+}
+
+// known returns the target of the last build for which templates see the same as for f.
+func (b *builder) known(key itemKey, source string, f *found) *target {
+	if b.before == nil {
+		return nil
+	}
+	if t := b.before.byItem[key]; t != nil && t.source == source && maps.Equal(t.labels, f.labels) {
+		return t
+	}
+	return nil
+}
+
+// podBefore returns the pod that the last build made of the same target; nil if there is none. Such a
+// target is listed at another place, or with other labels that change nothing.
+func (b *builder) podBefore(t *target, uid types.UID) *v1.Pod {
+	if b.before == nil {
+		return nil
+	}
+	old := b.before.probed[uid]
+	if old == nil || old.group != t.group || old.listed != t.listed || old.at != t.at || !maps.Equal(old.all, t.all) {
+		return nil
+	}
+	return old.pod
+}
+
+// place returns the name of the pod of a target, and why it has none.
+func (b *builder) place(g *group, t *target, uid types.UID) (pod, reason string) {
+	pod = podName(g.name, t.name)
+	if other := b.probed[uid]; other != nil {
+		return pod, "the name " + strconv.Quote(t.name) + " is already that of a target at " + other.source
+	}
+	if len(b.pods) >= maxTargets {
+		return pod, errTooMany.Error()
+	}
+	free := func() bool {
+		_, used := b.names[types.NamespacedName{Namespace: g.namespace, Name: pod}]
+		return !used && !b.taken(g.namespace, pod)
+	}
+	if !free() {
+		first := pod
+		if pod = hashedName(pod, g.name, t.name); !free() {
+			return first, fmt.Sprintf("another pod has the name %s/%s", g.namespace, first)
+		}
+	}
+	return pod, ""
+}
+
+// newTarget applies the steps of the group to a target.
+func newTarget(g *group, source string, f *found) *target {
+	all := f.labels
+	if len(g.labels) > 0 {
+		all = merged(g.labels, f.labels)
+	}
+	t := &target{group: g, source: source, labels: f.labels, listed: f.address, all: all}
+	if err := checkLabels(all); err != nil {
+		t.reason, t.all = err.Error(), nil
+		return t
+	}
+	if len(f.address) > maxAddress {
+		t.reason = errLongAddress.Error()
+		return t
+	}
+	var err error
+	r := relabel(g.steps, g.name, source, f.address, all)
+	t.listed, t.all, t.reason, t.name = r.address, r.labels, r.dropped, r.name
+	t.at, err = parseAddress(t.listed)
+	t.listed = withoutPassword(t.listed)
+	if t.name == "" {
+		t.name = t.listed
+	}
+	if len(t.name) > maxAddress {
+		t.name = ""
+	}
+	if err == nil {
+		t.made, err = g.blueprint.of(&t.at)
+	}
+	if t.reason == "" && err != nil {
+		t.reason = err.Error()
+	}
+	return t
+}
+
+// clipped returns an address that is not too long to be shown.
+func clipped(address string) string {
+	if len(address) > maxAddress {
+		return strings.ToValidUTF8(address[:maxAddress], "") + "…"
+	}
+	return address
+}
+
+// sourceOf returns where a target is listed.
+func sourceOf(l *list, f *found) string {
+	if f.file == "" {
+		return l.source
+	}
+	kind, _, _ := strings.Cut(l.source, " ")
+	if f.line == 0 {
+		return kind + " " + f.file
+	}
+	return kind + " " + f.file + ":" + strconv.Itoa(f.line)
+}

@@ -1,0 +1,117 @@
+package targets
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/joined"
+	"github.com/daeace23/prober/internal/yamlpos"
+)
+
+// group is what the targets of a group in prober.yaml have in common. All but probe is read-only.
+type group struct {
+	name, namespace string
+	labels          map[string]string
+	steps           []step
+	blueprint       *blueprint
+
+	definition string        // differs in groups that make other pods
+	probe      *config.Probe // of the last call of compile, for the lines of errors
+}
+
+// compiled is a group with its sources.
+type compiled struct {
+	*group
+	sources []sourceSpec
+}
+
+// compile returns the groups of a prober.yaml. Groups of known that have not changed are returned
+// again. The error joins a [*yamlpos.Error] for each problem.
+func compile(file string, cfg *config.Agent, known []compiled) ([]compiled, error) {
+	before := make(map[string]*group, len(known))
+	for _, g := range known {
+		before[g.definition] = g.group
+	}
+	d := yamlpos.Decoder{File: file}
+	reported := make(map[string]bool) // the problems of a module are those of all its groups
+	var groups []compiled
+	for i := range cfg.Targets {
+		c := &cfg.Targets[i]
+		text := cfg.ModuleOf(c)
+		definition := definitionOf(c, text)
+		g := before[definition]
+		if g == nil {
+			g = &group{name: c.Name, namespace: c.Namespace, labels: c.Labels, definition: definition}
+			g.steps = compileRelabel(c.Relabel, d.ErrorAt)
+			var problems []problem
+			g.blueprint, problems = newBlueprint(c.Kind, text.JSON)
+			for _, p := range problems {
+				if at := joinPath(text.Path, p.path) + p.err.Error(); !reported[at] {
+					reported[at] = true
+					d.ErrorAt(text.Line(p.path), joinPath(text.Path, p.path), p.err)
+				}
+			}
+		}
+		groups = append(groups, compiled{g, specsOf(file, c)})
+	}
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	for i := range groups {
+		groups[i].probe = cfg.ModuleOf(&cfg.Targets[i])
+	}
+	return groups, nil
+}
+
+func joinPath(path, below string) string {
+	if below == "" || strings.HasPrefix(below, "[") {
+		return path + below
+	}
+	return path + "." + below
+}
+
+// definitionOf returns a text that is the same for groups that make the same pods of the same
+// targets, wherever they are in the file.
+func definitionOf(c *config.TargetGroup, text *config.Probe) string {
+	relabel := append([]config.Relabel(nil), c.Relabel...)
+	for i := range relabel {
+		relabel[i].Line, relabel[i].Path = 0, ""
+	}
+	definition, _ := json.Marshal([]any{c.Name, c.Namespace, c.Kind, c.Labels, relabel, json.RawMessage(text.JSON)}) // it was decoded
+	return string(definition)
+}
+
+// sample returns a pod of the group for a check of its probe.
+func (g *group) sample() (*v1.Pod, error) {
+	a := address{host: "127.0.0.1", port: placeholder}
+	m, err := g.blueprint.of(&a)
+	if err != nil {
+		return nil, err
+	}
+	return newPod(g, podName(g.name, "sample"), "sample", &a, a.host, g.labels, m), nil
+}
+
+// check checks the probe of the group. The error joins a [*yamlpos.Error] for each problem.
+func (g *group) check(file string, check func(*v1.Pod) []error) error {
+	pod, err := g.sample()
+	d := yamlpos.Decoder{File: file}
+	if err != nil {
+		d.ErrorAt(g.probe.Line(""), g.probe.Path, err)
+		return d.Err()
+	}
+	for _, err := range check(pod) {
+		for _, err := range joined.Errors(err) {
+			below := ""
+			text := err.Error()
+			if path, rest, ok := strings.Cut(text, ": "); ok && !strings.ContainsRune(path, ' ') {
+				below, text = g.blueprint.below(path), rest
+			}
+			d.ErrorAt(g.probe.Line(below), joinPath(g.probe.Path, below), fmt.Errorf("%s", text))
+		}
+	}
+	return d.Err()
+}

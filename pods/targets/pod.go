@@ -1,0 +1,172 @@
+package targets
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/local/manifest"
+	"github.com/daeace23/prober/probe"
+)
+
+const (
+	// GroupLabel is the label of a target's pod with the name of its group.
+	GroupLabel = "prober.dev/target-group"
+	// AddressAnnotation has the address of a target as it was listed or relabelled.
+	AddressAnnotation = "prober.dev/target-address"
+	// LabelsAnnotation has the labels of a target that a pod cannot have, as a JSON object.
+	LabelsAnnotation = "prober.dev/target-labels"
+)
+
+const (
+	maxPodName = 63 // as a DNS label
+	hashLength = 8  // of the end of a name that would be too long, or that another pod has
+)
+
+// podName returns the name of the pod of a target: that of its group and its own, with a dash for what
+// a DNS label cannot have. A name that is too long ends with a hash.
+func podName(group, name string) string {
+	var b strings.Builder
+	b.WriteString(group)
+	dash, short := true, strings.ToLower(name)
+	if _, rest, ok := strings.Cut(short, "://"); ok {
+		short = rest
+	}
+	for _, r := range short {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			if dash {
+				b.WriteByte('-')
+			}
+			b.WriteRune(r)
+			dash = false
+		default:
+			dash = true
+		}
+	}
+	text := b.String()
+	if len(text) > maxPodName || text == group {
+		return hashedName(text, group, name)
+	}
+	return text
+}
+
+// hashedName returns a name that no other target has, and that begins as text does.
+func hashedName(text, group, name string) string {
+	sum := sha256.Sum256([]byte(group + "\x00" + name))
+	text = text[:min(len(text), maxPodName-1-hashLength)]
+	return strings.TrimRight(text, "-") + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// uidOf returns the UID of the pod of a target. It depends only on the namespace, the group and the name
+// of the target, so that probes keep their counters over all other changes.
+func uidOf(namespace, group, name string) types.UID {
+	sum := sha256.Sum256([]byte("target\x00" + namespace + "\x00" + group + "\x00" + name))
+	text := hex.EncodeToString(sum[:16])
+	return types.UID(text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:])
+}
+
+// noGrace is the grace period of all targets, which end at once.
+var noGrace int64
+
+// newPod returns the pod of a target.
+func newPod(g *group, name, target string, a *address, listed string, labels map[string]string, m made) *v1.Pod {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: g.namespace, UID: uidOf(g.namespace, g.name, target),
+			Annotations: map[string]string{manifest.AddressAnnotation: a.host, AddressAnnotation: listed},
+		},
+		Spec: v1.PodSpec{
+			RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &noGrace,
+			Containers: []v1.Container{{Name: pods.TargetContainer}},
+		},
+	}
+	var odd map[string]string
+	pod.Labels, odd = podLabels(labels)
+	pod.Labels[GroupLabel] = g.name
+	if len(odd) > 0 {
+		text, _ := json.Marshal(odd) // strings can be encoded
+		pod.Annotations[LabelsAnnotation] = string(text)
+	}
+	c := &pod.Spec.Containers[0]
+	if a.port != 0 {
+		c.Ports = []v1.ContainerPort{{ContainerPort: int32(a.port), Protocol: v1.ProtocolTCP}}
+	}
+	if g.blueprint.action == execRun {
+		c.Env = []v1.EnvVar{{Name: "TARGET_ADDRESS", Value: listed}, {Name: "TARGET_HOST", Value: a.host}}
+		if a.port != 0 {
+			c.Env = append(c.Env, v1.EnvVar{Name: "TARGET_PORT", Value: strconv.Itoa(a.port)})
+		}
+	}
+	switch {
+	case m.annotation != "":
+		pod.Annotations[manager.Annotation] = m.annotation
+	case g.blueprint.kind == probe.Readiness:
+		c.ReadinessProbe = m.probe
+	case g.blueprint.kind == probe.Liveness:
+		c.LivenessProbe = m.probe
+	default:
+		c.StartupProbe = m.probe
+	}
+	return pod
+}
+
+// podLabels returns the labels that a pod can have, and the others. Those that begin with __ are for
+// relabelling alone, as in Prometheus, and those of prober are its own.
+func podLabels(labels map[string]string) (valid, odd map[string]string) {
+	valid = make(map[string]string, len(labels)+1)
+	for name, value := range labels {
+		switch {
+		case strings.HasPrefix(name, "__"):
+		case len(validation.IsValidLabelValue(value)) == 0 && len(validation.IsQualifiedName(name)) == 0 && !strings.HasPrefix(name, "prober.dev/"):
+			valid[name] = value
+		default:
+			if odd == nil {
+				odd = make(map[string]string)
+			}
+			odd[name] = value
+		}
+	}
+	return valid, odd
+}
+
+// maxLabels bounds the labels of a target.
+const (
+	maxLabels     = 100
+	maxLabelBytes = 16 << 10 // of all names and values
+)
+
+// checkLabels returns an error for too many labels.
+func checkLabels(labels map[string]string) error {
+	size := 0
+	for name, value := range labels {
+		size += len(name) + len(value)
+	}
+	if len(labels) > maxLabels || size > maxLabelBytes {
+		return fmt.Errorf("there are more than %d labels, or more than %d bytes of them", maxLabels, maxLabelBytes)
+	}
+	return nil
+}
+
+// visible returns the labels that users see.
+func visible(labels map[string]string) map[string]string {
+	for name := range labels {
+		if strings.HasPrefix(name, "__") {
+			kept := maps.Clone(labels)
+			maps.DeleteFunc(kept, func(name, _ string) bool { return strings.HasPrefix(name, "__") })
+			return kept
+		}
+	}
+	return labels
+}

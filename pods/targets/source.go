@@ -1,0 +1,323 @@
+package targets
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/filestamp"
+	"github.com/daeace23/prober/pods"
+)
+
+const (
+	// firstAnswer is how long a new source may take for its first list, and each source for the list
+	// of a reload, before the others go on without it.
+	firstAnswer = 5 * time.Second
+	// maxGone is how many targets that are gone are remembered.
+	maxGone = 2000
+)
+
+// Config is what a [Source] needs.
+type Config struct {
+	ConfigFile   string // prober.yaml; "": there are no targets
+	Logger       *slog.Logger
+	PollInterval time.Duration // how often files are looked at
+	Mark         string        // an environment variable of commands, see pods.Host
+
+	offline bool // read files only
+}
+
+// Source has the targets of prober.yaml. It is safe for concurrent use.
+//
+// Its life: [New], Generate, and Run until the end.
+type Source struct {
+	cfg Config
+
+	mu       sync.Mutex // held by Generate
+	stamp    string     // of prober.yaml when it was last read
+	err      error      // of its targets
+	groups   []compiled
+	checked  map[*group]bool
+	fetchers map[string]*fetcher           // by key
+	cancels  map[string]context.CancelFunc // of those that run
+	before   *result
+	gone     []pods.Target
+
+	fresh chan struct{} // holds a token while Run may have to start a fetcher
+	known atomic.Pointer[listing]
+}
+
+// listing is what Targets needs. It is read-only.
+type listing struct {
+	result   *result
+	targets  []pods.Target // of result, and then those that are gone
+	lists    []list
+	fetchers []*fetcher // of lists; nil for static
+}
+
+// New returns a source that has not read anything.
+func New(cfg Config) *Source {
+	return &Source{
+		cfg: cfg, checked: make(map[*group]bool), fetchers: make(map[string]*fetcher), cancels: make(map[string]context.CancelFunc),
+		fresh: make(chan struct{}, 1),
+	}
+}
+
+// Generate returns the pods of all targets. Those that have not changed are the same as before. It reads
+// prober.yaml if that has changed, and with all it asks every source again. others are the pods that
+// are no targets, whose names cannot be used. check is called with a pod of each new group.
+//
+// The error is that of targets in prober.yaml. One of the rest of the file is returned by the first call
+// only: later, the last good targets are kept, and the agent reports the error for the plugins.
+func (s *Source) Generate(ctx context.Context, all bool, others []*v1.Pod, check func(*v1.Pod) []error) ([]*v1.Pod, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.readLocked(all); err != nil {
+		return nil, err
+	}
+	if err := s.checkLocked(all, check); err != nil {
+		return nil, err
+	}
+	s.openLocked(ctx, all)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	l := &listing{}
+	for _, g := range s.groups {
+		for _, spec := range g.sources {
+			f := s.fetchers[spec.key]
+			items := spec.static
+			if f != nil {
+				f.mu.Lock()
+				items = f.items
+				f.mu.Unlock()
+			}
+			l.lists, l.fetchers = append(l.lists, list{g.group, spec.label, items}), append(l.fetchers, f)
+		}
+	}
+	l.result = build(l.lists, s.before, takenBy(others))
+	s.noteGoneLocked(l.result)
+	listed := len(l.result.targets)
+	l.targets = append(l.result.targets, s.gone...) // here, so that readers copy nothing
+	l.result.targets = l.targets[:listed]
+	s.before = l.result
+	s.known.Store(l)
+	return l.result.pods, nil
+}
+
+// takenBy returns the names of pods.
+func takenBy(others []*v1.Pod) taken {
+	names := make(map[types.NamespacedName]bool, len(others))
+	for _, p := range others {
+		names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = true
+	}
+	return func(namespace, name string) bool {
+		return names[types.NamespacedName{Namespace: namespace, Name: name}]
+	}
+}
+
+// readLocked reads prober.yaml if it has changed.
+func (s *Source) readLocked(all bool) error {
+	if s.cfg.ConfigFile == "" {
+		return nil
+	}
+	stamp := filestamp.Of(s.cfg.ConfigFile)
+	if stamp == s.stamp && !all {
+		return s.err
+	}
+	first := s.stamp == ""
+	s.stamp = stamp
+	cfg, err := config.Load(s.cfg.ConfigFile)
+	switch {
+	case err != nil && first:
+		return err
+	case err != nil:
+		s.err = nil // that of contents that no longer exist
+		return nil
+	}
+	groups, err := compile(s.cfg.ConfigFile, cfg, s.groups)
+	s.err = err
+	if err == nil {
+		s.groups = groups
+	}
+	return err
+}
+
+// checkLocked checks the probes of the groups that are new.
+func (s *Source) checkLocked(all bool, check func(*v1.Pod) []error) error {
+	checked := make(map[*group]bool)
+	var errs []error
+	for _, g := range s.groups {
+		if !s.checked[g.group] || all {
+			if err := g.check(s.cfg.ConfigFile, check); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		checked[g.group] = true
+	}
+	s.checked = checked
+	return errors.Join(errs...)
+}
+
+// openLocked begins to ask new sources, and ends those that are no longer used. It waits for the first
+// lists of the new ones, and with all for a new list of all.
+func (s *Source) openLocked(ctx context.Context, all bool) {
+	ctx, cancel := context.WithTimeoutCause(ctx, firstAnswer, errNoAnswer)
+	defer cancel()
+	var asking sync.WaitGroup
+	desired := make(map[string]bool)
+	for _, g := range s.groups {
+		for _, spec := range g.sources {
+			if spec.key == "" || desired[spec.key] || s.cfg.offline && spec.every > 0 {
+				continue
+			}
+			desired[spec.key] = true
+			f := s.fetchers[spec.key]
+			switch {
+			case f == nil:
+				f = &fetcher{spec: spec, group: g.name, get: spec.open(&s.cfg), asks: make(chan chan struct{})}
+				s.fetchers[spec.key] = f
+				asking.Go(func() { f.refresh(ctx, &s.cfg, true) })
+			case all && s.cancels[spec.key] != nil:
+				asking.Go(func() { f.ask(ctx) })
+			case all: // before Run
+				asking.Go(func() { f.refresh(ctx, &s.cfg, true) })
+			}
+		}
+	}
+	asking.Wait()
+	for key := range s.fetchers {
+		if desired[key] {
+			continue
+		}
+		if stop := s.cancels[key]; stop != nil {
+			stop()
+		}
+		delete(s.cancels, key)
+		delete(s.fetchers, key)
+	}
+	select {
+	case s.fresh <- struct{}{}:
+	default:
+	}
+}
+
+var errNoAnswer = errors.New("no answer within " + firstAnswer.String() + "; it is asked again")
+
+// Run watches prober.yaml and asks the sources until ctx ends. It calls request when Generate may return
+// other pods. Call it once, after a call of Generate.
+func (s *Source) Run(ctx context.Context, request func(cause string)) {
+	var running sync.WaitGroup
+	defer func() {
+		running.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		clear(s.cancels)
+	}()
+	changed := func() { request("changed targets") }
+	ticker := time.NewTicker(s.cfg.PollInterval)
+	defer ticker.Stop()
+	for settling := (filestamp.Settling{}); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.fresh:
+			s.startFetchers(ctx, &running, changed)
+		case now := <-ticker.C:
+			if s.cfg.ConfigFile == "" {
+				continue
+			}
+			s.mu.Lock()
+			known := s.stamp
+			s.mu.Unlock()
+			if settling.Due(now, filestamp.Of(s.cfg.ConfigFile), known) {
+				changed()
+			}
+		}
+	}
+}
+
+// startFetchers starts a goroutine for each source that has none.
+func (s *Source) startFetchers(ctx context.Context, running *sync.WaitGroup, changed func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, f := range s.fetchers {
+		if s.cancels[key] == nil {
+			own, cancel := context.WithCancel(ctx)
+			s.cancels[key] = cancel
+			running.Go(func() { f.run(own, &s.cfg, changed) })
+		}
+	}
+}
+
+// noteGoneLocked remembers the targets that were probed and are no longer listed.
+func (s *Source) noteGoneLocked(now *result) {
+	if s.before == nil {
+		return
+	}
+	listed := make(map[types.UID]bool, len(now.targets))
+	for i := range now.targets {
+		t := &now.targets[i]
+		listed[uidOf(t.Namespace, t.Group, t.Name)] = true
+	}
+	s.gone = slices.DeleteFunc(s.gone, func(t pods.Target) bool { return listed[uidOf(t.Namespace, t.Group, t.Name)] })
+	groups := make(map[string]bool)
+	for _, g := range s.groups {
+		groups[g.name] = true
+	}
+	at := time.Now()
+	for i := range s.before.targets {
+		t := s.before.targets[i]
+		if t.State != pods.TargetProbed || listed[uidOf(t.Namespace, t.Group, t.Name)] {
+			continue
+		}
+		t.State, t.Since, t.Reason = pods.TargetGone, at, "no longer listed; it was last at "+t.Source
+		if !groups[t.Group] {
+			t.Reason = "the group is no longer in " + s.cfg.ConfigFile
+		}
+		s.gone = append(s.gone, t)
+	}
+	if extra := len(s.gone) - maxGone; extra > 0 {
+		s.gone = slices.Delete(s.gone, 0, extra)
+	}
+}
+
+// Targets returns all targets as of the last call of Generate. It copies no target, so that it may be
+// called often.
+func (s *Source) Targets() pods.Targets {
+	l := s.known.Load()
+	if l == nil {
+		return pods.Targets{}
+	}
+	all := pods.Targets{Items: l.targets}
+	type name struct{ group, source string }
+	index := make(map[name]int) // a group may list a source twice
+	for i, n := range l.result.counts {
+		key := name{l.lists[i].group.name, l.lists[i].source}
+		at, ok := index[key]
+		if !ok {
+			at, index[key] = len(all.Sources), len(all.Sources)
+			all.Sources = append(all.Sources, pods.TargetSource{Group: key.group, Source: key.source})
+		}
+		t := &all.Sources[at]
+		t.Probed, t.Dropped = t.Probed+n.probed, t.Dropped+n.dropped
+		if f := l.fetchers[i]; f != nil {
+			f.mu.Lock()
+			t.Failures, t.Refreshed = t.Failures+f.failures, f.at
+			if f.err != nil {
+				t.Err = f.err
+			}
+			f.mu.Unlock()
+		}
+	}
+	return all
+}
