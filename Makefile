@@ -87,6 +87,10 @@ $(AS_PLUGINS:%=bin/plugins/%.wasm): bin/plugins/%.wasm: examples/plugins/%/index
 	$(ASC) $< -O --runtime stub --use abort=sdk/assemblyscript/index/abort -o $@
 	$(GO) run ./cmd/prober plugin embed $@ examples/plugins/$*/plugin.yaml >/dev/null
 
+.PHONY: plugins-shipped
+plugins-shipped: ## the modules of handlers/shipped, which are committed; needs Debian's rustc, its crates and binaryen
+	GO='$(GO)' RUSTC='$(RUSTC)' handlers/shipped/build
+
 .PHONY: run
 run: build ## build and run the quickstart until Ctrl-C
 	bin/prober run -f examples/quickstart/pod.yaml --plugins bin/plugins --restart-backoff 2s
@@ -144,8 +148,8 @@ check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 	done
 
 .PHONY: docs
-docs: ## docs/metrics.md, and the sizes in docs/embedding.md
-	$(GO) generate ./internal/metricsdoc ./internal/embedsize
+docs: ## docs/metrics.md, docs/openapi.json, and the sizes in docs/embedding.md
+	$(GO) generate ./internal/metricsdoc ./internal/openapidoc ./internal/embedsize
 
 .PHONY: bench
 bench: ## benchmarks of the parts, in benchstat's format

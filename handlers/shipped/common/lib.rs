@@ -1,0 +1,119 @@
+//! What the shipped plugins share: their config, regular expressions in Go's syntax, and the
+//! metrics of certificates. Read config.rs, then regexp.rs and tls.rs.
+
+pub mod config;
+pub mod regexp;
+pub mod tls;
+
+use prober::{Metric, Outcome, Verdict};
+
+/// What a check has found: metrics, and why it is not a Success.
+#[derive(Default)]
+pub struct Findings {
+    pub metrics: Vec<Metric>,
+    failures: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Findings {
+    pub fn fail(&mut self, why: impl Into<String>) {
+        self.failures.push(why.into());
+    }
+
+    pub fn warn(&mut self, why: impl Into<String>) {
+        self.warnings.push(why.into());
+    }
+
+    /// Reports whether nothing has failed so far.
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    pub fn metric(&mut self, name: &str, unit: &str, value: f64) {
+        self.labelled(name, unit, value, &[]);
+    }
+
+    pub fn labelled(&mut self, name: &str, unit: &str, value: f64, labels: &[(&str, &str)]) {
+        let labels = labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        self.metrics.push(Metric { name: name.into(), unit: unit.into(), value, labels });
+    }
+
+    /// Returns the outcome: the failures, else the warnings, else a Success with a message.
+    pub fn outcome(self, success: String) -> Outcome {
+        let (verdict, message) = if !self.failures.is_empty() {
+            (Verdict::Failure, self.failures.join("; "))
+        } else if !self.warnings.is_empty() {
+            (Verdict::Warning, self.warnings.join("; "))
+        } else {
+            (Verdict::Success, success)
+        };
+        let mut out = Outcome::new(verdict, message);
+        out.metrics = self.metrics;
+        out
+    }
+}
+
+/// Adds the metrics of a target that was not reached: those of its address, if the config of the probe
+/// has one and not a name.
+pub fn unreached_metrics(findings: &mut Findings, request: &prober::Request) {
+    findings.metric("dns_lookup_time_seconds", "s", 0.0);
+    if let Ok(ip) = request.text("target.ip").parse() {
+        address_metrics(findings, &std::net::SocketAddr::new(ip, 0).to_string());
+    }
+}
+
+/// Returns the metrics of an address such as "10.0.0.7:80": the version of IP, and blackbox_exporter's
+/// hash of the address.
+pub fn address_metrics(findings: &mut Findings, remote: &str) {
+    let parsed: Option<std::net::SocketAddr> = remote.parse().ok();
+    let (version, hash) = match parsed.map(|a| a.ip()) {
+        Some(std::net::IpAddr::V4(ip)) => (4.0, fnv32a(&ip.octets())),
+        Some(std::net::IpAddr::V6(ip)) => (6.0, fnv32a(&ip.octets())),
+        None => return,
+    };
+    findings.metric("ip_protocol", "", version);
+    findings.metric("ip_addr_hash", "", f64::from(hash));
+}
+
+fn fnv32a(data: &[u8]) -> u32 {
+    data.iter().fold(0x811c9dc5, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x01000193))
+}
+
+/// Returns the start of a text, for a message.
+pub fn shorten(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most).collect::<String>() + "…"
+}
+
+/// Returns blackbox_exporter's preferred_ip_protocol and ip_protocol_fallback as an ipFamily of the host.
+pub fn ip_family(config: &config::Config) -> &'static str {
+    match (config.text("preferredIpProtocol").as_str(), config.flag("ipProtocolFallback")) {
+        ("ip4", true) => "4,6",
+        ("ip4", false) => "4",
+        (_, true) => "6,4",
+        (_, false) => "6",
+    }
+}
+
+/// Fails or warns if a check took longer than its config allows, by the field latency.
+pub fn check_latency(findings: &mut Findings, config: &config::Config, took: std::time::Duration) -> prober::Result<()> {
+    let limits = config::Config(config.get("latency").unwrap_or("{}"));
+    match (limits.duration("warn")?, limits.duration("fail")?) {
+        (_, Some(most)) if took > most => findings.fail(format!("it took {} ms, more than {}", took.as_millis(), limits.text("fail"))),
+        (Some(most), _) if took > most => findings.warn(format!("it took {} ms, more than {}", took.as_millis(), limits.text("warn"))),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Checks the fields certificateAge and latency.
+pub fn validate_limits(config: &config::Config) -> prober::Result<()> {
+    for limits in ["certificateAge", "latency"] {
+        let limits = config::Config(config.get(limits).unwrap_or("{}"));
+        limits.duration("warn")?;
+        limits.duration("fail")?;
+    }
+    Ok(())
+}

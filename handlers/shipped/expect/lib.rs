@@ -1,0 +1,190 @@
+//! The plugin expect: what blackbox_exporter's tcp module checks, with its metrics, over tcp, tls,
+//! starttls and unix sockets. Read probe first, then Talk::step.
+
+use common::config::{tls_options, Config};
+use common::regexp::{lossy, Regexp};
+use common::{ip_family, shorten, Findings};
+use prober::net::{self, Conn};
+use prober::{json, Request, Result};
+use std::io::{Read, Write};
+use std::time::Instant;
+
+prober::plugin!(probe, validate);
+
+/// The most bytes of a line, as in blackbox_exporter.
+const MAX_LINE: usize = 64 << 10;
+
+/// One item of queryResponse.
+struct Step {
+    expect: Option<Regexp>,
+    send: String,
+    start_tls: bool,
+    labels: Vec<(String, String)>, // of expect_info
+}
+
+fn steps(config: &Config) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for (i, step) in config.objects("queryResponse").into_iter().enumerate() {
+        let expect = match step.get("expect") {
+            Some(text) => Some(Regexp::at(&format!("queryResponse[{}].expect", i), &json::text(text))?),
+            None => None,
+        };
+        let labels = step.objects("labels").iter().map(|l| (l.text("name"), l.text("value"))).collect();
+        steps.push(Step { expect, send: step.text("send"), start_tls: step.flag("starttls"), labels });
+    }
+    Ok(steps)
+}
+
+fn validate() -> Result<()> {
+    let request = Request::read()?;
+    let config = Config::of(&request);
+    steps(&config)?;
+    common::validate_limits(&config)
+}
+
+fn probe(request: &Request) -> Result {
+    let config = Config::of(request);
+    let steps = steps(&config)?;
+    let mut findings = Findings::default();
+    let start = Instant::now();
+    let conn = match dial(request, &config) {
+        Ok(conn) => conn,
+        Err(e) => {
+            common::unreached_metrics(&mut findings, request);
+            findings.metric("failed_due_to_regex", "", 0.0);
+            findings.fail(e.to_string());
+            return Ok(findings.outcome(String::new()));
+        }
+    };
+    let mut talk = Talk { config: &config, findings, conn, buf: Vec::new(), last: String::new(), failed_regex: false };
+    if let Err(why) = talk.carry_out(&steps) {
+        talk.findings.fail(why);
+    }
+    talk.report()?;
+    let took = start.elapsed();
+    common::check_latency(&mut talk.findings, &config, took)?;
+    let said = if talk.last.is_empty() { String::new() } else { format!(": {:?}", shorten(&talk.last, 80)) };
+    Ok(talk.findings.outcome(format!("connected in {} ms{}", took.as_millis(), said)))
+}
+
+/// Connects to the target, with TLS if the config asks for it.
+fn dial(request: &Request, config: &Config) -> std::io::Result<Conn> {
+    let mut url = String::new();
+    if request.unix().is_empty() {
+        url = format!("tcp://?ipFamily={}", ip_family(config));
+        let source = config.text("sourceIpAddress");
+        if !source.is_empty() {
+            url += &format!("&sourceAddress={}", source);
+        }
+    }
+    let mut conn = net::dial(&url, None)?;
+    if config.flag("tls") {
+        conn.start_tls(&tls_options(config))?;
+    }
+    Ok(conn)
+}
+
+/// A conversation with the target.
+struct Talk<'a> {
+    config: &'a Config<'a>,
+    findings: Findings,
+    conn: Conn,
+    buf: Vec<u8>, // read, and not yet part of a line
+    last: String, // line that matched
+    failed_regex: bool,
+}
+
+impl Talk<'_> {
+    /// Carries out all steps, or returns why one failed.
+    fn carry_out(&mut self, steps: &[Step]) -> std::result::Result<(), String> {
+        for (i, step) in steps.iter().enumerate() {
+            self.step(step).map_err(|why| if steps.len() > 1 { format!("step {}: {}", i + 1, why) } else { why })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a line that matches, sends, and starts TLS, each if the step has it.
+    fn step(&mut self, step: &Step) -> std::result::Result<(), String> {
+        let mut send = step.send.clone();
+        if let Some(expect) = &step.expect {
+            let line = self.expect(expect)?;
+            let expand = |template: &str| expect.expand(&line, template).unwrap_or_default();
+            send = expand(&send);
+            if !step.labels.is_empty() {
+                let labels: Vec<(&str, String)> = step.labels.iter().map(|(n, v)| (n.as_str(), expand(v))).collect();
+                let labels: Vec<(&str, &str)> = labels.iter().map(|(n, v)| (*n, v.as_str())).collect();
+                self.findings.labelled("expect_info", "", 1.0, &labels);
+            }
+            self.last = line;
+        }
+        if !send.is_empty() {
+            self.conn.write_all((send + "\n").as_bytes()).map_err(|e| format!("sending: {}", e))?;
+        }
+        if step.start_tls {
+            self.buf.clear();
+            self.conn.start_tls(&tls_options(self.config)).map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Returns the first line that matches.
+    fn expect(&mut self, expect: &Regexp) -> std::result::Result<String, String> {
+        let mut seen = None;
+        loop {
+            match self.line() {
+                Ok(Some(line)) => {
+                    let text = lossy(&line).into_owned();
+                    if expect.matches(&text) {
+                        return Ok(text);
+                    }
+                    seen = Some(text);
+                }
+                Ok(None) => {
+                    self.failed_regex = true;
+                    return Err(match seen {
+                        Some(text) => format!("the peer ended without {:?}; its last line was {:?}", expect.text, shorten(&text, 80)),
+                        None => format!("the peer ended without {:?}", expect.text),
+                    });
+                }
+                Err(e) => return Err(format!("waiting for {:?}: {}", expect.text, e)),
+            }
+        }
+    }
+
+    /// Returns the next line without its end; None at the end of the connection.
+    fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        let mut chunk = [0; 4096];
+        loop {
+            if let Some(end) = self.buf.iter().position(|b| *b == b'\n') {
+                let mut line: Vec<u8> = self.buf.drain(..=end).collect();
+                line.pop();
+                if line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                return Ok(Some(line));
+            }
+            if self.buf.len() >= MAX_LINE {
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("a line of more than {} bytes", MAX_LINE)));
+            }
+            match self.conn.read(&mut chunk)? {
+                0 if self.buf.is_empty() => return Ok(None),
+                0 => return Ok(Some(std::mem::take(&mut self.buf))),
+                n => self.buf.extend_from_slice(&chunk[..n]),
+            }
+        }
+    }
+
+    /// Adds the metrics of the connection, and checks its certificates.
+    fn report(&mut self) -> Result<()> {
+        let info = self.conn.info()?;
+        let number = |path: &str| json::lookup(&info, path).and_then(|n| n.parse().ok()).unwrap_or_default();
+        self.findings.metric("dns_lookup_time_seconds", "s", number("timings.dns"));
+        common::address_metrics(&mut self.findings, &json::lookup(&info, "remote").map(json::text).unwrap_or_default());
+        if let Some(tls) = json::lookup(&info, "tls") {
+            common::tls::metrics(&mut self.findings, tls);
+            common::tls::check_age(&mut self.findings, self.config, tls)?;
+        }
+        self.findings.metric("failed_due_to_regex", "", f64::from(u8::from(self.failed_regex)));
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+package shipped_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/wasm"
+	"github.com/daeace23/prober/probe"
+)
+
+// patience is how long a server that ends by itself may take on a slow machine.
+const patience = time.Minute
+
+// endless writes text until the reader is gone.
+func endless(text string) func(net.Conn) {
+	chunk := []byte(strings.Repeat(text, 1+(32<<10)/len(text)))
+	return func(c net.Conn) {
+		for {
+			if _, err := c.Write(chunk); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// says writes text, and lets the reader wait then.
+func says(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		_, _ = io.WriteString(c, text)
+		_, _ = io.Copy(io.Discard, c)
+	}
+}
+
+// then carries out both.
+func then(first, second func(net.Conn)) func(net.Conn) {
+	return func(c net.Conn) { first(c); second(c) }
+}
+
+func bomb(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for range 1 << 10 {
+		if _, err := z.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestHostileServersAreFailures has servers that send without an end, or nonsense. Each attempt ends as a
+// Failure with a message of a moderate length.
+func TestHostileServersAreFailures(t *testing.T) {
+	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	header := func(text string) func(net.Conn) {
+		return func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+text) }
+	}
+	zipped := bomb(t)
+	for _, c := range []struct {
+		name, plugin, config string
+		serve                func(net.Conn)
+		timeout              time.Duration
+		want                 string
+	}{
+		{"endless body", "httpcheck", `{"failIfBodyNotMatchesRegexp":["x"]}`, then(header("\r\n"), endless("body ")), patience, "reading the body: more than 16777216 bytes read"},
+		{"endless body with a limit", "httpcheck", `{"bodySizeLimit":"64Ki"}`, then(header("\r\n"), endless("body ")), patience, "the body is longer than 65536 bytes"},
+		{"endless header", "httpcheck", `{}`, then(header("X-A: "), endless("a")), patience, "server response headers exceeded"},
+		{"header flood", "httpcheck", `{}`, then(header(""), endless("X-A: b\r\n")), patience, "server response headers exceeded"},
+		{"gzip bomb", "httpcheck", `{"compression":"gzip"}`, header(fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(zipped), zipped)), patience, "reading the body: more than 16777216 bytes read"},
+		{"no HTTP", "httpcheck", `{}`, says("\x00\x01\x02\xff\xfe\r\n\r\n"), patience, "malformed HTTP"},
+		{"body that does not come", "httpcheck", `{}`, then(header("Content-Length: 5\r\n\r\n"), says("a")), 200 * time.Millisecond, "timed out after 200ms"},
+		{"invalid UTF-8", "httpcheck", `{"failIfBodyNotMatchesRegexp":["ok"]}`, header("Content-Length: 4\r\n\r\n\xff\xfe\x1b["), patience, `the body does not match "ok"`},
+		{"deep JSON", "httpcheck", `{"jsonPath":[{"path":"a","equals":1}]}`, header("Content-Length: 1000000\r\n\r\n" + strings.Repeat("[", 1000000)), patience, "the body has no a"},
+		{"endless line", "expect", `{"queryResponse":[{"expect":"x"}]}`, endless("a"), patience, "a line of more than 65536 bytes"},
+		{"endless lines", "expect", `{"queryResponse":[{"expect":"x"}]}`, endless("a\n"), patience, "more than 1048576 bytes read"},
+		{"silence", "expect", `{"queryResponse":[{"expect":"x"}]}`, says(""), 200 * time.Millisecond, "timed out after 200ms"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			loaded, err := host.Load(t.Context(), found(t, c.plugin))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer loaded.Close()
+			target := listen(t, c.serve)
+			h, err := loaded.Prepare([]byte(c.config), target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
+			defer cancel()
+			out, err := h.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: c.timeout}})
+			if err != nil || out.Result != probe.Failure || !strings.Contains(out.Output, c.want) || len(out.Output) > 1000 {
+				t.Errorf("got %s %.300q, %v; want %q", out.Result, out.Output, err, c.want)
+			}
+		})
+	}
+}
+
+// listen serves each connection over TCP.
+func listen(t *testing.T, serve func(net.Conn)) probe.Target {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				go func() { _, _ = io.Copy(io.Discard, c) }() // or the end resets what was sent
+				serve(c)
+			}()
+		}
+	}()
+	return probe.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
+}

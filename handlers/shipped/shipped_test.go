@@ -1,0 +1,63 @@
+package shipped_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/handlers/shipped"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/plugintest"
+)
+
+// maxModule is the most bytes of a module, each of which is in every binary.
+const maxModule = 1 << 20
+
+func TestPlugins(t *testing.T) {
+	found, err := shipped.Plugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		name := f.Manifest.Name
+		t.Run(name, func(t *testing.T) {
+			manifest, err := os.ReadFile(filepath.Join(name, plugin.ManifestFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			inside, err := plugin.Extract(f.Module)
+			if err != nil || !bytes.Equal(inside, manifest) {
+				t.Errorf("the manifest inside the module is not plugin.yaml: run handlers/shipped/build (%v)", err)
+			}
+			if len(f.Module) > maxModule {
+				t.Errorf("the module has %d bytes, more than %d", len(f.Module), maxModule)
+			}
+			runCases(t, name)
+		})
+	}
+}
+
+// runCases runs the test cases of a plugin.
+func runCases(t *testing.T, name string) {
+	t.Helper()
+	path := filepath.Join(name, name+plugintest.Suffix)
+	cases, err := plugintest.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := plugintest.Run(t.Context(), cases, plugintest.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Patience: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(report.Results, func(r plugintest.Result) bool { return !r.OK() }) {
+		var text strings.Builder
+		if err := plugintest.Write(&text, "table", []*plugintest.Report{report}); err != nil {
+			t.Fatal(err)
+		}
+		t.Error(text.String())
+	}
+}
