@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path"
@@ -13,6 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/agent/pauses"
+	"github.com/daeace23/prober/agent/reply"
+	"github.com/daeace23/prober/core/manager"
 )
 
 // guarded passes allowed requests to next. It logs and counts actions.
@@ -28,9 +32,23 @@ func (a *Agent) guarded(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		default:
 			answered := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-			next.ServeHTTP(answered, r)
-			a.acted(act, caller, actionResult(answered.status))
+			act.by = caller
+			next.ServeHTTP(answered, r.WithContext(context.WithValue(r.Context(), actionKey{}, &act)))
+			a.acted(&act, actionResult(answered.status))
 		}
+	})
+}
+
+// throttled passes requests to next, which checks names and passwords, unless too many were wrong.
+func (a *Agent) throttled(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, refusal := a.guard.CheckRate(r)
+		if refusal == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		access.SetHeaders(w.Header())
+		a.refuse(w, actionOf(r), caller, refusal)
 	})
 }
 
@@ -38,7 +56,23 @@ func (a *Agent) guarded(next http.Handler) http.Handler {
 type action struct {
 	name   string // one of [metrics.Actions]; "" for a request that only reads
 	object string // the probe, as NAMESPACE/POD/CONTAINER/KIND, or the plugin
+	by     access.Caller
+	detail string // of a pause: for how long and why; "" for none
 }
+
+// actionKey is the context key of the action of a request that is allowed, an *action.
+type actionKey struct{}
+
+// actionIn returns the action of a request.
+func actionIn(ctx context.Context) *action {
+	if act, ok := ctx.Value(actionKey{}).(*action); ok {
+		return act
+	}
+	return new(action)
+}
+
+// probeActions are the actions on a probe.
+var probeActions = []string{"pause", "resume", "trigger"}
 
 // actionOf returns the action of r.
 func actionOf(r *http.Request) action {
@@ -53,7 +87,7 @@ func actionOf(r *http.Request) action {
 		return action{name: name, object: strings.TrimSuffix(plugin, "/")}
 	}
 	probe, ok := strings.CutPrefix(strings.TrimSuffix(dir, "/"), "/api/v1/probes/")
-	if !ok || !slices.Contains([]string{"trigger", "pause", "resume"}, name) {
+	if !ok || !slices.Contains(probeActions, name) {
 		return action{}
 	}
 	return action{name: name, object: probe}
@@ -93,24 +127,78 @@ var doneReasons = map[string]string{
 }
 
 // acted logs and counts an action that was allowed, and adds an event.
-func (a *Agent) acted(act action, by access.Caller, result string) {
+func (a *Agent) acted(act *action, result string) {
+	by := &act.by
 	a.metrics.Acted(act.name, result)
 	eventType, reason, say := v1.EventTypeNormal, doneReasons[act.name], a.log.Info
 	if result != "ok" {
 		eventType, reason, say = v1.EventTypeWarning, "ActionFailed", a.log.Warn
 	}
-	text := fmt.Sprintf("%s by %s, with the %s: %s", strings.TrimSpace(act.name+" "+act.object), by.From, by.Via, result)
-	a.events.Add(a.objectOf(act), eventType, reason, text, 1, time.Now())
+	text := fmt.Sprintf("%s by %s: %s", strings.TrimSpace(act.name+" "+act.object), callerText(by), result)
 	attrs := []any{"action", act.name, "object", act.object, "result", result, "via", by.Via, "from", by.From}
+	if act.detail != "" {
+		text += ", " + act.detail
+		attrs = append(attrs, "detail", act.detail)
+	}
+	a.events.Add(a.objectOf(act.object), eventType, reason, text, 1, time.Now())
 	if by.PID > 0 {
 		attrs = append(attrs, "pid", by.PID)
 	}
 	say("action", attrs...)
 }
 
-// objectOf returns the object of the event about act: the container of its probe, or the host.
-func (a *Agent) objectOf(act action) v1.ObjectReference {
-	parts := strings.Split(act.object, "/")
+func callerText(c *access.Caller) string { return c.From + ", with the " + c.Via }
+
+// probeAction returns what the action of r does with a probe. Its error is that of the parameters.
+func (a *Agent) probeAction(w http.ResponseWriter, r *http.Request) (func(manager.Key) error, error) {
+	name := r.PathValue("action")
+	if name == "pause" {
+		p, err := pauses.Read(w, r)
+		if err != nil {
+			return nil, err
+		}
+		act := actionIn(r.Context())
+		p.By, act.detail = callerText(&act.by), pauseText(&p)
+		return func(key manager.Key) error { return a.pauses.Pause(key, p) }, nil
+	}
+	for parameter := range r.URL.Query() {
+		return nil, fmt.Errorf("unknown parameter %q; %s has none", parameter, name)
+	}
+	if name == "resume" {
+		return a.pauses.Resume, nil
+	}
+	return a.manager.Trigger, nil
+}
+
+// pauseText says for how long and why a probe is paused.
+func pauseText(p *pauses.Pause) string {
+	var parts []string
+	if p.For > 0 {
+		parts = append(parts, "for "+p.For.String())
+	}
+	if p.Reason != "" {
+		parts = append(parts, "reason: "+p.Reason)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// pauseEnded reports a pause that has ended at its time.
+func (a *Agent) pauseEnded(key manager.Key, p pauses.Pause) {
+	a.hub.Probe(key)
+	s, ok := a.manager.Latest(key)
+	if !ok {
+		return
+	}
+	object := strings.Join([]string{s.Namespace, s.Pod, s.Container, s.Kind.String()}, "/")
+	text := fmt.Sprintf("the pause of %s by %s has ended, %s", object, p.By, pauseText(&p))
+	a.events.Add(a.objectOf(object), v1.EventTypeNormal, doneReasons["resume"], text, 1, time.Now())
+	a.log.Info("pause ended", "object", object, "by", p.By, "detail", pauseText(&p))
+}
+
+// objectOf returns the object of an event about a probe or a plugin: the container of the probe, or
+// the host.
+func (a *Agent) objectOf(object string) v1.ObjectReference {
+	parts := strings.Split(object, "/")
 	if len(parts) != 4 {
 		return a.events.Node()
 	}
@@ -131,10 +219,13 @@ func (a *Agent) refuse(w http.ResponseWriter, act action, by access.Caller, r *a
 	if n := a.refused.note(refusalKey{act.name, r.Reason}, time.Now()); n > 0 {
 		a.reportRefused(n, act, by, r)
 	}
-	if r.Status == http.StatusUnauthorized {
+	switch r.Status {
+	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="prober"`)
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "1")
 	}
-	fail(w, r.Status, "%s", r.Text)
+	reply.Fail(w, r.Status, "%s", r.Text)
 }
 
 // reportRefused logs n requests that were refused for the same reason; r is the last of them. The

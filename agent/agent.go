@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/logs"
+	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
@@ -54,6 +56,7 @@ type Config struct {
 	Source         func(ctx context.Context, host pods.Host) (PodSource, error)
 	PluginDirs     []string
 	ConfigFile     string            // prober.yaml; "": defaults
+	BlackboxConfig string            // modules of blackbox_exporter, for /probe; "": none
 	LockFile       string            // prober.plugins.lock, which must name every plugin; "": none
 	DevPlugins     map[string]string // see [admit.Config]
 	Listen         string            // "": [DefaultListen]
@@ -112,12 +115,14 @@ type Agent struct {
 	stderr   *logs.Writer
 	stdout   *logs.Writer
 	handlers *plugins.Set
+	scrapes  *blackbox.Current
 	source   PodSource
 	manager  *manager.Manager
 	metrics  *metrics.Metrics
 	registry *prometheus.Registry
 	events   *events.Log
 	hub      *stream.Hub
+	pauses   *pauses.Table
 	host     *hostWatch
 	lock     *os.File       // of the state directory; nil for none
 	listener net.Listener   // of the HTTP server, which Run starts
@@ -188,9 +193,13 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if err = a.listen(ctx); err != nil {
 		return err
 	}
+	if a.scrapes, err = blackbox.Open(a.cfg.BlackboxConfig, a.log); err != nil {
+		return err
+	}
 	runner := &containerRunner{}
 	handlers := a.cfg.plugins()
 	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = runner, a.demanded, a.metrics, a.log
+	handlers.Credentials = a.scrapes.Credentials
 	if a.handlers, a.pluginStamp, err = plugins.New(ctx, handlers); err != nil {
 		return err
 	}
@@ -206,10 +215,13 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	a.pauses = pauses.New(a.manager, a.pauseEnded)
+	a.hub.Ended = a.pauses.Forget
 	a.registry = prometheus.NewRegistry()
 	return errors.Join(a.metrics.RegisterShared(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
-		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()),
+		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
+		metrics.RegisterPauses(a.registry, a.paused),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
@@ -293,6 +305,9 @@ func (a *Agent) close() {
 	}
 	a.kill()
 	a.retry.Stop()
+	if a.pauses != nil {
+		a.pauses.Close()
+	}
 	a.host.close()
 	a.stdout.Close()
 	a.stderr.Close()

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -15,12 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/pauses"
+	"github.com/daeace23/prober/agent/reply"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/plugin/live"
+	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -34,7 +35,7 @@ type listHead struct {
 func (a *Agent) servePods(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery("pods", r.URL.Query(), "namespace", "pod")
 	if err != nil {
-		fail(w, http.StatusBadRequest, "%v", err)
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
 	pods := pager[*v1.Pod]{query: &q}
@@ -53,7 +54,7 @@ func (a *Agent) servePods(w http.ResponseWriter, r *http.Request) {
 func (a *Agent) serveEvents(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery("events", r.URL.Query(), "namespace", "pod", "container", "reason", "type")
 	if err != nil {
-		fail(w, http.StatusBadRequest, "%v", err)
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
 	events := pager[*v1.Event]{query: &q}
@@ -73,8 +74,8 @@ func (a *Agent) serveEvents(w http.ResponseWriter, r *http.Request) {
 
 // probeList is the response of /api/v1/probes. Metadata is empty unless a limit was set.
 type probeList struct {
-	Metadata api.ListMeta          `json:"metadata,omitzero"`
-	Items    []manager.ProbeStatus `json:"items"`
+	Metadata api.ListMeta   `json:"metadata,omitzero"`
+	Items    []stream.Probe `json:"items"`
 }
 
 func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +84,7 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 		err = checkProbeFilters(&q)
 	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, "%v", err)
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
 	probes := pager[manager.Key]{query: &q}
@@ -171,31 +172,35 @@ func keyOf(i *worker.Info) manager.Key {
 }
 
 // probe returns the status of a probe, for JSON.
-func (a *Agent) probe(key manager.Key) (manager.ProbeStatus, bool) {
-	return representable(a.manager.Probe(key))
+func (a *Agent) probe(key manager.Key) (stream.Probe, bool) {
+	return a.shown(a.manager.Probe(key))
 }
 
 // latest returns the status of a probe without its history, for JSON.
-func (a *Agent) latest(key manager.Key) (manager.ProbeStatus, bool) {
-	return representable(a.manager.Latest(key))
+func (a *Agent) latest(key manager.Key) (stream.Probe, bool) {
+	return a.shown(a.manager.Latest(key))
 }
 
-// representable removes from s what JSON cannot represent.
-func representable(s manager.ProbeStatus, ok bool) (manager.ProbeStatus, bool) {
+// shown adds to s who has paused it, and removes what JSON cannot represent.
+func (a *Agent) shown(s manager.ProbeStatus, ok bool) (stream.Probe, bool) {
 	if s.Last != nil {
 		s.Last.Metrics = finite(s.Last.Metrics)
 	}
 	for i := range s.History {
 		s.History[i].Metrics = finite(s.History[i].Metrics)
 	}
-	return s, ok
+	p := stream.Probe{ProbeStatus: s}
+	if s.Paused {
+		p.Pause = a.pauses.Of(s.Key())
+	}
+	return p, ok
 }
 
 // serveStream responds to GET /api/v1/stream with the present state, and then with changes.
 func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
 	reader := a.hub.Attach()
 	if reader == nil {
-		fail(w, http.StatusServiceUnavailable, "too many streams are open")
+		reply.Fail(w, http.StatusServiceUnavailable, "too many streams are open")
 		return
 	}
 	defer reader.Close()
@@ -217,34 +222,175 @@ func finite(metrics []probe.Metric) []probe.Metric {
 	return slices.DeleteFunc(slices.Clone(metrics), odd)
 }
 
-func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
-	act, ok := map[string]func(manager.Key) error{
-		"trigger": a.manager.Trigger, "pause": a.manager.Pause, "resume": a.manager.Resume,
-	}[r.PathValue("action")]
+// targetHead has the fields of an [api.TargetList] before its items.
+type targetHead struct {
+	Metadata api.ListMeta       `json:"metadata,omitzero"`
+	Sources  []api.TargetSource `json:"sources"`
+}
+
+func (a *Agent) serveTargets(w http.ResponseWriter, r *http.Request) {
+	q, err := parseQuery("targets", r.URL.Query(), "group", "namespace", "pod", "state")
+	if state := q.filters["state"]; err == nil && state != "" && !slices.Contains(pods.TargetStates, state) {
+		err = fmt.Errorf("unknown state %q; known: %s", state, strings.Join(slices.Sorted(slices.Values(pods.TargetStates)), ", "))
+	}
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	all := a.targets()
+	targets := pager[*pods.Target]{query: &q}
+	for i := range all.Items {
+		t := &all.Items[i]
+		key := sortKey{t.Group, t.Name, t.State, t.Source, fmt.Sprintf("%06d", i)}
+		if q.matches("group", t.Group) && q.matches("namespace", t.Namespace) && q.matches("pod", t.Pod) && q.matches("state", t.State) && !targets.passed(&key) {
+			targets.add(key, t)
+		}
+	}
+	page, meta := targets.page()
+	head := targetHead{meta, []api.TargetSource{}}
+	for _, s := range all.Sources {
+		if !q.matches("group", s.Group) {
+			continue
+		}
+		shown := api.TargetSource{
+			Group: s.Group, Source: s.Source, Probed: s.Probed, Dropped: s.Dropped, Failures: s.Failures, Refreshed: s.Refreshed.UTC(),
+		}
+		if s.Err != nil {
+			shown.Error = s.Err.Error()
+		}
+		head.Sources = append(head.Sources, shown)
+	}
+	writeList(w, head, page, func(t *pods.Target) (any, bool) {
+		return api.Target{
+			Group: t.Group, Name: t.Name, Address: t.Address, Source: t.Source, Labels: t.Labels, State: t.State, Reason: t.Reason,
+			Namespace: t.Namespace, Pod: t.Pod, Since: t.Since.UTC(),
+		}, true
+	})
+}
+
+// serveProbe responds to GET of one probe.
+func (a *Agent) serveProbe(w http.ResponseWriter, r *http.Request) {
+	if p, ok := a.namedProbe(w, r); ok {
+		reply.JSON(w, p)
+	}
+}
+
+// explanation is a [manager.Explanation] with who has paused the probe.
+type explanation struct {
+	Probe   stream.Probe        `json:"probe"`
+	Summary string              `json:"summary"`
+	Ticks   []manager.TickTrace `json:"ticks"`
+}
+
+// serveExplain responds with why the result of one probe is what it is.
+func (a *Agent) serveExplain(w http.ResponseWriter, r *http.Request) {
+	p, ok := a.namedProbe(w, r)
 	if !ok {
-		fail(w, http.StatusNotFound, "unknown action %q; known: pause, resume, trigger", r.PathValue("action"))
+		return
+	}
+	x, ok := a.manager.Explain(p.Key())
+	if !ok {
+		reply.Fail(w, http.StatusNotFound, "the probe has just ended")
+		return
+	}
+	of, _ := a.shown(x.Probe, true)
+	for i := range x.Ticks {
+		x.Ticks[i].Metrics = finite(x.Ticks[i].Metrics)
+	}
+	reply.JSON(w, explanation{of, x.Summary, x.Ticks})
+}
+
+// namedProbe returns the probe that the path of r names. While its pod is replaced there are two: it is
+// the one that ticked last. If there is none, or r has a parameter, namedProbe responds with the error.
+func (a *Agent) namedProbe(w http.ResponseWriter, r *http.Request) (p *stream.Probe, ok bool) {
+	kind, err := probe.ParseKind(r.PathValue("kind"))
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return nil, false
+	}
+	for parameter := range r.URL.Query() {
+		reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; there is none", parameter)
+		return nil, false
+	}
+	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
+	var newest *stream.Probe
+	for _, info := range a.probesOf(pod, exactly(namespace, pod, container, kind.String())) {
+		if p, ok := a.probe(keyOf(&info)); ok && (newest == nil || newest.Last == nil || p.Last != nil && p.Last.Time.After(newest.Last.Time)) {
+			newest = &p
+		}
+	}
+	if newest == nil {
+		reply.Fail(w, http.StatusNotFound, "%s", a.whyNoProbe(namespace, pod, container, kind))
+		return nil, false
+	}
+	return newest, true
+}
+
+// whyNoProbe says why there is no such probe.
+func (a *Agent) whyNoProbe(namespace, pod, container string, kind probe.Kind) string {
+	var containers, kinds []string
+	for _, i := range a.probesOf(pod, func(i *worker.Info) bool { return i.Pod == pod && i.Namespace == namespace }) {
+		containers = append(containers, i.Container)
+		if i.Container == container {
+			kinds = append(kinds, i.Kind.String())
+		}
+	}
+	known := func(names []string) string { return strings.Join(slices.Compact(names), ", ") }
+	switch {
+	case len(kinds) > 0:
+		return fmt.Sprintf("container %q of pod %s/%s has no %s probe; it has: %s", container, namespace, pod, kind, known(kinds))
+	case len(containers) > 0:
+		return fmt.Sprintf("container %q of pod %s/%s has no %s probe; containers with probes: %s", container, namespace, pod, kind, known(containers))
+	}
+	for _, p := range a.source.Pods() {
+		if p.Namespace == namespace && p.Name == pod {
+			return fmt.Sprintf("pod %s/%s has no probe", namespace, pod)
+		}
+	}
+	if why := a.whyNoTarget(namespace, pod); why != "" {
+		return fmt.Sprintf("there is no pod %s/%s: %s", namespace, pod, why)
+	}
+	return fmt.Sprintf("there is no pod %s/%s", namespace, pod)
+}
+
+func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(probeActions, r.PathValue("action")) {
+		reply.Fail(w, http.StatusNotFound, "unknown action %q; known: %s", r.PathValue("action"), strings.Join(probeActions, ", "))
 		return
 	}
 	kind, err := probe.ParseKind(r.PathValue("kind"))
+	var act func(manager.Key) error
+	if err == nil {
+		act, err = a.probeAction(w, r)
+	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, "%v", err)
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
 	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
-	list, acted := probeList{Items: []manager.ProbeStatus{}}, false
+	list, acted := probeList{Items: []stream.Probe{}}, false
+	var refused error
 	for _, info := range a.probesOf(pod, exactly(namespace, pod, container, kind.String())) {
 		key := keyOf(&info)
-		acted = act(key) == nil || acted // an error means that the probe has ended
+		switch err := act(key); {
+		case err == nil:
+			acted = true
+		case errors.Is(err, pauses.ErrConfigured): // another error means that the probe has ended
+			refused = err
+		}
 		a.hub.Probe(key)
 		if status, ok := a.probe(key); ok {
 			list.Items = append(list.Items, status)
 		}
 	}
-	if !acted {
-		fail(w, http.StatusNotFound, "container %q of pod %s/%s has no %s probe", container, namespace, pod, kind)
-		return
+	switch {
+	case acted:
+		reply.JSON(w, list)
+	case refused != nil:
+		reply.Fail(w, http.StatusConflict, "%v", refused)
+	default:
+		reply.Fail(w, http.StatusNotFound, "%s", a.whyNoProbe(namespace, pod, container, kind))
 	}
-	answer(w, list)
 }
 
 // exactly matches the probes of one kind of the containers of one name. There is more than one while
@@ -256,7 +402,7 @@ func exactly(namespace, pod, container, kind string) func(*worker.Info) bool {
 }
 
 func (a *Agent) servePlugins(w http.ResponseWriter, _ *http.Request) {
-	answer(w, api.PluginList{Items: a.handlers.Statuses()})
+	reply.JSON(w, api.PluginList{Items: a.handlers.Statuses()})
 }
 
 func (a *Agent) servePromote(w http.ResponseWriter, r *http.Request) {
@@ -264,42 +410,19 @@ func (a *Agent) servePromote(w http.ResponseWriter, r *http.Request) {
 	status, err := a.handlers.Promote(r.Context(), name)
 	switch {
 	case errors.Is(err, live.ErrNoPlugin):
-		fail(w, http.StatusNotFound, "plugin %q: %v", name, err)
+		reply.Fail(w, http.StatusNotFound, "plugin %q: %v", name, err)
 	case err != nil:
-		fail(w, http.StatusConflict, "%v", err)
+		reply.Fail(w, http.StatusConflict, "%v", err)
 	default:
 		a.promoted()
-		answer(w, status)
+		reply.JSON(w, status)
 	}
 }
 
 func (a *Agent) serveReload(w http.ResponseWriter, r *http.Request) {
 	if err := a.Reload(r.Context()); err != nil {
-		fail(w, http.StatusInternalServerError, "%v", err)
+		reply.Fail(w, http.StatusInternalServerError, "%v", err)
 		return
 	}
 	w.WriteHeader(http.StatusOK)
-}
-
-// answer writes v as JSON.
-func answer(w http.ResponseWriter, v any) {
-	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(v); err != nil {
-		fail(w, http.StatusInternalServerError, "%v", err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(b.Bytes()) // fails if the caller has left
-}
-
-// fail writes an error as JSON.
-func fail(w http.ResponseWriter, status int, format string, args ...any) {
-	text, err := json.Marshal(map[string]string{"error": fmt.Sprintf(format, args...)})
-	if err != nil {
-		text = []byte(`{"error":"internal"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n'))
 }

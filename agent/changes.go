@@ -2,11 +2,15 @@ package agent
 
 import (
 	"context"
+	"iter"
+	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
 )
 
 // logChanges logs every change of a decided result and pushes it to the streams, until ctx ends.
@@ -51,11 +55,29 @@ func isDecided(u results.Update) bool {
 	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored
 }
 
-// watchPods updates the metrics when pods are removed, until ctx ends.
+// watchPods updates the metrics when pods change or are removed, until ctx ends.
 func (a *Agent) watchPods(ctx context.Context) {
 	for c := range a.source.Watch(ctx) {
 		if c.Removed {
-			a.metrics.PodGone(c.Pod.Namespace, c.Pod.Name)
+			a.metrics.PodGone(c.Pod.Namespace, c.Pod.Name, string(c.Pod.UID))
+			continue
+		}
+		ready := slices.ContainsFunc(c.Pod.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+		})
+		a.metrics.PodReady(c.Pod.Namespace, c.Pod.Name, string(c.Pod.UID), ready)
+	}
+}
+
+// paused yields the probes that somebody has paused.
+func (a *Agent) paused() iter.Seq[worker.Info] {
+	return func(yield func(worker.Info) bool) {
+		for _, key := range a.pauses.Keys() {
+			for _, info := range a.manager.SelectPod(key.PodUID, func(i *worker.Info) bool { return i.Container == key.Container && i.Kind == key.Kind }) {
+				if !yield(info) {
+					return
+				}
+			}
 		}
 	}
 }

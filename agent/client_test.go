@@ -55,7 +55,8 @@ func TestClient(t *testing.T) {
 	if probes, err := c.Probes(ctx, client.Filter{Pod: "two"}); err != nil || len(probes) != 0 {
 		t.Errorf("probes of no pod: %+v, %v", probes, err)
 	}
-	if probes, err := c.Pause(ctx, one); err != nil || len(probes) != 1 || !probes[0].Paused {
+	if probes, err := c.Pause(ctx, one, api.PauseRequest{For: "1m", Reason: "a test"}); err != nil || len(probes) != 1 || !probes[0].Paused ||
+		probes[0].PauseReason != "a test" || probes[0].PausedUntil.IsZero() {
 		t.Errorf("pause: %+v, %v", probes, err)
 	}
 	if probes, err := c.Resume(ctx, one); err != nil || len(probes) != 1 || probes[0].Paused {

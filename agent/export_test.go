@@ -18,3 +18,11 @@ func RetrySecrets(c *Config, d time.Duration) { c.retrySecrets = d }
 
 // FoldFirst sets the first interval in which equal warnings are one line.
 func FoldFirst(c *Config, d time.Duration) { c.foldFirst = d }
+
+// Patterns returns the patterns of the paths that the agent serves.
+func (a *Agent) Patterns() (patterns []string) {
+	for _, r := range a.routes() {
+		patterns = append(patterns, r.pattern)
+	}
+	return patterns
+}

@@ -50,7 +50,7 @@ func TestHostTroubleIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.close()
-		handler := a.routes()
+		handler := a.router()
 		readyz := func() string {
 			answer := httptest.NewRecorder()
 			handler.ServeHTTP(answer, httptest.NewRequest("GET", "/readyz?verbose", nil))

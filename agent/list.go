@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/reply"
 )
 
 // query has the parameters of a list, as the Kubernetes API has them: filters, limit and continue.
@@ -157,7 +158,7 @@ func (s listSlots) limit(h http.HandlerFunc) http.HandlerFunc {
 			h(w, r)
 		case <-wait.C:
 			w.Header().Set("Retry-After", "1")
-			fail(w, http.StatusServiceUnavailable, "%d lists are being read, which is the limit; try again later", cap(s))
+			reply.Fail(w, http.StatusServiceUnavailable, "%d lists are being read, which is the limit; try again later", cap(s))
 		case <-r.Context().Done():
 		}
 	}
@@ -180,7 +181,7 @@ func (p partWriter) Write(part []byte) (int, error) {
 func writeList[T any](w http.ResponseWriter, head any, items []pageItem[T], of func(T) (any, bool)) {
 	text, err := json.Marshal(head)
 	if err != nil {
-		fail(w, http.StatusInternalServerError, "%v", err)
+		reply.Fail(w, http.StatusInternalServerError, "%v", err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

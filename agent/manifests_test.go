@@ -244,7 +244,7 @@ func TestNewBadFileIsError(t *testing.T) {
 		want           string
 	}{
 		{"no manifests", pod("{}"), func(c *agent.Config) { c.Source = fromFiles(0) }, "no manifests given"},
-		{"unknown plugin", pod("{web: {readiness: {plugin: {name: htpp}}}}"), nil, `unknown handler "htpp"; known: exec, grpc, http, tcp (did you mean "http"?)`},
+		{"unknown plugin", pod("{web: {readiness: {plugin: {name: htpp}}}}"), nil, `(did you mean "http"?)`},
 		{"place of an unknown plugin", pod("{web: {readiness: {plugin: {name: redis}}}}"), nil, `[web].readiness: unknown handler "redis"`},
 		{"unknown secret", pod("{web: {readiness: {exec: {command: [\"${env:NOPE}\"]}}}}"), func(c *agent.Config) { c.ConfigFile = allowing(t, "env:NOPE") }, "${env:NOPE}: the agent has no such variable"},
 		{"secret without an allow-list", pod("{web: {readiness: {exec: {command: [\"${file:/etc/shadow}\"]}}}}"), nil,

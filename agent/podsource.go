@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/joined"
+	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
 )
 
@@ -21,7 +24,7 @@ import (
 // Run is never called, it calls neither. All methods are safe for concurrent use.
 //
 // A source may also implement [Reloader], [builtin.CommandRunner] for exec probes,
-// [manager.RestartSource], [manager.StatusPublisher], [RestartGracer] and [StateSaver].
+// [manager.RestartSource], [manager.StatusPublisher], [RestartGracer], [StateSaver] and [TargetSource].
 // memory_test.go has the smallest source, docs/embedding.md how to use one.
 type PodSource interface {
 	// PodStatus returns the present status of a pod, false for an unknown one. Every tick of every
@@ -69,6 +72,69 @@ type RestartGracer interface {
 type StateSaver interface {
 	// Saving returns the condition of that state.
 	Saving() pods.Saving
+}
+
+// TargetSource is a [PodSource] with pods of targets, which discovery adds and drops.
+type TargetSource interface {
+	// Targets returns the targets as of the last attempt to apply the desired pods. It does not block,
+	// and does not copy them: each scrape and each check of readiness calls it.
+	Targets() pods.Targets
+}
+
+// targets returns the targets of the source; none if it has none.
+func (a *Agent) targets() pods.Targets {
+	if s, ok := a.source.(TargetSource); ok {
+		return s.Targets()
+	}
+	return pods.Targets{}
+}
+
+// whyNoTarget says why a pod of a target does not exist; "" if it is not the pod of a target that is
+// known.
+func (a *Agent) whyNoTarget(namespace, pod string) string {
+	all := a.targets().Items
+	for i := len(all) - 1; i >= 0; i-- { // those that are gone are the last ones
+		t := &all[i]
+		if t.Namespace != namespace || t.Pod != pod || t.State == pods.TargetProbed {
+			continue
+		}
+		since := ""
+		if !t.Since.IsZero() {
+			since = " since " + t.Since.Format(time.RFC3339)
+		}
+		return fmt.Sprintf("the target %q of group %s is %s%s: %s", t.Name, t.Group, t.State, since, t.Reason)
+	}
+	return ""
+}
+
+// targetChecks returns a warning for each source of targets that cannot be refreshed.
+func (a *Agent) targetChecks() (checks []healthCheck) {
+	for _, s := range a.targets().Sources {
+		if s.Err != nil {
+			checks = append(checks, healthCheck{"targets", "!", "group " + s.Group + ": " + s.Source + " cannot be refreshed, the last good list is kept: " + joined.Line(s.Err)})
+		}
+	}
+	return checks
+}
+
+// countTargets returns the targets for the metrics.
+func (a *Agent) countTargets() metrics.Targets {
+	all := a.targets()
+	counts := metrics.Targets{Probed: func(yield func(metrics.Target) bool) {
+		for i := range all.Items {
+			t := &all.Items[i]
+			if t.State == pods.TargetProbed && !yield(metrics.Target{Namespace: t.Namespace, Pod: t.Pod, Container: pods.TargetContainer, Group: t.Group, Address: t.Address}) {
+				return
+			}
+		}
+	}}
+	for _, s := range all.Sources {
+		counts.Sources = append(counts.Sources, metrics.TargetSource{
+			Group: s.Group, Source: s.Source, Failures: s.Failures, Refreshed: s.Refreshed,
+			States: map[string]int{pods.TargetProbed: s.Probed, pods.TargetDropped: s.Dropped},
+		})
+	}
+	return counts
 }
 
 // podHost returns the agent's side of the interface with its source of pods.

@@ -89,9 +89,14 @@ func (a *Agent) reloading() time.Duration {
 // work goes on.
 func (a *Agent) Reload(ctx context.Context) error { return a.reloadAll(ctx, "request") }
 
-// reloadAll reloads everything. The plugins come first: the manifests may name a new one. It tries
+// reloadAll reloads everything. The modules of /probe come first, since plugins may use their
+// credentials, and then the plugins: the manifests may name a new one. It tries
 // a plugin that was refused again after the manifests, since an old one may be the reason.
 func (a *Agent) reloadAll(ctx context.Context, cause string) error {
+	modules := a.scrapes.Reload()
+	if modules != nil {
+		a.log.Error("the modules of /probe cannot be used; the last good ones go on", "cause", cause, "error", modules.Error())
+	}
 	_ = a.registriesTrigger.requestAndWait(ctx, cause) // the reload of the plugins reports errors
 	plugins := a.pluginsTrigger.requestAndWait(ctx, cause)
 	manifests := a.podsTrigger.requestAndWait(ctx, cause)
@@ -101,7 +106,7 @@ func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return errors.Join(manifests, plugins)
+	return errors.Join(manifests, plugins, modules)
 }
 
 // reloadPlugins applies the files of the plugins and the answers of registries.

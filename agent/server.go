@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/openapi"
+	"github.com/daeace23/prober/agent/reply"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin/live"
@@ -23,12 +26,13 @@ import (
 func (a *Agent) newServer() *http.Server {
 	streams, cancel := context.WithCancel(context.Background())
 	server := &http.Server{
-		Handler:           a.guarded(a.routes()),
+		Handler:           a.guarded(a.router()),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second, // lists, streams and profiles set their own
 		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    16 << 10, // a map of 16 KiB of headers takes about 1 MiB
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 32},
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return streams },
 	}
@@ -36,49 +40,76 @@ func (a *Agent) newServer() *http.Server {
 	return server
 }
 
-// routes returns the handler of all requests.
-func (a *Agent) routes() http.Handler {
-	mux, lists := http.NewServeMux(), make(listSlots, maxLists)
-	mux.HandleFunc("GET /{$}", serveIndex)
-	mux.HandleFunc("GET /api/v1/pods", lists.limit(a.servePods))
-	mux.HandleFunc("GET /api/v1/probes", lists.limit(a.serveProbes))
-	mux.HandleFunc("GET /api/v1/events", lists.limit(a.serveEvents))
-	mux.HandleFunc("GET /api/v1/stream", a.serveStream)
-	mux.HandleFunc("POST /api/v1/probes/{namespace}/{pod}/{container}/{kind}/{action}", a.serveAction)
-	mux.HandleFunc("GET /api/v1/plugins", a.servePlugins)
-	mux.HandleFunc("POST /api/v1/plugins/{name}/promote", a.servePromote)
-	mux.HandleFunc("POST /-/reload", unhurried(a.serveReload))
-	mux.Handle("GET /metrics", a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry, MaxInFlight: 4}))
-	for _, path := range []string{"/healthz", "/livez", "/-/healthy"} {
-		mux.HandleFunc("GET "+path, health(path, a.live))
-	}
-	for _, path := range []string{"/readyz", "/-/ready"} {
-		mux.HandleFunc("GET "+path, health(path, a.ready))
-	}
-	if a.cfg.Profiling {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	}
-	return mux
+// route is the handler of a pattern of [http.ServeMux].
+type route struct {
+	pattern string
+	handler http.HandlerFunc
 }
 
-// index is the response of /.
+// router returns the handler of all requests.
+func (a *Agent) router() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range a.routes() {
+		mux.HandleFunc(r.pattern, r.handler)
+	}
+	return reply.Router(mux)
+}
+
+// routes returns what the agent serves. internal/openapidoc describes each but /debug/.
+func (a *Agent) routes() []route {
+	lists := make(listSlots, maxLists)
+	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
+	all := []route{
+		{"GET /{$}", serveIndex},
+		{"GET /api/v1/{$}", serveIndex},
+		{"GET /openapi.json", serveOpenAPI},
+		{"GET /api/v1/pods", lists.limit(a.servePods)},
+		{"GET /api/v1/probes", lists.limit(a.serveProbes)},
+		{"GET " + oneProbe, a.serveProbe},
+		{"GET " + oneProbe + "/explain", a.serveExplain},
+		{"POST " + oneProbe + "/{action}", a.serveAction},
+		{"GET /api/v1/targets", lists.limit(a.serveTargets)},
+		{"GET /api/v1/events", lists.limit(a.serveEvents)},
+		{"GET /api/v1/stream", a.serveStream},
+		{"GET /api/v1/plugins", a.servePlugins},
+		{"POST /api/v1/plugins/{name}/promote", a.servePromote},
+		{"POST /-/reload", unhurried(a.serveReload)},
+		{"GET /probe", blackbox.NewServer(blackbox.Config{File: a.scrapes.File, Prepare: a.handlers.PrepareWithin}).ServeHTTP},
+		{"GET /metrics", a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry, MaxInFlight: 4}).ServeHTTP},
+	}
+	for _, path := range []string{"/healthz", "/livez", "/-/healthy"} {
+		all = append(all, route{"GET " + path, health(path, a.live)})
+	}
+	for _, path := range []string{"/readyz", "/-/ready"} {
+		all = append(all, route{"GET " + path, health(path, a.ready)})
+	}
+	if a.cfg.Profiling {
+		all = append(all,
+			route{"GET /debug/pprof/", pprof.Index}, route{"GET /debug/pprof/cmdline", pprof.Cmdline}, route{"GET /debug/pprof/profile", pprof.Profile},
+			route{"GET /debug/pprof/symbol", pprof.Symbol}, route{"GET /debug/pprof/trace", pprof.Trace})
+	}
+	return all
+}
+
+// index is the response of / and /api/v1/.
 const index = `prober
 
 GET  /api/v1/pods                 a v1.PodList with live status; ?namespace= pod=
 GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind= handler= result=
+GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND           one probe
+GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   why its result is what it is, and what happened in its ticks
+GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
                                   lists take ?limit= continue=, as the Kubernetes API does
 GET  /api/v1/stream               server-sent events: probe, pod, event
 GET  /api/v1/plugins              versions, generations, errors, shadows
+GET  /openapi.json                describes all of this
 GET  /metrics                     for Prometheus
+GET  /probe                       ?module=&target=, as blackbox_exporter has it, with --blackbox-config; debug=true
 GET  /healthz /livez /readyz      each with ?verbose
 
 Over the unix socket of --socket, or with the token of --token-file:
-POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause or resume one
+POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=) or resume one
 POST /api/v1/plugins/NAME/promote let the shadow of a plugin take its place
 POST /-/reload                    read everything again, as SIGHUP does
 `
@@ -86,6 +117,11 @@ POST /-/reload                    read everything again, as SIGHUP does
 func serveIndex(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte(index))
+}
+
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(openapi.Document())
 }
 
 // unhurried removes the time limit of a response that takes as long as registries and compilers need.
@@ -102,7 +138,7 @@ func (a *Agent) serveHTTP(failed func(error)) (stop func() error) {
 	tcp, local := a.newServer(), a.newServer()
 	local.ConnContext = access.SocketContext
 	servers := []*http.Server{tcp}
-	serve := []func() error{func() error { return a.guard.Web.Serve(a.listener, tcp, a.log) }}
+	serve := []func() error{func() error { return a.guard.Web.Serve(a.listener, tcp, a.log, a.throttled) }}
 	if a.socket != nil {
 		servers = append(servers, local)
 		serve = append(serve, func() error { return local.Serve(a.socket) })
@@ -164,7 +200,7 @@ func (a *Agent) ready() []healthCheck {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source is not available, the last good version is kept: " + p.Stale})
 		}
 	}
-	return slices.Concat(checks, a.stateChecks(), a.host.checks())
+	return slices.Concat(checks, a.targetChecks(), a.stateChecks(), a.host.checks())
 }
 
 // stateChecks returns a warning about state that could not be saved.

@@ -20,10 +20,14 @@ import (
 	"github.com/daeace23/prober/metrics"
 )
 
+// probePath puts the probe of the pods of these tests into a path of the index.
+var probePath = strings.NewReplacer("NAMESPACE", "default", "POD", "shop", "CONTAINER", "web", "KIND", "readiness")
+
 // All paths on the index page exist.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))
+	awaitProbe(t, r.stream(), "ready", ready)
 	status, body := r.do("GET", "/")
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
@@ -32,11 +36,11 @@ func TestIndex(t *testing.T) {
 	for line := range strings.Lines(body) {
 		method, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		path := strings.Fields(rest + " .")[0]
-		if method != "GET" || path == "/api/v1/stream" {
+		if method != "GET" || path == "/api/v1/stream" || path == "/probe" {
 			continue
 		}
 		asked++
-		if status, body := r.do("GET", path); status != http.StatusOK {
+		if status, body := r.do("GET", probePath.Replace(path)); status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}

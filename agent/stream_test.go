@@ -120,7 +120,7 @@ func listed(t *testing.T, a *Agent) map[string]map[string]any {
 	all := make(map[string]map[string]any)
 	for _, kind := range []string{"pod", "probe"} {
 		w := httptest.NewRecorder()
-		a.routes().ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/"+kind+"s", nil))
+		a.router().ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/"+kind+"s", nil))
 		var list struct{ Items []map[string]any }
 		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func TestStreamAgreesWithLists(t *testing.T) {
 			for _, container := range []string{"web", "cache"} {
 				for _, kind := range []string{"liveness", "readiness"} {
 					path := "/api/v1/probes/default/" + pod + "/" + container + "/" + kind + "/" + action
-					a.routes().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", path, nil))
+					a.router().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", path, nil))
 				}
 			}
 		}
@@ -184,7 +184,7 @@ func TestStreamAgreesWithLists(t *testing.T) {
 				if len(readers) < 20 {
 					r := &objects{ResponseRecorder: httptest.NewRecorder(), delay: time.Duration(random.IntN(3)) * time.Second, known: make(map[string]map[string]any)}
 					readers = append(readers, r)
-					reading.Go(func() { a.routes().ServeHTTP(r, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/stream", nil)) })
+					reading.Go(func() { a.router().ServeHTTP(r, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/stream", nil)) })
 				}
 			}
 			time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
@@ -237,7 +237,7 @@ func serve(t *testing.T, a *Agent) (p *pipes, stop func()) {
 	p = &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.ended) })
 	server := a.newServer()
-	server.Handler = a.routes() // not guarded: there is no address
+	server.Handler = a.router() // not guarded: there is no address
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)

@@ -77,7 +77,7 @@ func BenchmarkScrape(b *testing.B) {
 	observers(m, probes)
 	ours, peer := newHandlers(b, m)
 	for _, encoding := range []string{"identity", "gzip"} {
-		for _, format := range []struct{ name, accept string }{{"text", textFormat}, {"openmetrics", openMetrics}} {
+		for _, format := range []struct{ name, accept string }{{"text", textFormat}, {"openmetrics", openMetrics}, {"protobuf", protobuf}} {
 			for _, h := range []struct {
 				name string
 				http.Handler

@@ -4,7 +4,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/metrics/internal/exposition"
+	"github.com/daeace23/prober/metrics/internal/native"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -83,27 +87,63 @@ var _ prometheus.Collector = probeCollector{}
 
 // Describe implements [prometheus.Collector].
 func (c probeCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- probeTotal.desc
-	ch <- probeDuration.desc
+	for _, f := range []*family{probeTotal, probeDuration, probeState, probeGate, probeFailures, podReady, targetInfo} {
+		ch <- f.desc
+	}
 }
 
 // Collect implements [prometheus.Collector]. It holds no lock while it waits for a slow reader.
 func (c probeCollector) Collect(ch chan<- prometheus.Metric) {
+	d := newDurations(c.m.buckets)
+	var failed failureSums
 	for s := range c.m.series.all() {
 		for result, word := range resultWords {
 			if n := s.totals[result].Load(); n > 0 {
-				ch <- probeTotal.with(float64(n), titles[s.kind], word, s.subject.container, s.subject.pod, s.subject.namespace, s.subject.podUID)
+				ch <- probeTotal.with(float64(n), titles[s.kind()], word, s.subject.container, s.subject.pod, s.subject.namespace, s.subject.podUID)
 			}
 		}
 	}
-	for s, d := range c.m.series.durations() {
-		labels := []string{titles[s.kind], s.subject.container, s.subject.pod, s.subject.namespace}
+	c.collectStates(ch)
+	for t := range c.m.probedTargets() {
+		ch <- targetInfo.with(1, valid(t.Namespace), valid(t.Pod), valid(t.Container), valid(t.Group), valid(t.Address))
+	}
+	for p := range c.m.ready.all() {
+		ch <- podReady.with(oneIf(p.ready), p.namespace, p.pod)
+	}
+	for s := range c.m.series.sums(&failed) {
+		for _, reason := range sortedFailures {
+			if n := failed[reason]; n > 0 {
+				ch <- probeFailures.with(float64(n), s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), failureReasons[reason])
+			}
+		}
+	}
+	for s := range c.m.series.sums(d) {
+		labels := []string{titles[s.kind()], s.subject.container, s.subject.pod, s.subject.namespace}
 		if c.m.buckets == NoBuckets {
 			ch <- prometheus.MustNewConstSummary(probeDuration.desc, d.count(), d.sum.Seconds(), nil, labels...)
 			continue
 		}
-		ch <- histogram(probeDuration, durationBounds[:], d.buckets[:], d.sum, labels...)
+		ch <- newDurationMetric(d.exposed(), labels)
 	}
+}
+
+func (c probeCollector) collectStates(ch chan<- prometheus.Metric) {
+	for s := range c.m.series.states() {
+		for state, value := range s.values {
+			ch <- probeState.with(value, s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), state)
+		}
+		if s.gate != worker.Open {
+			ch <- probeGate.with(1, s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), gateWord(s.gate))
+		}
+	}
+}
+
+// oneIf returns the value of a gauge that is 1 or 0.
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // lagHistogram is the sum of the schedule lags of several stripes.
@@ -121,6 +161,42 @@ func (h *lagHistogram) add(s *stripe) {
 
 func (h *lagHistogram) metric() prometheus.Metric {
 	return histogram(scheduleLag, lagBounds[:], h.counts[:], h.sum)
+}
+
+// newDurationMetric returns a histogram with the buckets that d has: classic ones, native ones, or
+// both, which client_golang has no constant metric for.
+func newDurationMetric(d *exposition.Durations, labels []string) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(d.Upto))
+	for i, n := range d.Upto {
+		buckets[durationBounds[i].Seconds()] = n
+	}
+	m := prometheus.MustNewConstHistogram(probeDuration.desc, d.Count, d.Sum, buckets, labels...)
+	if d.Native == nil {
+		return m
+	}
+	spans, deltas := d.Native.Spans(nil, nil)
+	return nativeMetric{m, d.Native.Zero, spans, deltas}
+}
+
+// nativeMetric is a histogram that has native buckets too.
+type nativeMetric struct {
+	prometheus.Metric
+	zero   uint64
+	spans  []native.Span
+	deltas []int64
+}
+
+// Write implements [prometheus.Metric].
+func (m nativeMetric) Write(to *dto.Metric) error {
+	if err := m.Metric.Write(to); err != nil {
+		return err
+	}
+	h := to.Histogram
+	h.Schema, h.ZeroThreshold, h.ZeroCount, h.PositiveDelta = new(int32(native.Schema)), new(native.ZeroThreshold), new(m.zero), m.deltas
+	for _, s := range m.spans {
+		h.PositiveSpan = append(h.PositiveSpan, &dto.BucketSpan{Offset: new(s.Offset), Length: new(s.Length)})
+	}
+	return nil
 }
 
 // histogram returns counts, which are not cumulative, as Prometheus has them.

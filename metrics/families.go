@@ -9,7 +9,7 @@ import (
 // Family is one metric: what a scrape shows of it, and what it is good for. docs/metrics.md
 // is written from [Families].
 type Family struct {
-	Group   string // "Probes", "Plugins" or "Agent"
+	Group   string // "Probes", "Plugins", "Targets" or "Agent"
 	Name    string
 	Type    Type
 	Unit    string // "" is a number without a unit
@@ -55,13 +55,14 @@ var groups = []struct {
 	families []*family
 }{
 	{"Probes", []*family{
-		probeTotal, probeDuration, outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight,
+		probeState, probeFailures, probeGate, probePaused, podReady, probeTotal, probeDuration, outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight,
 		handlerInflight, handlerLimit, attemptsDeferred, restarts,
 	}},
 	{"Plugins", []*family{
 		pluginInfo, pluginTrust, pluginReload, sourceStale, pluginShadow, pluginInstances, pluginMemory, pluginCalls,
 		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
 	}},
+	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
 	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, buildInfo}},
 }
 
@@ -117,6 +118,36 @@ var (
 
 // The probes.
 var (
+	probeState = newFamily(Family{
+		Name: "prober_probe_state", Type: Gauge,
+		Help:   "1 for the decided result of a probe, 0 for the others. Startup probes alone can be unknown.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "state", Values: []string{"success", "failure", "unknown"}}},
+		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down. A readiness probe begins with it, and one whose container does not run has it.",
+	})
+	probeFailures = newFamily(Family{
+		Name: "prober_probe_failures_total", Type: Counter,
+		Help:   "Ticks of a probe that failed or ended in an error, by the reason. Reasons without one have no series.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "reason", Values: failureReasons}},
+		Alert:  "It grows while `prober_probe_state` is a success: thresholds hide failures.",
+	})
+	probeGate = newFamily(Family{
+		Name: "prober_probe_gate", Type: Gauge,
+		Help:   "1 for what keeps the ticks of a probe from making attempts. Probes that make attempts have no series.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "gate", Values: gateWords()}},
+		Alert:  "`gate=\"no_status\"` or `gate=\"no_container\"` for some minutes: nobody reports the state of what is probed.",
+	})
+	probePaused = newFamily(Family{
+		Name: "prober_paused", Type: Gauge,
+		Help:   "1 for each probe that is paused, also where something else keeps it from making attempts. Others have no series.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
+		Alert:  "1 for a day: somebody has forgotten to resume a probe.",
+	})
+	podReady = newFamily(Family{
+		Name: "prober_ready", Type: Gauge,
+		Help:   "Whether a pod is ready, as its condition Ready says.",
+		Labels: []Label{namespaceLabel, podLabel},
+		Alert:  "0 for some minutes: a container of the pod is not ready, or does not run.",
+	})
 	probeTotal = newFamily(Family{
 		Name: "prober_probe_total", Type: Counter,
 		Help:   "Results of the probes of a container. A warning counts as successful; errors are not counted. The name and labels are the kubelet's.",
@@ -258,7 +289,7 @@ var (
 		Help: "A number that a plugin measured in its last attempt. The plugin may add labels.",
 		Labels: []Label{
 			pluginLabel, {Name: "metric", About: "its name, chosen by the plugin"}, {Name: "unit", About: "its unit, chosen by the plugin; may be empty"},
-			typeLabel, containerLabel, podLabel, namespaceLabel,
+			kindLabel, containerLabel, podLabel, namespaceLabel,
 		},
 	})
 )
@@ -293,6 +324,29 @@ var (
 	buildInfo = newFamily(Family{
 		Name: "prober_build_info", Type: Gauge, Help: "1; the labels describe the build.",
 		Labels: []Label{{Name: "version", About: "of prober"}, {Name: "revision", About: "commit of the source"}, {Name: "goversion", About: "version of Go"}},
+	})
+)
+
+// The targets of prober.yaml.
+var (
+	groupLabel  = Label{Name: "group", About: "name of the group in prober.yaml"}
+	sourceLabel = Label{Name: "source", About: "where targets are listed, such as `file sd/*.json`"}
+	targetInfo  = newFamily(Family{
+		Name: "prober_target_info", Type: Gauge, Help: "1 for each target that is probed; joins the other metrics of its pod with its address.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, groupLabel, {Name: "address", About: "of the target"}},
+	})
+	targetCount = newFamily(Family{
+		Name: "prober_targets", Type: Gauge, Help: "Targets by what became of them.",
+		Labels: []Label{groupLabel, sourceLabel, {Name: "state", Values: []string{"dropped", "probed"}}},
+		Alert:  "`state=\"probed\"` falls far: discovery has lost targets. `GET /api/v1/targets?state=dropped` says why.",
+	})
+	targetFailures = newFamily(Family{
+		Name: "prober_target_refresh_failures_total", Type: Counter, Help: "Attempts to refresh a list of targets that failed. The last good list is kept.",
+		Labels: []Label{groupLabel, sourceLabel}, Alert: "It grows: the list of targets becomes stale.",
+	})
+	targetRefreshed = newFamily(Family{
+		Name: "prober_target_refresh_success_timestamp_seconds", Type: Gauge, Unit: "seconds",
+		Help: "When a list of targets was last refreshed.", Labels: []Label{groupLabel, sourceLabel},
 	})
 )
 

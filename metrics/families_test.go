@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,13 @@ func (shadowed) Plugins() map[string]metrics.PluginStats {
 	return all
 }
 
+var reasons = []probe.Reason{
+	probe.ReasonDNS, probe.ReasonConnectRefused, probe.ReasonConnectTimeout, probe.ReasonTLS,
+	probe.ReasonHTTPStatus, probe.ReasonBody, probe.ReasonDeadline, probe.ReasonExecExit, probe.ReasonTrap,
+	probe.ReasonMemory, probe.ReasonInstantiate, probe.ReasonDenied, probe.ReasonProtocol, probe.ReasonGuest,
+	probe.ReasonHostStall, probe.ReasonHostResources, probe.ReasonInternal,
+}
+
 // everything returns a scrape with every metric that there is.
 func everything(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
@@ -35,6 +43,15 @@ func everything(t *testing.T) []*dto.MetricFamily {
 		metrics.RegisterHandlers(registry, func() map[string]metrics.HandlerStats {
 			return map[string]metrics.HandlerStats{"exec": {InFlight: 1, MaxInFlight: 2, Deferred: 3}, "http": {}}
 		}),
+		m.RegisterTargets(registry, func() metrics.Targets {
+			return metrics.Targets{
+				Probed: slices.Values([]metrics.Target{{Namespace: "targets", Pod: "web-h", Container: "target", Group: "web", Address: "h:1"}}),
+				Sources: []metrics.TargetSource{{
+					Group: "web", Source: "static", States: map[string]int{"probed": 1, "dropped": 2}, Failures: 3, Refreshed: time.Unix(4, 0),
+				}},
+			}
+		}),
+		metrics.RegisterPauses(registry, func() iter.Seq[worker.Info] { return slices.Values([]worker.Info{web}) }),
 		m.RegisterReload(registry, func() time.Duration { return 0 }),
 		metrics.RegisterAgent(registry, metrics.AgentCounts{
 			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none,
@@ -59,6 +76,18 @@ func everything(t *testing.T) []*dto.MetricFamily {
 	for _, kind := range []string{"liveness", "startup", "exit"} {
 		m.Restarted(kind, "default", "shop", "web")
 	}
+	o := m.Observe(web)
+	for _, reason := range append([]probe.Reason{""}, reasons...) {
+		k := tick(probe.Failure, results.Failure)
+		k.Outcome.Reason = reason
+		o.Tick(k)
+	}
+	for gate := range slices.Values(worker.Gates()) {
+		info := web
+		info.Pod = gate.String()
+		m.Observe(info).(worker.GateObserver).Gated(gate)
+	}
+	m.PodReady("default", "shop", "u1", true)
 	m.PluginSources(map[string]bool{"redis": true})
 	m.TimeCalls("redis", nil)
 	families, err := registry.Gather()

@@ -24,15 +24,14 @@ func newGateCounts() (c gateCounts) {
 	return c
 }
 
-// move counts a probe that was counted at gate under another one.
-func (c *gateCounts) move(kind probe.Kind, gate *worker.Gate, to worker.Gate) {
-	if i := slices.Index(gates, *gate); i >= 0 {
+// move counts a probe that was counted under one gate under another one.
+func (c *gateCounts) move(kind probe.Kind, from, to worker.Gate) {
+	if i := slices.Index(gates, from); i >= 0 {
 		c[kind][i].Add(-1)
 	}
 	if i := slices.Index(gates, to); i >= 0 {
 		c[kind][i].Add(1)
 	}
-	*gate = to
 }
 
 func (c *gateCounts) collect(ch chan<- prometheus.Metric) {

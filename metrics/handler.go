@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/daeace23/prober/metrics/internal/exposition"
 )
 
 // HandlerConfig configures [Metrics.Handler].
@@ -31,8 +33,8 @@ type HandlerConfig struct {
 const writeTimeout = 30 * time.Second
 
 // Handler returns a handler of scrapes. Its responses are those of promhttp over a registry with
-// all metrics, in the text format and in OpenMetrics; the series of prober_plugin_metric are sorted
-// within a container. It has no protobuf: clients that accept nothing else get text. It streams the
+// all metrics, in the text format, in OpenMetrics and in protobuf, but for the order of series: those of
+// a probe are together. In protobuf a large family has several messages. It streams the
 // series of probes from their counters, in chunks of about 64 KiB, and ticks run in between. The
 // memory of a request does not depend on the number of probes, and a request holds no lock while it
 // waits for its reader. It ends after 30 s, or when the write timeout of the server has passed. The
@@ -70,7 +72,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "An error has occurred while serving metrics:\n\n"+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	format := expfmt.NegotiateAccept(r.Header, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText)
+	format := expfmt.NegotiateAccept(r.Header, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText, expfmt.FmtProtoDelim)
 	w.Header().Add("Vary", "Accept")
 	w.Header().Add("Vary", "Accept-Encoding")
 	w.Header().Set("Content-Type", string(format))
@@ -97,13 +99,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // write writes the families that are selected, each once, in the order of their names. It ends with
 // the first error of w.
 func (m *Metrics) write(w io.Writer, format expfmt.Format, rest []*dto.MetricFamily, selected func(name string) bool) {
-	e := newStream(w, format.FormatType() == expfmt.TypeOpenMetrics)
+	e := exposition.New(w, encodings[format.FormatType()])
 	encoder := expfmt.NewEncoder(e, format)
 	ours := probeFamilies
 	for _, f := range rest {
 		name := f.GetName()
 		for len(ours) > 0 && ours[0].Name < name {
-			e.probes(m, ours[0], selected)
+			ours[0].writeTo(e, m, selected)
 			ours = ours[1:]
 		}
 		if selected(name) && !isProbeFamily(name) && encoder.Encode(f) != nil {
@@ -111,13 +113,15 @@ func (m *Metrics) write(w io.Writer, format expfmt.Format, rest []*dto.MetricFam
 		}
 	}
 	for _, f := range ours {
-		e.probes(m, f, selected)
+		f.writeTo(e, m, selected)
 	}
 	if closer, ok := encoder.(expfmt.Closer); ok && closer.Close() != nil {
 		return
 	}
-	e.flush()
+	_ = e.Flush() // the reader is gone
 }
+
+var encodings = map[expfmt.FormatType]exposition.Encoding{expfmt.TypeOpenMetrics: exposition.OpenMetrics, expfmt.TypeProtoDelim: exposition.Protobuf}
 
 // limitWrites sets a limit for the reader of a response, unless the server has one.
 func limitWrites(w http.ResponseWriter, r *http.Request) {

@@ -48,7 +48,7 @@ func newHandlers(t testing.TB, m *metrics.Metrics, more ...prometheus.Collector)
 	}
 	ours = m.Handler(metrics.HandlerConfig{Rest: shared})
 	peer = promhttp.HandlerFor(all, promhttp.HandlerOpts{
-		AcceptedFormats: []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText},
+		AcceptedFormats: []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText, expfmt.FmtProtoDelim},
 	})
 	return ours, peer
 }
@@ -76,12 +76,34 @@ func scrape(t testing.TB, h http.Handler, method, query string, header ...string
 	return res, string(text)
 }
 
+// byKind are the families whose series client_golang sorts by the label kind first, prober_ready and
+// prober_target_info, which are not sorted.
+var byKind = []string{"prober_probe_state", "prober_probe_gate", "prober_probe_failures_total", "prober_ready", "prober_target_info"}
+
+// lines returns the lines of a body. Those of byKind are sorted, each family for itself.
+func lines(body string) []string {
+	all := strings.SplitAfter(body, "\n")
+	family := func(line string) int {
+		return slices.IndexFunc(byKind, func(name string) bool { return strings.HasPrefix(line, name+"{") })
+	}
+	for i := 0; i < len(all); i++ {
+		if of := family(all[i]); of >= 0 {
+			start := i
+			for i < len(all) && family(all[i]) == of {
+				i++
+			}
+			slices.Sort(all[start:i])
+		}
+	}
+	return all
+}
+
 // compare compares the bodies of both handlers, line by line, and returns that of ours.
 func compare(t *testing.T, ours, peer http.Handler, query, accept string, options ...cmp.Option) string {
 	t.Helper()
 	_, want := scrape(t, peer, "GET", query, "Accept", accept)
 	_, got := scrape(t, ours, "GET", query, "Accept", accept)
-	if diff := cmp.Diff(strings.SplitAfter(want, "\n"), strings.SplitAfter(got, "\n"), options...); diff != "" {
+	if diff := cmp.Diff(lines(want), lines(got), options...); diff != "" {
 		t.Errorf("%s: (-want +got)\n%.5000s", accept, diff)
 	}
 	return got
@@ -91,6 +113,13 @@ func compare(t *testing.T, ours, peer http.Handler, query, accept string, option
 func oddMetrics(buckets metrics.Buckets) *metrics.Metrics {
 	m := metrics.New(metrics.Config{Version: "v1", Revision: "abc", Buckets: buckets})
 	odd := []string{"web", "", `a"b`, `a\b`, "a\nb", `\n`, "ünï", "日本", "a b", "a,b", "{a}", "bad\xff", "\xff\xfe", "#", "\u2028"}
+	var targets []metrics.Target
+	for i, name := range odd {
+		targets = append(targets, metrics.Target{Namespace: "targets", Pod: fmt.Sprint(i), Container: "target", Group: name, Address: name})
+	}
+	if err := m.RegisterTargets(prometheus.NewRegistry(), func() metrics.Targets { return metrics.Targets{Probed: slices.Values(targets)} }); err != nil {
+		panic(err) // the registry is new
+	}
 	for i := range 1000 {
 		o := m.Observe(worker.Info{
 			Subject: results.Subject{
@@ -101,8 +130,16 @@ func oddMetrics(buckets metrics.Buckets) *metrics.Metrics {
 		for run := range i % 7 { // some have not run yet
 			k := tick(probe.Success, []results.Result{results.Success, results.Failure, results.Unknown}[run%3])
 			k.End = k.Start.Add(time.Duration(i*run) * time.Millisecond)
+			k.After = k.Result
+			if k.Result == results.Failure {
+				k.Outcome.Reason = []probe.Reason{"", probe.ReasonBody, probe.ReasonDNS, "made up"}[i%4]
+			}
 			o.Tick(k)
 		}
+		if gate := worker.Gate(i % 30); int(gate) <= len(worker.Gates()) {
+			o.(worker.GateObserver).Gated(gate)
+		}
+		m.PodReady(odd[i%5], odd[i/5%len(odd)], "", i%2 == 0)
 	}
 	return m
 }
@@ -110,7 +147,7 @@ func oddMetrics(buckets metrics.Buckets) *metrics.Metrics {
 func TestHandlerWritesWhatPromhttpWrites(t *testing.T) {
 	middle := prometheus.NewGauge(prometheus.GaugeOpts{Name: "prober_probe_middle", Help: `a "quoted" \ help`})
 	last := prometheus.NewCounter(prometheus.CounterOpts{Name: "zzz_total"})
-	for _, buckets := range []metrics.Buckets{"", metrics.ClassicBuckets, metrics.NoBuckets} {
+	for _, buckets := range []metrics.Buckets{"", metrics.ClassicBuckets, metrics.NativeBuckets, metrics.ClassicAndNativeBuckets, metrics.NoBuckets} {
 		m := oddMetrics(buckets)
 		if buckets == metrics.ClassicBuckets {
 			o, k := m.Observe(worker.Info{Subject: results.Subject{Container: "big"}}), tick(probe.Success, results.Success)
@@ -249,13 +286,13 @@ func TestHandlerWritesAFamilyOnce(t *testing.T) {
 	m.Observe(web).Tick(tick(probe.Success, results.Success))
 	_, text := scrape(t, m.Handler(metrics.HandlerConfig{Rest: all}), "GET", "")
 	_, want := scrape(t, promhttp.HandlerFor(all, promhttp.HandlerOpts{}), "GET", "")
-	if diff := cmp.Diff(want, text); diff != "" {
+	if diff := cmp.Diff(lines(want), lines(text)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
 func TestHandlerOutputIsParsedAndLinted(t *testing.T) {
-	for _, buckets := range []metrics.Buckets{metrics.ClassicBuckets, metrics.NoBuckets} {
+	for _, buckets := range []metrics.Buckets{metrics.ClassicBuckets, metrics.NativeBuckets, metrics.NoBuckets} {
 		ours, _ := newHandlers(t, oddMetrics(buckets))
 		_, text := scrape(t, ours, "GET", "")
 		parser := expfmt.NewTextParser(model.UTF8Validation)

@@ -92,7 +92,7 @@ func (x *index) seekLocked(s *subject, kind probe.Kind) (p position, found bool)
 		if c := o.subject.compare(s); c != 0 {
 			return c
 		}
-		return cmp.Compare(o.kind, kind)
+		return cmp.Compare(o.kind(), kind)
 	}
 	block, found := slices.BinarySearchFunc(x.blocks, 0, func(b []*series, _ int) int { return compare(b[0]) })
 	if found || block == 0 { // the first of a block, or smaller than all
@@ -165,8 +165,9 @@ func (x *index) twinsLocked(s *series) (twins []*series) {
 	first := *s.subject
 	first.podUID = ""
 	p, _ := x.seekLocked(&first, 0)
+	kind := s.kind()
 	for o := x.atLocked(p); o != nil && o.subject.samePod(s.subject); o = x.atLocked(p) {
-		if o.kind == s.kind {
+		if o.kind() == kind {
 			twins = append(twins, o)
 		}
 		p = x.afterLocked(p)
@@ -190,7 +191,7 @@ func (x *index) chunk(last *series, into []*series) (n int) {
 	var p position
 	if last != nil {
 		var found bool
-		if p, found = x.seekLocked(last.subject, last.kind); found {
+		if p, found = x.seekLocked(last.subject, last.kind()); found {
 			p.at++
 		}
 	}
@@ -242,14 +243,20 @@ func (x *index) containers() iter.Seq[[]*series] {
 	}
 }
 
-// durations yields the durations of all probes that have any, with a series that has their labels.
-// Probes of pods of the same name have the same labels, so their durations are added up.
-func (x *index) durations() iter.Seq2[*series, *durations] {
-	return func(yield func(*series, *durations) bool) {
-		var sum durations
+// sum adds up what series with the same labels have counted.
+type sum interface {
+	reset()
+	add(s *series)
+	any() bool // it is not 0
+}
+
+// sums yields a series of each probe that has counted anything, while of is what it has. Probes of
+// pods of the same name have the same labels, so what they have counted is added up.
+func (x *index) sums(of sum) iter.Seq[*series] {
+	return func(yield func(*series) bool) {
 		for container := range x.containers() {
 			for _, kind := range probe.Kinds {
-				if s := x.duration(container, kind, &sum); sum.count() > 0 && !yield(s, &sum) {
+				if s := x.sum(container, kind, of); s != nil && of.any() && !yield(s) {
 					return
 				}
 			}
@@ -257,13 +264,13 @@ func (x *index) durations() iter.Seq2[*series, *durations] {
 	}
 }
 
-// duration sets sum to the durations of the probes of one kind among those of a container, and
-// returns the first of their series.
-func (x *index) duration(container []*series, kind probe.Kind, sum *durations) (first *series) {
-	*sum = durations{}
+// sum sets of to what the probes of one kind among those of a container have counted, and returns
+// the first of their series, nil for none.
+func (x *index) sum(container []*series, kind probe.Kind, of sum) (first *series) {
+	of.reset()
 	n := 0
 	for _, s := range container {
-		if s.kind != kind {
+		if s.kind() != kind {
 			continue
 		}
 		if n++; n == 1 {
@@ -273,12 +280,12 @@ func (x *index) duration(container []*series, kind probe.Kind, sum *durations) (
 	switch n {
 	case 0:
 	case 1:
-		sum.add(first)
+		of.add(first)
 	default: // one of them may end meanwhile, and another absorb what it has counted
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		for _, s := range x.twinsLocked(first) {
-			sum.add(s)
+			of.add(s)
 		}
 	}
 	return first

@@ -65,8 +65,8 @@ func (m *measurements) read(container []*series) {
 func (m *measurements) label(s *series, plugin string, metric *probe.Metric) []label {
 	start := len(m.labels)
 	m.labels = append(m.labels, // in the order of their names
-		label{"container", s.subject.container}, label{"metric", valid(metric.Name)}, label{"namespace", s.subject.namespace},
-		label{"plugin", plugin}, label{"pod", s.subject.pod}, label{"probe_type", titles[s.kind]}, label{"unit", valid(metric.Unit)})
+		label{"container", s.subject.container}, label{"kind", s.kind().String()}, label{"metric", valid(metric.Name)},
+		label{"namespace", s.subject.namespace}, label{"plugin", plugin}, label{"pod", s.subject.pod}, label{"unit", valid(metric.Unit)})
 	for name, value := range metric.Labels {
 		if validLabel(name) && !slices.ContainsFunc(pluginMetric.Labels, func(l Label) bool { return l.Name == name }) {
 			m.labels = append(m.labels, label{name, valid(value)})

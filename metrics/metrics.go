@@ -40,9 +40,17 @@ type Buckets string
 const (
 	// ClassicBuckets are the kubelet's, 12 series a probe. They are the default.
 	ClassicBuckets Buckets = "classic"
+	// NativeBuckets are those of a native histogram, which a scrape in protobuf has. In the text formats
+	// the histogram has its sum and its count.
+	NativeBuckets Buckets = "native"
+	// ClassicAndNativeBuckets are both.
+	ClassicAndNativeBuckets Buckets = "both"
 	// NoBuckets leaves the sum and the count, of type summary.
 	NoBuckets Buckets = "none"
 )
+
+// native reports whether there are native buckets.
+func (b Buckets) native() bool { return b == NativeBuckets || b == ClassicAndNativeBuckets }
 
 // Metrics observes workers and collects what it has seen. It is safe for concurrent
 // use.
@@ -63,6 +71,9 @@ type Metrics struct {
 	reloadSuccess prometheus.Gauge
 
 	series index
+	ready  readiness
+
+	targets atomic.Pointer[func() Targets] // nil without targets
 
 	mu       sync.RWMutex
 	handlers map[string]*outcomes // by name of handler
@@ -135,7 +146,8 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 		return &successor{series: s}
 	}
 	m.series.made++
-	s := &series{subject: m.series.keepLocked(p, &is), kind: info.Kind, stripe: uint8(m.series.made % stripes)}
+	s := &series{subject: m.series.keepLocked(p, &is)}
+	s.init(info.Kind, m.series.made)
 	s.handler.Store(handler)
 	m.series.insertLocked(p, s)
 	return s
@@ -144,21 +156,21 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 // valid returns value as a label may have it.
 func valid(value string) string { return strings.ToValidUTF8(value, "\ufffd") }
 
-// release removes one worker from s: the first one, or a successor. The durations of the last one
-// move to another series of the same probe, if there is one, because both have the same labels.
+// release removes one worker from s: the first one, or a successor. The durations and failures of the
+// last one move to another series of the same probe, if there is one, because both have the same labels.
 func (m *Metrics) release(s *series, first bool) {
 	m.workers.Add(-1)
 	m.series.mu.Lock()
 	defer m.series.mu.Unlock()
 	if first {
-		s.ended = true
+		s.set(endedField, 1)
 	} else {
 		s.more().successors--
 	}
-	if r := s.rest.Load(); !s.ended || r != nil && r.successors > 0 {
+	if r := s.rest.Load(); !s.ended() || r != nil && r.successors > 0 {
 		return
 	}
-	p, _ := m.series.seekLocked(s.subject, s.kind)
+	p, _ := m.series.seekLocked(s.subject, s.kind())
 	m.series.deleteLocked(p)
 	if heirs := m.series.twinsLocked(s); len(heirs) > 0 {
 		heirs[0].absorb(s)
@@ -192,12 +204,6 @@ func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
 	})
 }
 
-// Restarted counts the restart of a container. kind is the cause: a kind of probe,
-// or "exit".
-func (m *Metrics) Restarted(kind, namespace, pod, container string) {
-	m.restarts.WithLabelValues(valid(kind), valid(namespace), valid(pod), valid(container)).Inc()
-}
-
 // PluginSources sets the plugins of registries, and whether the last good version of each stands
 // in for what the registry has. A concurrent scrape shows every plugin that stays.
 func (m *Metrics) PluginSources(stale map[string]bool) {
@@ -210,17 +216,8 @@ func (m *Metrics) PluginSources(stale map[string]bool) {
 	}
 	m.sources = slices.Collect(maps.Keys(stale))
 	for name, is := range stale {
-		value := 0.0
-		if is {
-			value = 1
-		}
-		m.sourceStale.WithLabelValues(name).Set(value)
+		m.sourceStale.WithLabelValues(name).Set(oneIf(is))
 	}
-}
-
-// PodGone removes the counts of a pod that outlive its workers.
-func (m *Metrics) PodGone(namespace, pod string) {
-	m.restarts.DeletePartialMatch(prometheus.Labels{"namespace": valid(namespace), "pod": valid(pod)})
 }
 
 // RegisterReload registers the duration of the reload in progress, which underWay returns: 0

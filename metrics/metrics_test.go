@@ -323,8 +323,8 @@ func TestOwnMetrics(t *testing.T) {
 		t.Errorf("during a reload: %v", got)
 	}
 	m.Restarted("exit", "\xff", "shop", "web")
-	m.PodGone("\xff", "shop")
-	m.PodGone("default", "shop")
+	m.PodGone("\xff", "shop", "u1")
+	m.PodGone("default", "shop", "u1")
 	if got := samples(t, registry, "prober_restarts_total"); len(got) > 0 {
 		t.Errorf("after the pod's end there is %v", got)
 	}
@@ -354,7 +354,7 @@ func TestConcurrentUse(t *testing.T) {
 	})
 	wg.Wait()
 	want := []string{"prober_outcomes_total{handler=http,result=success} 800", "prober_runs_skipped_total{reason=busy} 800", "prober_workers{} 0"}
-	got := slices.DeleteFunc(samples(t, registry, "prober_outcomes_total", "prober_runs_skipped_total", "prober_workers", "prober_probe_total",
+	got := slices.DeleteFunc(samples(t, registry, "prober_outcomes_total", "prober_runs_skipped_total", "prober_workers", "prober_probe_total", "prober_probe_state", "prober_probe_failures_total",
 		"prober_probe_duration_seconds"), func(line string) bool {
 		return strings.HasSuffix(line, " 0") && !strings.HasPrefix(line, "prober_workers")
 	})
@@ -470,8 +470,8 @@ func TestPluginMetrics(t *testing.T) {
 		o.Tick(k) // measures nothing, and changes no metric
 	}
 	want := []string{
-		"prober_plugin_metric{container=web,metric=bad\ufffd,namespace=default,plugin=redis,pod=shop,probe_type=Readiness,unit=} +Inf",
-		"prober_plugin_metric{container=web,metric=lag,namespace=default,plugin=redis,pod=shop,probe_type=Readiness,role=replica,unit=seconds} 1.5",
+		"prober_plugin_metric{container=web,kind=readiness,metric=bad\ufffd,namespace=default,plugin=redis,pod=shop,unit=} +Inf",
+		"prober_plugin_metric{container=web,kind=readiness,metric=lag,namespace=default,plugin=redis,pod=shop,role=replica,unit=seconds} 1.5",
 	}
 	got := samples(t, registry, "prober_plugin_metric")
 	slices.Sort(got)

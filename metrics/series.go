@@ -5,7 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/metrics/internal/exposition"
+	"github.com/daeace23/prober/metrics/internal/native"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -78,11 +81,15 @@ func (o *outcomes) count(t *worker.Tick, in *stripe) {
 }
 
 func (o *outcomes) reason(r probe.Reason, attempts int) {
-	i := slices.Index(reasons[:], r)
-	if i < 0 {
-		i = len(reasons) - 1
+	o.reasons[reasonIndex(r)].Add(uint64(attempts))
+}
+
+// reasonIndex returns the index of r in reasons.
+func reasonIndex(r probe.Reason) int {
+	if i := slices.Index(reasons[:], r); i >= 0 {
+		return i
 	}
-	o.reasons[i].Add(uint64(attempts))
+	return len(reasons) - 1
 }
 
 // bucket returns the index of the first bound that is not below d.
@@ -106,10 +113,7 @@ type series struct {
 	durationSum atomic.Int64             // nanoseconds
 	durations   [len(durationBounds) + 1]atomic.Uint32
 	totals      [decidedResults]atomic.Uint32 // by decided result
-	kind        probe.Kind
-	stripe      uint8       // of outcomes
-	gate        worker.Gate // owned by the first worker; see successor for the others
-	ended       bool        // the first worker has; guarded by index.mu
+	state
 }
 
 // rest is what most probes have nothing of.
@@ -117,6 +121,8 @@ type rest struct {
 	measured    atomic.Pointer[[]probe.Metric] // by the last tick that measured anything
 	quarantined *outcomes                      // of the handler that has the first worker in quarantine; owned by that worker
 	successors  int                            // that are open; guarded by index.mu
+	failures    failures
+	native      native.Counts // of durations
 }
 
 // more returns the rest of s, and makes it first if necessary.
@@ -137,7 +143,10 @@ func (s *series) measured() []probe.Metric {
 	return nil
 }
 
-var _ worker.GateObserver = (*series)(nil)
+var (
+	_ worker.GateObserver     = (*series)(nil)
+	_ worker.DecisionObserver = (*series)(nil)
+)
 
 // Tick implements [worker.ProbeObserver].
 func (s *series) Tick(t *worker.Tick) { s.quarantine(s.tick(t)) }
@@ -153,12 +162,16 @@ func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 			r.measured.Store(nil) // by another handler
 		}
 	}
-	handler.count(t, &handler.stripes[s.stripe])
+	handler.count(t, &handler.stripes[s.stripe()])
+	s.ticked(t)
+	if reason, failed := failureOf(t); failed {
+		s.more().failures.add(reason, 1)
+	}
 	if !t.Quarantined.IsZero() {
 		quarantined = handler
 	}
 	if t.Changed() {
-		handler.metrics.transitions[s.kind][t.Before+1][t.After+1].Add(1)
+		handler.metrics.transitions[s.kind()][t.Before+1][t.After+1].Add(1)
 	}
 	if len(t.Outcome.Metrics) > 0 {
 		measured := t.Outcome.Metrics
@@ -169,7 +182,7 @@ func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 	}
 	s.totals[t.Result+1].Add(1)
 	if !failed(t) {
-		s.observeDuration(t.Duration())
+		s.observeDuration(t.Duration(), handler.metrics.buckets)
 	}
 	return quarantined
 }
@@ -178,8 +191,14 @@ func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 // successes only.
 func failed(t *worker.Tick) bool { return t.Result+1 == decidedResults-1 }
 
-func (s *series) observeDuration(d time.Duration) {
-	s.durations[bucket(durationBounds[:], d)].Add(1)
+// observeDuration counts d. See durations.add for the order.
+func (s *series) observeDuration(d time.Duration, in Buckets) {
+	if in.native() {
+		s.more().native.Add(d)
+	}
+	if in != NativeBuckets {
+		s.durations[bucket(durationBounds[:], d)].Add(1)
+	}
 	s.durationSum.Add(int64(d))
 }
 
@@ -220,11 +239,23 @@ func (s *series) skipped(reason worker.SkipReason, ticks int) {
 }
 
 // Gated implements [worker.GateObserver].
-func (s *series) Gated(gate worker.Gate) { s.metrics().gated.move(s.kind, &s.gate, gate) }
+func (s *series) Gated(gate worker.Gate) {
+	s.set(shownField, uint32(gate))
+	s.gated(gate)
+}
+
+// gated counts the first worker under a gate.
+func (s *series) gated(gate worker.Gate) {
+	s.metrics().gated.move(s.kind(), worker.Gate(s.field(gateField)), gate)
+	s.set(gateField, uint32(gate))
+}
+
+// Decided implements [worker.DecisionObserver].
+func (s *series) Decided(result results.Result) { s.set(decidedField, uint32(result+1)) }
 
 // Close implements [worker.ProbeObserver].
 func (s *series) Close() {
-	s.Gated(worker.Open)
+	s.gated(worker.Open)
 	s.quarantine(nil)
 	s.metrics().release(s, true)
 }
@@ -239,7 +270,10 @@ type successor struct {
 	gate        worker.Gate
 }
 
-var _ worker.GateObserver = (*successor)(nil)
+var (
+	_ worker.GateObserver     = (*successor)(nil)
+	_ worker.DecisionObserver = (*successor)(nil)
+)
 
 // Tick implements [worker.ProbeObserver].
 func (s *successor) Tick(t *worker.Tick) { quarantine(&s.quarantined, s.tick(t)) }
@@ -253,21 +287,36 @@ func (s *successor) Skipped(reason worker.SkipReason, ticks int) {
 }
 
 // Gated implements [worker.GateObserver].
-func (s *successor) Gated(gate worker.Gate) { s.metrics().gated.move(s.kind, &s.gate, gate) }
+func (s *successor) Gated(gate worker.Gate) {
+	s.set(shownField, uint32(gate))
+	s.gated(gate)
+}
+
+// gated counts the worker under a gate.
+func (s *successor) gated(gate worker.Gate) {
+	s.metrics().gated.move(s.kind(), s.gate, gate)
+	s.gate = gate
+}
 
 // Close implements [worker.ProbeObserver].
 func (s *successor) Close() {
-	s.Gated(worker.Open)
+	s.gated(worker.Open)
 	quarantine(&s.quarantined, nil)
 	s.metrics().release(s.series, false)
 }
 
-// absorb adds the durations of o to those of s.
+// absorb adds the durations and the failures of o to those of s.
 func (s *series) absorb(o *series) {
 	for i := range s.durations {
 		s.durations[i].Add(o.durations[i].Load())
 	}
 	s.durationSum.Add(o.durationSum.Load())
+	if r := o.rest.Load(); r != nil {
+		r.failures.addTo(s)
+		if s.metrics().buckets.native() {
+			s.more().native.AddAll(&r.native)
+		}
+	}
 }
 
 // resultWords are the kubelet's, by decided result.
@@ -279,24 +328,73 @@ var sortedResults = [decidedResults]int{2, 1, 0}
 // titles are what the label probe_type is, by kind.
 var titles = [len(probe.Kinds)]string{probe.Liveness.Title(), probe.Readiness.Title(), probe.Startup.Title()}
 
-// durations are what was counted of durations at one moment.
+// durations are what was counted of durations at one moment. Its memory is used again for the next
+// probe.
 type durations struct {
+	classic bool
 	buckets [len(durationBounds) + 1]uint64 // not cumulative
+	upto    [len(durationBounds)]uint64     // cumulative
+	native  *native.Sum                     // nil for none
 	sum     time.Duration
+	shown   exposition.Durations
 }
 
+var _ sum = (*durations)(nil)
+
+func newDurations(b Buckets) *durations {
+	d := &durations{classic: b != NativeBuckets}
+	if b.native() {
+		d.native = new(native.Sum)
+	}
+	return d
+}
+
+func (d *durations) reset() {
+	d.buckets, d.sum = [len(d.buckets)]uint64{}, 0
+	if d.native != nil {
+		d.native.Reset()
+	}
+}
+
+func (d *durations) any() bool { return d.count() > 0 }
+
+// add adds the durations of s: the classic buckets first, since a tick counts in them last, and their
+// sum must not exceed the count.
 func (d *durations) add(s *series) {
-	for i := range d.buckets {
-		d.buckets[i] += uint64(s.durations[i].Load())
+	if d.classic {
+		for i := range d.buckets {
+			d.buckets[i] += uint64(s.durations[i].Load())
+		}
 	}
 	d.sum += time.Duration(s.durationSum.Load())
+	if r := s.rest.Load(); d.native != nil && r != nil {
+		d.native.Add(&r.native)
+	}
 }
 
+// count returns how many there are. Native buckets must add up to it.
 func (d *durations) count() (n uint64) {
+	if d.native != nil {
+		return d.native.Count()
+	}
 	for _, b := range d.buckets {
 		n += b
 	}
 	return n
+}
+
+// exposed returns what a scrape shows, until the next reset.
+func (d *durations) exposed() *exposition.Durations {
+	d.shown = exposition.Durations{Count: d.count(), Sum: d.sum.Seconds(), Native: d.native}
+	if d.classic {
+		var n uint64
+		for i := range d.upto {
+			n += d.buckets[i]
+			d.upto[i] = n
+		}
+		d.shown.Upto = d.upto[:]
+	}
+	return &d.shown
 }
 
 func seconds(bounds []time.Duration) (all []float64) {

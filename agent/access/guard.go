@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // How a caller is authenticated.
@@ -30,6 +31,7 @@ const (
 	OtherSite     Reason = "origin"      // a page of another site sent it
 	NoCredentials Reason = "credentials" // it needs credentials, and has none
 	WrongToken    Reason = "token"
+	TooMany       Reason = "rate"   // too many wrong credentials were tried
 	BadConfig     Reason = "config" // the file of [Web] or [Token] cannot be used
 )
 
@@ -41,13 +43,15 @@ type Refusal struct {
 	Err    error  // for the log, with details that the caller may not see; nil: Text has all
 }
 
-// Guard decides which requests are answered. Its fields are read-only after the first request.
+// Guard decides which requests are answered. Its exported fields are read-only after the first request.
 type Guard struct {
 	Web    Web
 	Addr   net.Addr // of the TCP listener
 	Hosts  Hosts
 	Token  *Token
 	Socket string // path of the socket; "" for none
+
+	throttle Throttle
 }
 
 // Check returns who sent r, and why r is refused; nil if it is allowed. All methods but GET, HEAD
@@ -56,6 +60,7 @@ func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	caller, local := r.Context().Value(callerKey{}).(Caller)
 	if !local {
 		caller.From = remoteIP(r)
+		g.acceptPassword(r, caller.From)
 		if err := g.Web.CheckAgain(g.Addr); err != nil {
 			return caller, &Refusal{http.StatusServiceUnavailable, BadConfig, "the web config cannot be used; the agent's log says why", err}
 		}
@@ -72,10 +77,25 @@ func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	return g.authenticate(r, caller)
 }
 
+// acceptPassword notes that the name and the password of r are good: the server of [Web] has checked
+// them if it has users, or r would not be here.
+func (g *Guard) acceptPassword(r *http.Request, from string) {
+	password := passwordOf(r)
+	if password == "" {
+		return
+	}
+	if checked, err := g.Web.hasUsers(); err == nil && checked {
+		g.throttle.Accept(from, password)
+	}
+}
+
 func (g *Guard) authenticate(r *http.Request, caller Caller) (Caller, *Refusal) {
 	given := tokenOf(r)
 	if given == "" {
 		return caller, &Refusal{http.StatusUnauthorized, NoCredentials, g.howToAct(r), nil}
+	}
+	if !g.throttle.Try(caller.From, given, time.Now()) {
+		return caller, tooMany()
 	}
 	switch err := g.Token.check(given); {
 	case errors.Is(err, errWrongToken):
@@ -83,6 +103,7 @@ func (g *Guard) authenticate(r *http.Request, caller Caller) (Caller, *Refusal) 
 	case err != nil:
 		return caller, &Refusal{http.StatusUnauthorized, BadConfig, "the agent cannot read its token; its log says why", err}
 	}
+	g.throttle.Accept(caller.From, given)
 	caller.Via = ViaToken
 	return caller, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"path/filepath"
 
 	"github.com/prometheus/exporter-toolkit/web"
@@ -98,18 +97,16 @@ func (w Web) read() (config web.Config, err error) {
 	return config, nil
 }
 
+// hasUsers reports whether ConfigFile has users, so that names and passwords are checked.
+func (w Web) hasUsers() (bool, error) {
+	config, err := w.read()
+	return len(config.Users) > 0, err
+}
+
 // TLS reports whether ConfigFile enables TLS.
 func (w Web) TLS() bool {
 	config, err := w.read()
 	return err == nil && config.TLSConfig.IsEnabled()
-}
-
-// Serve serves on listener until server is shut down.
-func (w Web) Serve(listener net.Listener, server *http.Server, log *slog.Logger) error {
-	if w.ConfigFile == "" {
-		return server.Serve(listener)
-	}
-	return web.Serve(listener, server, &web.FlagConfig{WebConfigFile: &w.ConfigFile}, slog.New(warnings{log.Handler()}))
 }
 
 func isLoopback(addr net.Addr) bool {

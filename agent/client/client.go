@@ -40,6 +40,7 @@ type Config struct {
 // Client asks a running agent. It is safe for concurrent use.
 type Client struct {
 	name    string // of the agent in errors
+	local   bool   // over the agent's socket
 	base    *url.URL
 	http    *http.Client
 	token   string
@@ -57,7 +58,7 @@ func New(cfg Config) (*Client, error) {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
-		c.base = &url.URL{Scheme: "http", Host: "localhost"}
+		c.base, c.local = &url.URL{Scheme: "http", Host: "localhost"}, true
 		return c, nil
 	}
 	server := cfg.Server
@@ -74,6 +75,13 @@ func New(cfg Config) (*Client, error) {
 	}
 	return c, nil
 }
+
+// Name returns the address of the agent, for people.
+func (c *Client) Name() string { return c.name }
+
+// MayAct reports whether the agent takes actions of c: over its socket, or with a token. It does not
+// ask the agent, which may refuse the token.
+func (c *Client) MayAct() bool { return c.local || c.token != "" }
 
 // StatusError is a response of the agent that is not OK.
 type StatusError struct {
@@ -139,12 +147,49 @@ func (c *Client) Probes(ctx context.Context, f Filter) ([]api.ProbeStatus, error
 	return all, err
 }
 
+// TargetFilter selects targets; empty fields match everything.
+type TargetFilter struct {
+	Group, Namespace, Pod string
+	State                 string // "probed", "dropped" or "gone"
+}
+
+// Targets returns the targets of prober.yaml that match, and their sources.
+func (c *Client) Targets(ctx context.Context, f TargetFilter) (all api.TargetList, err error) {
+	query := make(url.Values)
+	for name, value := range map[string]string{"group": f.Group, "namespace": f.Namespace, "pod": f.Pod, "state": f.State} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	err = c.pages(ctx, query, "targets", func(p *page) error {
+		all.Sources = p.Sources
+		for _, item := range p.Items {
+			var t api.Target
+			if err := json.Unmarshal(item, &t); err != nil {
+				return err
+			}
+			all.Items = append(all.Items, t)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Probe returns the state of one probe with its history. Namespace, Pod, Container and Kind of f must
+// be set; the rest is not used.
+func (c *Client) Probe(ctx context.Context, f Filter) (status api.ProbeStatus, err error) {
+	err = c.do(ctx, http.MethodGet, nil, &status, "api", "v1", "probes", f.Namespace, f.Pod, f.Container, f.Kind)
+	return status, err
+}
+
 // page is a page of a list.
 type page struct {
 	Kind       string            `json:"kind"`
 	APIVersion string            `json:"apiVersion"`
 	Metadata   api.ListMeta      `json:"metadata"`
 	Items      []json.RawMessage `json:"items"`
+
+	Sources []api.TargetSource `json:"sources,omitempty"` // of targets
 }
 
 // list decodes all pages of a list of the Kubernetes API into a value.
@@ -196,22 +241,30 @@ func (c *Client) undecodable(err error) error {
 // Trigger requests an attempt of a probe now, and returns the state of the probe. Namespace, Pod,
 // Container and Kind of probe must be set; the rest is not used.
 func (c *Client) Trigger(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
-	return c.act(ctx, probe, "trigger")
+	return c.act(ctx, probe, "trigger", nil)
 }
 
-// Pause stops the attempts of a probe until Resume. The fields of probe are those of Trigger.
-func (c *Client) Pause(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
-	return c.act(ctx, probe, "pause")
+// Pause stops the attempts of a probe for the time that p has, or until Resume. It replaces a pause
+// of before. The fields of probe are those of Trigger.
+func (c *Client) Pause(ctx context.Context, probe Filter, p api.PauseRequest) ([]api.ProbeStatus, error) {
+	query := make(url.Values)
+	if p.For != "" {
+		query.Set("for", p.For)
+	}
+	if p.Reason != "" {
+		query.Set("reason", p.Reason)
+	}
+	return c.act(ctx, probe, "pause", query)
 }
 
 // Resume ends a pause.
 func (c *Client) Resume(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
-	return c.act(ctx, probe, "resume")
+	return c.act(ctx, probe, "resume", nil)
 }
 
-func (c *Client) act(ctx context.Context, p Filter, action string) ([]api.ProbeStatus, error) {
+func (c *Client) act(ctx context.Context, p Filter, action string, query url.Values) ([]api.ProbeStatus, error) {
 	var list api.ProbeList
-	err := c.do(ctx, http.MethodPost, nil, &list, "api", "v1", "probes", p.Namespace, p.Pod, p.Container, p.Kind, action)
+	err := c.do(ctx, http.MethodPost, query, &list, "api", "v1", "probes", p.Namespace, p.Pod, p.Container, p.Kind, action)
 	return list.Items, err
 }
 
@@ -236,12 +289,17 @@ func (c *Client) Reload(ctx context.Context) error {
 
 // do sends a request for the path of segments, and decodes the response into a value, if not nil.
 func (c *Client) do(ctx context.Context, method string, query url.Values, into any, segments ...string) error {
-	if c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, c.noResponse())
-		defer cancel()
-	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
 	return c.request(ctx, method, query, into, segments...)
+}
+
+// limited returns a context with the time that the agent may take.
+func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, c.timeout, c.noResponse())
 }
 
 // patiently is do for a POST that takes as long as registries and compilers need.
@@ -274,6 +332,28 @@ func (c *Client) request(ctx context.Context, method string, query url.Values, i
 
 // send returns the response, whose status is OK, of a request for the path of segments.
 func (c *Client) send(ctx context.Context, method string, query url.Values, segments ...string) (*http.Response, error) {
+	res, err := c.roundTrip(ctx, method, query, segments...)
+	if err != nil || res.StatusCode == http.StatusOK {
+		return res, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, c.unanswered(ctx, err)
+	}
+	return nil, c.statusError(res, body)
+}
+
+// statusError returns the error of a response that is not OK.
+func (c *Client) statusError(res *http.Response, body []byte) error {
+	var failed api.Status
+	_ = json.Unmarshal(body, &failed) // the response may be of another server
+	//lint:ignore SA1019 Agents of before have no Message.
+	return &StatusError{Server: c.name, Status: res.StatusCode, Text: cmp.Or(failed.Message, failed.Error, res.Status)}
+}
+
+// roundTrip returns the response to a request for the path of segments, whatever its status is.
+func (c *Client) roundTrip(ctx context.Context, method string, query url.Values, segments ...string) (*http.Response, error) {
 	for i := range segments {
 		segments[i] = url.PathEscape(segments[i])
 	}
@@ -290,17 +370,7 @@ func (c *Client) send(ctx context.Context, method string, query url.Values, segm
 	if err != nil {
 		return nil, c.unanswered(ctx, err)
 	}
-	if res.StatusCode == http.StatusOK {
-		return res, nil
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return nil, c.unanswered(ctx, err)
-	}
-	var failed api.Error
-	_ = json.Unmarshal(body, &failed) // the response may be of another server
-	return nil, &StatusError{Server: c.name, Status: res.StatusCode, Text: cmp.Or(failed.Error, res.Status)}
+	return res, nil
 }
 
 // unanswered returns the error of a request without a response: the cause of its context, which

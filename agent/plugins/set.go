@@ -16,10 +16,12 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/limit"
 	"github.com/daeace23/prober/handlers/process"
+	"github.com/daeace23/prober/handlers/shipped"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/plugin/credentials"
 	"github.com/daeace23/prober/plugin/live"
 	"github.com/daeace23/prober/plugin/oci"
 	"github.com/daeace23/prober/probe"
@@ -44,6 +46,10 @@ type Config struct {
 	IdleAfter time.Duration         // how long a plugin that no probe uses stays loaded
 	AskEvery  time.Duration         // about how often registries are asked for tags
 
+	// Credentials returns credentials beside those of prober.yaml, with absolute paths; nil: there are
+	// none. It is called at each snapshot.
+	Credentials func() []credentials.Entry
+
 	// Demanded is called with the result of loading a plugin for a probe.
 	Demanded func(err error)
 	Metrics  *metrics.Metrics
@@ -67,6 +73,8 @@ type Set struct {
 
 	holds holds
 
+	credentials credentials.Store // of prober.yaml
+
 	scanning sync.Mutex // held during Scan
 
 	mu           sync.Mutex
@@ -76,6 +84,7 @@ type Set struct {
 	secrets      secrets.Policy   // by the latest snapshot
 	lastSecrets  secrets.Policy   // at the last SecretPolicyChanged
 	watched      []string         // files that the latest snapshot depends on, beside those in plugin folders
+	replaced     map[string]bool  // names of shipped plugins of which another one is used
 	incomplete   bool             // a registry has not answered, or with an error
 	unused       *map[string]bool // see unusedPaths, by the latest snapshot; never nil, and read-only
 
@@ -121,10 +130,14 @@ func (s *Set) Detach() bool { return s.detached() }
 // End ends every wait for a plugin, now and later, with cause.
 func (s *Set) End(cause error) { s.endWaits(cause) }
 
-// NewScanner returns the scanner of the plugins of cfg.
+// NewScanner returns the scanner of the plugins of cfg, with those that are part of this program.
 func NewScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.Scanner {
+	own, err := shipped.Plugins()
+	if err != nil && cfg.Log != nil {
+		cfg.Log.Error("plugins that are part of prober", "err", err) // cannot happen: its tests read the same bytes
+	}
 	return admit.NewScanner(admit.ScannerConfig{
-		Config:     admit.Config{ConfigFile: cfg.ConfigFile, LockFile: cfg.LockFile, Dev: cfg.DevPlugins},
+		Config:     admit.Config{ConfigFile: cfg.ConfigFile, LockFile: cfg.LockFile, Dev: cfg.DevPlugins, Shipped: own},
 		PluginDirs: cfg.PluginDirs, Builtins: builtins, Sources: sources,
 	})
 }
@@ -189,6 +202,11 @@ func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 	for name, l := range s.limits {
 		l.SetMaxInFlight(v.Config.MaxInFlight(name))
 	}
+	named := v.Config.Credentials
+	if s.cfg.Credentials != nil {
+		named = slices.Concat(named, s.cfg.Credentials())
+	}
+	s.credentials.Set(s.cfg.ConfigFile, named)
 	s.live.Note(v)
 	s.cfg.Metrics.PluginSources(v.Remote())
 	unused := unusedPaths(s.cfg.PluginDirs, v)
@@ -196,6 +214,7 @@ func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watched, s.unused = files, &unused
+	s.noteReplacedLocked(v)
 	s.secrets = allowed
 	if total := v.Config.TotalMemory; s.total != total {
 		s.total = total
@@ -204,6 +223,21 @@ func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 		}
 	}
 	return v, nil
+}
+
+// noteReplacedLocked logs once for each shipped plugin that another one of its name replaces it.
+func (s *Set) noteReplacedLocked(v *admit.Snapshot) {
+	for _, name := range shipped.Names() {
+		e := v.Plugin(name)
+		if e.State == admit.Absent || e.Plugin.Path == shipped.Path(name) || s.replaced[name] {
+			continue
+		}
+		if s.replaced == nil {
+			s.replaced = make(map[string]bool)
+		}
+		s.replaced[name] = true
+		s.cfg.Log.Info("plugin replaces the one of its name that is part of prober", "handler", name, "path", e.Plugin.Path)
+	}
 }
 
 // commands returns the files of the commands that plugins run.

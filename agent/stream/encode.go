@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
@@ -19,8 +20,14 @@ type podItem struct {
 }
 
 type probeItem struct {
-	*manager.ProbeStatus
+	*Probe
 	Removed bool `json:"removed,omitempty"`
+}
+
+// Probe is the state of a probe as the API shows it.
+type Probe struct {
+	manager.ProbeStatus
+	api.Pause
 }
 
 func probeID(key manager.Key) id {
@@ -34,15 +41,15 @@ func encodePod(c *pods.Change) (version, error) {
 }
 
 // encodeProbe leaves out the history: the reader has seen the ticks.
-func encodeProbe(s *manager.ProbeStatus) (version, error) {
+func encodeProbe(s *Probe) (version, error) {
 	s.History = nil
-	return encode(version{id: probeID(s.Key()), label: label{s.Namespace, s.Pod, s.Handler}}, probeItem{ProbeStatus: s})
+	return encode(version{id: probeID(s.Key()), label: label{s.Namespace, s.Pod, s.Handler}}, probeItem{Probe: s})
 }
 
 func encodeRemoved(key manager.Key, l label) (version, error) {
-	return encode(version{id: probeID(key), removed: true}, probeItem{Removed: true, ProbeStatus: &manager.ProbeStatus{
+	return encode(version{id: probeID(key), removed: true}, probeItem{Removed: true, Probe: &Probe{ProbeStatus: manager.ProbeStatus{
 		Namespace: l.namespace, Pod: l.pod, UID: key.PodUID, Container: key.Container, Kind: key.Kind, Handler: l.handler,
-	}})
+	}}})
 }
 
 func encodeEvent(e *v1.Event) (version, error) { return encode(version{id: eventID(e)}, e) }

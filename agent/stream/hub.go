@@ -24,7 +24,7 @@ type State struct {
 	Select func(match func(*worker.Info) bool) []worker.Info
 	// Probe returns the state of a probe, as [manager.Manager.Latest]. JSON must be able to represent
 	// it.
-	Probe func(manager.Key) (manager.ProbeStatus, bool)
+	Probe func(manager.Key) (Probe, bool)
 	// Watch returns all pods, and then their changes until ctx ends. The hub masks their secrets.
 	Watch func(ctx context.Context) iter.Seq[pods.Change]
 	// Events returns the newest events, the latest last.
@@ -35,6 +35,10 @@ type State struct {
 // readers a tick costs it one load. With readers a tick marks its probe, and [Hub.Run] encodes the
 // newest state of what is marked, once for all readers.
 type Hub struct {
+	// Ended is called when a probe has ended. It must not block; nil does nothing. It is read-only from
+	// the first probe on.
+	Ended func(manager.Key)
+
 	open   atomic.Int64          // watches that are not closed
 	names  names                 // of their pods
 	active atomic.Bool           // whether there is a session
@@ -93,6 +97,9 @@ func (w *watch) Close() {
 	w.hub.open.Add(-1)
 	w.hub.names.remove(w.pod)
 	w.mark()
+	if ended := w.hub.Ended; ended != nil {
+		ended(w.key())
+	}
 }
 
 // mark puts w into the list of the hub, unless it is there. No lock is taken: marks of other probes

@@ -86,16 +86,18 @@ func (w *world) selected(match func(*worker.Info) bool) (all []worker.Info) {
 	return all
 }
 
-func (w *world) probe(key manager.Key) (manager.ProbeStatus, bool) {
+func (w *world) probe(key manager.Key) (stream.Probe, bool) {
 	time.Sleep(w.slow)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.probes[key]
 	if p == nil || !p.listed {
-		return manager.ProbeStatus{}, false
+		return stream.Probe{}, false
 	}
 	i := infoOf(key)
-	return manager.ProbeStatus{Namespace: i.Namespace, Pod: i.Pod, UID: key.PodUID, Container: key.Container, Kind: key.Kind, Handler: i.Handler, Run: p.number}, true
+	return stream.Probe{ProbeStatus: manager.ProbeStatus{
+		Namespace: i.Namespace, Pod: i.Pod, UID: key.PodUID, Container: key.Container, Kind: key.Kind, Handler: i.Handler, Run: p.number,
+	}}, true
 }
 
 func (w *world) watch(ctx context.Context) iter.Seq[pods.Change] {

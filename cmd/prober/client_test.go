@@ -190,6 +190,24 @@ func TestClientPausesAndResumes(t *testing.T) {
 	if code, stdout, stderr := r.run(t, "resume", "shop"); code != 0 || stdout != "default/shop/idle liveness resumed\ndefault/shop/web readiness resumed\n" || paused() {
 		t.Errorf("resume: %d, %s, %s", code, stdout, stderr)
 	}
+	if code, _, stderr := r.run(t, "pause", "shop/web", "--for", "1h30m", "--reason", "a move"); code != 0 {
+		t.Fatalf("pause --for: %d, %s", code, stderr)
+	}
+	if _, stdout, _ := r.run(t, "get", "probes", "shop/web", "-o", "wide"); !regexp.MustCompile(`paused until \d{4}-.*: a move  `).MatchString(stdout) {
+		t.Errorf("get probes:\n%s", stdout)
+	}
+	_, stdout, _ := r.run(t, "describe", "shop/web")
+	for _, want := range []string{"a move", "Paused by:  uid ", "Resumes:    in 1h"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("describe has no %q:\n%s", want, stdout)
+		}
+	}
+	if code, _, stderr := r.run(t, "pause", "shop/web", "--for", "1ms"); code != 64 || !strings.Contains(stderr, "--for 1ms: must be at least 1s") {
+		t.Errorf("pause --for 1ms: %d, %s", code, stderr)
+	}
+	if code, _, stderr := r.run(t, "pause", "shop/web", "--reason", "a\nb"); code != 1 || !strings.Contains(stderr, "reason must be one line") {
+		t.Errorf("pause with a reason on two lines: %d, %s", code, stderr)
+	}
 }
 
 func TestClientWatches(t *testing.T) {

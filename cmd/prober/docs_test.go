@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/daeace23/prober/internal/doctest"
@@ -18,4 +19,19 @@ func TestPluginAuthorsPage(t *testing.T) {
 		Env:  append(os.Environ(), "GOWORK=off", "GOPROXY=off", "PROBER_TIMEOUT=1m"),
 		Has:  func(string) bool { return false },
 	})
+}
+
+// TestMigrationPages runs the examples of docs/migration.
+func TestMigrationPages(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/migration/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			doctest.Run(t, doctest.Page{File: page, Dir: t.TempDir(), Env: os.Environ(), Has: func(string) bool { return false }})
+		})
+	}
 }

@@ -41,7 +41,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "signal": signal, "redis": redis, "tester": tester,
+			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "signal": signal, "redis": redis, "guest": guest, "tester": tester,
 		},
 	})
 }
@@ -241,6 +241,32 @@ func redis(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), module, 0o600))
 }
 
+// guestModule returns the guest that the tests of package wasm use, which is built once.
+var guestModule = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "guest")
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "guest.wasm")
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", path, "../../handlers/wasm/testdata/guest")
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	module, err := os.ReadFile(path)
+	return module, errors.Join(err, os.RemoveAll(dir))
+})
+
+// guest FILE writes the guest that the tests of package wasm use.
+func guest(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: guest FILE")
+	}
+	module, err := guestModule()
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), module, 0o600))
+}
+
 // serve KIND VAR starts a server on loopback for the rest of the script and puts its
 // address into VAR.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
@@ -286,6 +312,9 @@ func webPages() http.Handler {
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "hello %s from %s, query %q", r.Header.Get("X-Name"), r.Host, r.URL.RawQuery)
 	})
+	mux.HandleFunc("/targets", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `[{"targets": ["http://%s/ok"], "labels": {"instance": "served", "token": %q}}]`, r.Host, r.Header.Get("Authorization"))
+	})
 	mux.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
 	})
@@ -297,6 +326,23 @@ func webPages() http.Handler {
 	mux.HandleFunc("/down", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, "no \x1b[31mdatabase\xff\n")
+	})
+	const hostile = "<script>alert(1)</script>\x1b[31mred\x1b]0;title\x07\r\n\xff\xfe\u009b2J"
+	mux.HandleFunc("/hostile", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, hostile)
+	})
+	mux.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) { // far more than the probe reads
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, hostile+strings.Repeat("x", 1<<20)); err != nil {
+				return
+			}
+		}
+	})
+	mux.HandleFunc("/headers", func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 24 {
+			w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("h", 1<<19)) // more than net/http takes
+		}
 	})
 	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	return mux

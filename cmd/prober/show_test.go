@@ -340,7 +340,7 @@ func checkMetrics(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`prober_plugin_metric{container="cache",metric="ping_seconds",namespace="default",plugin="redis",pod="six",probe_type="Readiness",unit="s"} `,
+		`prober_plugin_metric{container="cache",kind="readiness",metric="ping_seconds",namespace="default",plugin="redis",pod="six",unit="s"} `,
 		`prober_restarts_total{container="web",kind="liveness",namespace="default",pod="six"} 1` + "\n",
 		"prober_workers 10\n",
 		`prober_plugin_info{digest="sha256:`,

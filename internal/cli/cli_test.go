@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/daeace23/prober/handlers/shipped"
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
@@ -86,7 +87,7 @@ func TestCompletionOffersWords(t *testing.T) {
 		{[]string{"run", "--compat", ""}, "kubelet-1.36 :4"},
 		{[]string{"run", "--plugins", ""}, ":16"},
 		{[]string{"plugin", "new", "--lang", ""}, "go rust c assemblyscript wat :4"},
-		{[]string{"plugin", "inspect", "--plugins", folder, ""}, ":0"},
+		{[]string{"plugin", "inspect", "--plugins", folder, ""}, strings.Join(shipped.Names(), " ") + " :0"},
 		{[]string{"help", "probe", ""}, "exec grpc http plugin tcp :4"},
 		{[]string{"version", ""}, ":4"},
 	} {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/pods/local/manifest"
+	"github.com/daeace23/prober/pods/targets"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -55,11 +55,18 @@ func (m *manifests) source(env *command.Env, system string) *manifest.Source {
 func (o *runOptions) newPodSource(env *command.Env) func(context.Context, pods.Host) (agent.PodSource, error) {
 	return func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
 		runner := &builtin.HostRunner{}
+		var generator local.Generator
+		if o.ConfigFile != "" {
+			generator = targets.New(targets.Config{ConfigFile: o.ConfigFile, Logger: host.Logger, PollInterval: host.PollInterval, Mark: host.Mark})
+		}
 		source, err := local.NewPodSource(ctx, o.source(env, runtime.GOOS), local.Config{
-			Runner: runner, RestartBackoff: o.restartBackoff, StateDir: o.StateDir,
+			Runner: runner, RestartBackoff: o.restartBackoff, StateDir: o.StateDir, Generator: generator, Empty: o.BlackboxConfig != "",
 		}, host)
 		if err != nil {
 			return nil, err
+		}
+		if len(o.paths) == 0 && o.BlackboxConfig == "" && len(source.Targets().Sources) == 0 {
+			return nil, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", o.ConfigFile)
 		}
 		runner.Environment = source.Environment
 		return source, nil
@@ -72,17 +79,19 @@ func newRun(env *command.Env) *cobra.Command {
 		Use:   "run -f PATH...",
 		Short: "Run the pods of manifests as local processes, and probe them",
 		Long: "Run the pods of manifests as local processes, and probe them, until SIGINT or SIGTERM.\n" +
+			"The targets of prober.yaml (--config) are probed too; with them, -f is not required.\n" +
 			"Changed manifests are applied at once. SIGHUP reads all of them again.\n\n" +
 			"Environment variables set every flag but --plugin-dev: PROBER_LOG_LEVEL sets --log-level. Lists\n" +
 			"such as PROBER_PLUGINS have the separators of PATH.\n\n" +
 			"Exit code 0 ended by a signal, 1 an error, 64 wrong usage or an invalid file.",
 		Example: "  prober run -f pod.yaml --plugins /etc/prober/plugins\n" +
 			"  prober run -f pods -f extra.yaml --config prober.yaml --state-dir /var/lib/prober\n" +
+			"  prober run --config prober.yaml\n" +
 			"  kubectl get pod shop -o yaml | prober run --allow-unsupported -f -",
 		Args: cobra.ArbitraryArgs, // more paths of -f
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(o.paths) == 0 {
-				return command.Usage("prober run -f pod.yaml", "run: -f is required")
+			if len(o.paths) == 0 && (o.ConfigFile == "" && o.BlackboxConfig == "" || len(args) > 0) {
+				return command.Usage("prober run -f pod.yaml", "run: -f is required, or --config with targets, or --blackbox-config")
 			}
 			o.paths = append(o.paths, args...)
 			return o.run(cmd.Context(), env)
@@ -97,6 +106,7 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringArrayVarP(&o.paths, "filename", "f", nil, "manifests: files, folders, or - for stdin")
 	f.StringArrayVar(&o.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&o.ConfigFile, "config", "", "the agent's file, prober.yaml")
+	f.StringVar(&o.BlackboxConfig, "blackbox-config", "", "file of blackbox_exporter: its modules are those of /probe")
 	f.StringVar(&o.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
 	f.StringArrayVar(&o.dev, "plugin-dev", nil, "load the plugin NAME from PATH, whatever pins, signatures and the lock say")
 	command.NotFromEnv(f.Lookup("plugin-dev"))
@@ -112,7 +122,7 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn about fields that local processes do not support")
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
-	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; none: sum and count only")
+	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "native", "both", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; native: a native histogram for scrapes in protobuf, sum and count in others; none: sum and count")
 	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36"), "compat", "behave exactly like this kubelet, bugs included")
 	o.LogFormat, o.logLevel, o.MetricsBuckets = "text", "info", "classic"
 	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
@@ -186,20 +196,10 @@ func (o *runOptions) complete(env *command.Env) error {
 	}
 	b := thisBuild(env)
 	o.Version, o.Revision, o.Compiler = b.Version, b.Revision, env.Compiler
-	o.ShowToken = o.LogFormat == "text" && isTerminal(env.Stderr)
+	o.ShowToken = o.LogFormat == "text" && command.IsTerminal(env.Stderr)
 	o.Stdout, o.Stderr, o.LookupEnv = env.Stdout, env.Stderr, env.LookupEnv
 	o.Source = o.newPodSource(env)
 	return nil
-}
-
-// isTerminal reports whether w is a terminal or another character device.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // stderrTimeout is how long the process waits at its end for the reader of stderr.

@@ -21,6 +21,7 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local/manifest"
+	"github.com/daeace23/prober/pods/targets"
 )
 
 func newValidate(env *command.Env) *cobra.Command {
@@ -96,12 +97,15 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// load reads the manifests, and calls check for each pod that is otherwise valid.
+// load reads the manifests and the targets, and calls check for each pod that is otherwise valid.
 func (v *validation) load(ctx context.Context, check func(*v1.Pod) []error) error {
 	source := v.source(v.env, "")
 	source.Check = check
-	_, err := source.Load(ctx)
-	return err
+	loaded, err := source.Load(ctx)
+	if v.ConfigFile == "" || ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(err, targets.Check(ctx, v.ConfigFile, loaded.Pods, check))
 }
 
 // chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid

@@ -27,13 +27,15 @@ const head = `# Metrics
 
 <!-- Written by ` + "`make docs`" + ` from metrics/families.go. Do not edit. -->
 
-` + "`GET /metrics`" + ` of a running agent shows these metrics in Prometheus' text format, or in OpenMetrics for clients that ask for it.
+` + "`GET /metrics`" + ` of a running agent shows these metrics in Prometheus' text format, or in OpenMetrics or protobuf for clients that ask for it.
 Names and labels are stable, as [versioning.md](versioning.md) says.
 Labels without a list of values have one series for each value that there is at the moment.
 The Go runtime and the process have the metrics ` + "`go_*` and `process_*`" + ` of Prometheus' client library as well.
 
-Series of metrics with the labels ` + "`container` and `probe_type`" + ` come with the first tick of a probe, and go with its worker.
+A probe has series of ` + "`prober_probe_state`" + ` as soon as it exists, and the others with its first tick. All go with its worker.
+The kubelet's metrics have ` + "`probe_type=\"Readiness\"`, all others `kind=\"readiness\"`" + `.
 With ` + "`--metrics-buckets none` `prober_probe_duration_seconds`" + ` is a summary without quantiles: it has its sum and its count.
+With ` + "`native`" + ` it is a native histogram for clients that ask for protobuf, and has its sum and its count for others; with ` + "`both`" + ` it has the classic buckets too.
 `
 
 // page returns docs/metrics.md.

@@ -9,7 +9,7 @@
 //   - prober.probe.ticks ({tick}, counter): ticks with an attempt, by prober.result, which is
 //     success, warning, failure, unknown or error.
 //   - prober.probe.skipped ({tick}, counter): due ticks that were not run, by prober.skip.reason.
-//   - prober.probe.result (gauge): the decided result as of the last tick, 0 for Success, 1 for
+//   - prober.probe.result (gauge): the decided result, 0 for Success, 1 for
 //     Failure, -1 while a startup probe has none.
 //   - prober.probe.gate (gauge): 1 for the prober.gate that keeps a probe from making attempts. A
 //     probe that makes some has none.

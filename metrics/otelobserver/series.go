@@ -60,7 +60,10 @@ type series struct {
 	begun   atomic.Bool // something was observed: a probe that could not be added shows nothing
 }
 
-var _ worker.GateObserver = (*series)(nil)
+var (
+	_ worker.GateObserver     = (*series)(nil)
+	_ worker.DecisionObserver = (*series)(nil)
+)
 
 // use takes the options of the handler, which may have changed.
 func (s *series) use(handler string) {
@@ -108,15 +111,12 @@ func (s *series) Skipped(reason worker.SkipReason, ticks int) {
 
 // Gated implements [worker.GateObserver].
 func (s *series) Gated(gate worker.Gate) {
-	switch gate {
-	case worker.NotRunning:
-		s.decided.Store(int64(results.Failure))
-	case worker.Terminating:
-		s.decided.Store(int64(results.Success))
-	}
 	s.gate.Store(uint32(gate))
 	s.begun.Store(true)
 }
+
+// Decided implements [worker.DecisionObserver].
+func (s *series) Decided(result results.Result) { s.decided.Store(int64(result)) }
 
 // Close implements [worker.ProbeObserver].
 func (s *series) Close() { s.observer.remove(s) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,15 +25,39 @@ var (
 		"trigger", "Have probes make an attempt now", "Trigger has probes make an attempt now, and not at their next period.",
 		"triggered", (*client.Client).Trigger,
 	}
-	pause = action{
-		"pause", "Stop the attempts of probes", "Pause stops the attempts of probes until they are resumed, or the agent starts again. A paused probe\nkeeps its result.",
-		"paused", (*client.Client).Pause,
-	}
 	resume = action{
 		"resume", "End a pause of probes", "Resume ends a pause.",
 		"resumed", (*client.Client).Resume,
 	}
 )
+
+// newPause returns the command pause.
+func newPause(env *command.Env) *cobra.Command {
+	var length time.Duration
+	var asked api.PauseRequest
+	c := newAction(env, action{
+		"pause", "Stop the attempts of probes",
+		"Pause stops the attempts of probes for the time of --for, or until they are resumed. A paused probe\n" +
+			"keeps its result. A probe that is paused already gets the new time and reason. A pause ends with the\nagent.",
+		"paused",
+		func(c *client.Client, ctx context.Context, probe client.Filter) ([]api.ProbeStatus, error) {
+			if length > 0 {
+				asked.For = length.String()
+			}
+			return c.Pause(ctx, probe, asked)
+		},
+	})
+	c.Example += "\n  prober pause shop --for 10m --reason 'the database moves'"
+	c.Flags().DurationVar(&length, "for", 0, "end the pause after this time, such as 10m; 0 for no end")
+	c.Flags().StringVar(&asked.Reason, "reason", "", "why, for those who look at the probe")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if length < 0 || length > 0 && length < time.Second {
+			return command.Usage("", "--for %v: must be at least 1s, or 0", length)
+		}
+		return nil
+	}
+	return c
+}
 
 func newAction(env *command.Env, a action) *cobra.Command {
 	return aboutProbes(env, &cobra.Command{

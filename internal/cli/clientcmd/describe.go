@@ -63,6 +63,12 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	field("Handler", line(p.Handler))
 	field("Result", fmt.Sprintf("%s (%s)", line(p.Result), runText(p)))
 	field("State", line(activity(p)))
+	if p.PausedBy != "" {
+		field("Paused by", line(p.PausedBy))
+	}
+	if !p.PausedUntil.IsZero() {
+		field("Resumes", "in "+max(time.Until(p.PausedUntil), 0).Round(time.Second).String())
+	}
 	field("Spec", fmt.Sprintf("every %s, timeout %s, %d to succeed, %d to fail, initial delay %s",
 		line(p.Spec.Period), line(p.Spec.Timeout), p.Spec.SuccessThreshold, p.Spec.FailureThreshold, line(p.Spec.InitialDelay)))
 	if !p.Next.IsZero() {

@@ -26,7 +26,7 @@ const (
 // newGet returns the command get, with a subcommand for each kind of objects.
 func newGet(env *command.Env) *cobra.Command {
 	var agent remote.Flags
-	get := command.Folder("get", "Show probes, pods, events or plugins of a running agent")
+	get := command.Folder("get", "Show probes, pods, events, targets or plugins of a running agent")
 	get.Long = "Get shows what a running agent has: tables as kubectl's, or its objects as JSON or YAML.\n\n" +
 		"Exit code 0, 1 if an object was not found, 3 if the agent does not respond, 64 wrong usage."
 	get.Example = "  prober get probes --result failure\n  prober get events -w"
@@ -165,6 +165,9 @@ func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print 
 	if err != nil {
 		return remote.Failed(err)
 	}
+	for _, w := range s.warnings {
+		g.env.Warn("%s", line(w))
+	}
 	missing := g.missing(s, items)
 	if len(items) == 0 && len(missing) == 0 && (g.output == "" || g.output == wide || g.output == command.Table) {
 		fmt.Fprintf(g.env.Stderr, "no %s found\n", g.of.name)
@@ -186,7 +189,7 @@ func (g *getter) missing(s *selection, items []item) (missing []string) {
 		}
 	default:
 		for _, n := range s.names {
-			if !slices.ContainsFunc(items, func(i item) bool { return i.name == n }) {
+			if !slices.ContainsFunc(items, func(i item) bool { return i.name == n || slices.Contains(i.also, n) }) {
 				missing = append(missing, n)
 			}
 		}

@@ -44,7 +44,8 @@ type column struct {
 
 // item is one object.
 type item struct {
-	name      string // for -o name, after its kind
+	name      string   // for -o name, after its kind
+	also      []string // other names that select it
 	namespace string
 	pod       string
 	cells     []string // of the columns

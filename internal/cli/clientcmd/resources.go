@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/client"
@@ -42,6 +43,14 @@ func resources() []*resource {
 				{head: "LAST SEEN"}, {head: "TYPE"}, {head: "REASON"}, {head: "OBJECT"}, {"COUNT", true}, {head: "MESSAGE"},
 			},
 			namespaced: true, event: "event", head: listHead{"EventList", "v1"}, list: listEvents, decode: decodeEvent,
+		},
+		{
+			name: "targets", aliases: []string{"target"}, short: "Show targets of prober.yaml, and why some are not probed", args: "[POD|NAME|ADDRESS]...",
+			example: "  prober get targets --state dropped\n  prober get targets 10.0.0.7:8080 -o wide\n  prober get targets --group shop-web -o name",
+			columns: []column{
+				{head: "GROUP"}, {head: "NAME"}, {head: "ADDRESS"}, {head: "STATE"}, {head: "POD"}, {"SOURCE", true}, {"LABELS", true}, {head: "REASON"},
+			},
+			list: listTargets,
 		},
 		{
 			name: "plugins", aliases: []string{"plugin"}, short: "Show plugins, and which version of them runs", args: "[NAME]...",
@@ -97,7 +106,7 @@ func probeItem(p *api.ProbeStatus) item {
 func activity(p *api.ProbeStatus) string {
 	switch {
 	case p.Paused:
-		return "paused"
+		return pauseText(p)
 	case p.Gate != "":
 		return p.Gate
 	case p.OnHold:
@@ -105,6 +114,18 @@ func activity(p *api.ProbeStatus) string {
 	default:
 		return "active"
 	}
+}
+
+// pauseText says until when and why a probe is paused.
+func pauseText(p *api.ProbeStatus) string {
+	text := "paused"
+	if !p.PausedUntil.IsZero() {
+		text += " until " + p.PausedUntil.Local().Format(time.RFC3339)
+	}
+	if p.PauseReason != "" {
+		text += ": " + p.PauseReason
+	}
+	return text
 }
 
 func decodeProbe(data []byte) (item, error) {
@@ -183,6 +204,32 @@ func decodeEvent(data []byte) (item, error) {
 	var e v1.Event
 	err := json.Unmarshal(data, &e)
 	return eventItem(&e), err
+}
+
+func listTargets(ctx context.Context, c *client.Client, s *selection) ([]item, error) {
+	all, err := c.Targets(ctx, s.targets)
+	for _, source := range all.Sources {
+		if source.Error != "" {
+			s.warnings = append(s.warnings, fmt.Sprintf("group %s: %s cannot be refreshed, the last good list is kept: %s", source.Group, source.Source, source.Error))
+		}
+	}
+	var items []item
+	for i := range all.Items {
+		t := &all.Items[i]
+		names := []string{t.Pod, t.Name, t.Address}
+		if len(s.names) > 0 && !slices.ContainsFunc(s.names, func(n string) bool { return slices.Contains(names, n) }) {
+			continue
+		}
+		reason := t.Reason
+		if !t.Since.IsZero() {
+			reason = ago(t.Since) + " ago: " + reason
+		}
+		items = append(items, item{
+			name: cmp.Or(t.Pod, t.Group+"/"+t.Name), also: names, object: t,
+			cells: []string{t.Group, t.Name, t.Address, t.State, t.Pod, t.Source, labels.FormatLabels(t.Labels), reason},
+		})
+	}
+	return items, err
 }
 
 func listPlugins(ctx context.Context, c *client.Client, s *selection) ([]item, error) {

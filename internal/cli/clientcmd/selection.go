@@ -21,6 +21,8 @@ import (
 type selection struct {
 	client.Filter
 	names    []string // of the command line; none: all
+	targets  client.TargetFilter
+	warnings []string // of the last list
 	selector labels.Selector
 	labelled map[podName]bool // the pods that the selector matches
 }
@@ -30,9 +32,15 @@ type podName struct{ namespace, name string }
 // selectionFlags are the flags of a selection.
 type selectionFlags struct {
 	namespace, labels, handler, result, kind string
+
+	targets client.TargetFilter
 }
 
 func (f *selectionFlags) add(c *cobra.Command, r *resource) {
+	if r.name == "targets" {
+		c.Flags().StringVar(&f.targets.Group, "group", "", "group of targets")
+		c.Flags().Var(command.OneOf(&f.targets.State, "", "probed", "dropped", "gone"), "state", "what became of the targets")
+	}
 	if !r.namespaced {
 		return
 	}
@@ -47,7 +55,7 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 
 // of returns the selection of the flags and the arguments for a resource.
 func (f *selectionFlags) of(r *resource, args []string) (*selection, error) {
-	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, Result: f.result, Kind: f.kind}, names: args}
+	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, Result: f.result, Kind: f.kind}, names: args, targets: f.targets}
 	if r.name == "probes" {
 		if err := s.probeArgs(args); err != nil {
 			return nil, err
@@ -169,9 +177,33 @@ func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.Prob
 		return nil, remote.Failed(err)
 	}
 	if len(probes) == 0 {
-		return nil, &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no probe of %s", s), Hint: "prober get probes lists them"}
+		return nil, &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no probe of %s%s", s, whyNoTarget(ctx, c, s)), Hint: "prober get probes lists them"}
 	}
 	return probes, nil
+}
+
+// whyNoTarget returns why the pods that s selects do not exist, if they are those of targets that
+// discovery has dropped; "" if that is not known.
+func whyNoTarget(ctx context.Context, c *client.Client, s *selection) string {
+	all, err := c.Targets(ctx, client.TargetFilter{Namespace: s.Namespace, Pod: s.Pod})
+	if err != nil {
+		return "" // an agent of an earlier version
+	}
+	why := ""
+	for i := range all.Items {
+		if t := &all.Items[i]; t.State != "probed" { // the last one is the newest
+			why = fmt.Sprintf(": the target %s of group %s is %s%s: %s", line(t.Name), line(t.Group), line(t.State), goneFor(t), line(t.Reason))
+		}
+	}
+	return why
+}
+
+// goneFor returns for how long a target is gone.
+func goneFor(t *api.Target) string {
+	if t.Since.IsZero() {
+		return ""
+	}
+	return " for " + ago(t.Since)
 }
 
 // String names what is selected.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 
 	"sigs.k8s.io/yaml"
 )
@@ -25,6 +27,16 @@ func (env *Env) Encode(format string, v any) error {
 	}
 	_, err = env.Stdout.Write(text)
 	return err
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // Count returns n with a noun, which gets an s unless n is 1.

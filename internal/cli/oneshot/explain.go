@@ -3,17 +3,20 @@ package oneshot
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
+	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
 // explanation prints what happens inside attempts.
 type explanation struct {
-	on    bool
-	out   io.Writer
-	start time.Time
+	on     bool
+	out    io.Writer
+	start  time.Time
+	events []probe.TraceEvent
 }
 
 // begin returns the tracer of an attempt; nil without --explain.
@@ -21,23 +24,18 @@ func (e *explanation) begin(attempt int) probe.Tracer {
 	if !e.on {
 		return nil
 	}
-	e.start = time.Now()
-	fmt.Fprintf(e.out, "attempt %d of at most %d\n", attempt, probe.MaxAttempts)
-	return func(t probe.TraceEvent) {
-		took := ""
-		if t.Type != probe.TraceLog {
-			took = t.Duration.Round(time.Microsecond).String()
-		}
-		fmt.Fprintf(e.out, "  %-6s  %-12s  %10s  %s\n", t.Type, explain.OneLine(t.Name), took, explain.OneLine(t.Detail))
-	}
+	e.start, e.events = time.Now(), nil
+	fmt.Fprintln(e.out, explain.Attempt(strconv.Itoa(attempt)))
+	return func(t probe.TraceEvent) { e.events = append(e.events, t) }
 }
 
-// end prints the result of the attempt.
+// end prints the events of the attempt and its result.
 func (e *explanation) end(outcome probe.Outcome, err error) {
 	if !e.on {
 		return
 	}
 	took := time.Since(e.start).Round(time.Microsecond)
+	_ = explain.WriteEvents(e.out, e.events, command.IsTerminal(e.out)) // the lines below have the same fate
 	switch {
 	case err != nil:
 		fmt.Fprintf(e.out, "  error after %s, reason %s: %s\n", took, probe.ReasonOf(err), explain.OneLine(err.Error()))
@@ -45,5 +43,12 @@ func (e *explanation) end(outcome probe.Outcome, err error) {
 		fmt.Fprintf(e.out, "  %s after %s, reason %s\n", outcome.Result, took, outcome.Reason)
 	default:
 		fmt.Fprintf(e.out, "  %s after %s\n", outcome.Result, took)
+	}
+}
+
+// verdict prints what a probe would make of the last attempt.
+func (e *explanation) verdict(outcome probe.Outcome, err error) {
+	if e.on {
+		fmt.Fprintln(e.out, explain.Verdict(outcome.Result, err))
 	}
 }

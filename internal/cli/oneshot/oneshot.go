@@ -78,6 +78,7 @@ func (p *Probe) Run(ctx context.Context, registry *handlers.Registry) error {
 // fresh timeout each time.
 func (p *Probe) attempts(ctx context.Context, handler probe.Handler) (*verdict, error) {
 	req := Request(p.Target, p.timeout)
+	req.Debug = p.explain
 	var (
 		outcome probe.Outcome
 		err     error
@@ -92,6 +93,9 @@ func (p *Probe) attempts(ctx context.Context, handler probe.Handler) (*verdict, 
 		if err == nil || ctx.Err() != nil || errors.Is(err, probe.ErrNoSlot) {
 			break
 		}
+	}
+	if ctx.Err() == nil {
+		e.verdict(outcome, err)
 	}
 	v := &verdict{
 		Result: outcome.Result, Output: outcome.Output, Metrics: outcome.Metrics, Attempts: req.Attempt,

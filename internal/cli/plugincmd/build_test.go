@@ -34,9 +34,9 @@ func TestBuildRunsToolchains(t *testing.T) {
 		want     string // OUT and SCRATCH are paths
 	}{
 		{"CLANG", map[string]string{"main.c": "", "parse.c": "", "prober-sdk/prober.h": ""},
-			"--target=wasm32 -nostdlib -O2 -Wall -Wextra -Wl,--no-entry -Iprober-sdk -o OUT main.c parse.c"},
+			"--target=wasm32 -nostdlib -Wall -Wextra -Wl,--no-entry -Iprober-sdk -o OUT -Xclang -O2 main.c parse.c"},
 		{"CLANG", map[string]string{"main.c": ""},
-			"--target=wasm32 -nostdlib -O2 -Wall -Wextra -Wl,--no-entry -ISCRATCH/prober-sdk -o OUT main.c"},
+			"--target=wasm32 -nostdlib -Wall -Wextra -Wl,--no-entry -ISCRATCH/prober-sdk -o OUT -Xclang -O2 main.c"},
 		{"RUSTC", map[string]string{"lib.rs": "", "prober-sdk/src/lib.rs": ""},
 			"--edition 2021 --target wasm32-wasip1 -O --crate-type rlib --crate-name prober -o SCRATCH/libprober.rlib prober-sdk/src/lib.rs\n" +
 				"--edition 2021 --target wasm32-wasip1 -O --crate-type cdylib --crate-name demo_1 --extern prober=SCRATCH/libprober.rlib -C strip=debuginfo -o OUT lib.rs"},
@@ -49,7 +49,7 @@ func TestBuildRunsToolchains(t *testing.T) {
 		{"GO", map[string]string{"go.mod": ""}, "build -trimpath -buildmode=c-shared -o OUT ."},
 		{"GO", map[string]string{"go.mod": "", "plugin.yaml": netManifest + "mode: command\n"}, "build -trimpath -o OUT ."},
 		{"CLANG", map[string]string{"main.c": "", "prober-sdk/prober.h": "", "plugin.yaml": netManifest + "mode: command\n"},
-			"--target=wasm32-wasi -O2 -Wall -Wextra -Iprober-sdk -o OUT main.c"},
+			"--target=wasm32-wasi -Wall -Wextra -Iprober-sdk -o OUT -Xclang -O2 main.c"},
 		{"RUSTC", map[string]string{"main.rs": "", "plugin.yaml": netManifest + "mode: command\n"},
 			"--edition 2021 --target wasm32-wasip1 -O --crate-name demo_1 -C strip=debuginfo -o OUT main.rs"},
 	} {

@@ -2,6 +2,7 @@ package plugincmd
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,12 +18,14 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/shipped"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/oneshot"
 	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/plugin/credentials"
 	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/plugin/trust"
 	"github.com/daeace23/prober/probe"
@@ -33,6 +36,8 @@ type pluginFlags struct {
 	target, config string
 	grants, dirs   []string
 	agentFile      string // prober.yaml; "": none
+
+	credentials credentials.Store // of agentFile, set by find
 }
 
 func (f *pluginFlags) add(c *cobra.Command) {
@@ -52,10 +57,15 @@ func (f *pluginFlags) addAgentFile(c *cobra.Command) {
 // find returns the plugin called name. With --agent-config, prober.yaml must admit it, and sets
 // its grants and limits.
 func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) {
-	policy, err := admit.New(admit.Config{ConfigFile: f.agentFile})
+	own, err := shipped.Plugins()
+	if err != nil {
+		return plugin.Found{}, command.Failed(err)
+	}
+	policy, err := admit.New(admit.Config{ConfigFile: f.agentFile, Shipped: own})
 	if err != nil {
 		return plugin.Found{}, command.Usage("", "%w", err)
 	}
+	f.credentials.Set(f.agentFile, policy.AgentConfig().Credentials)
 	found, err := located(env, name, f.agentFile, policy, f.dirs)
 	if err != nil {
 		return found, err
@@ -117,6 +127,8 @@ type pluginProbe struct {
 	grants   []plugin.Grant
 	module   string               // its path
 	recorder *plugintest.Recorder // nil unless --record is set
+
+	credentials func(plugin, name string) (*tls.Config, error)
 }
 
 // NewProbe returns the command `prober probe plugin`.
@@ -150,6 +162,7 @@ func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFla
 	if err != nil {
 		return err
 	}
+	o.credentials = f.credentials.TLS
 	handler, done, err := o.loadPlugin(ctx, found) // without quarantine
 	if err != nil {
 		return err
@@ -196,8 +209,19 @@ func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	if err != nil {
 		return plugin.Found{}, command.Usage("", "%w", err)
 	}
+	own, err := shipped.Plugins()
+	if err != nil {
+		return plugin.Found{}, command.Failed(err)
+	}
+	for _, f := range own {
+		if f.Manifest.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Manifest.Name)
+	}
 	hint := "--plugins names a folder of plugins"
-	if len(names) > 0 {
+	slices.Sort(names)
+	if len(dirs) > 0 {
 		hint = "known: " + strings.Join(names, ", ")
 	}
 	if near := nearest.Name(name, names); near != "" {
@@ -271,6 +295,11 @@ func completePlugins(dirs *[]string) cobra.CompletionFunc {
 		found, _ := plugin.List(*dirs, builtinNames()...)
 		for _, p := range found {
 			names = append(names, p.Name())
+		}
+		for _, name := range shipped.Names() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 		return names, cobra.ShellCompDirectiveDefault
 	}

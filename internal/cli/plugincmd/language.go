@@ -117,10 +117,13 @@ func (b *building) compileC(ctx context.Context) error {
 	for i := range sources {
 		sources[i] = filepath.Base(sources[i])
 	}
-	args := []string{"--target=wasm32", "-nostdlib", "-O2", "-Wall", "-Wextra", "-Wl,--no-entry", "-I" + sdk, "-o", b.out()}
+	args := []string{"--target=wasm32", "-nostdlib", "-Wall", "-Wextra", "-Wl,--no-entry", "-I" + sdk, "-o", b.out()}
 	if b.mode == plugin.Command {
-		args = []string{"--target=wasm32-wasi", "-O2", "-Wall", "-Wextra", "-I" + sdk, "-o", b.out()}
+		args = []string{"--target=wasm32-wasi", "-Wall", "-Wextra", "-I" + sdk, "-o", b.out()}
 	}
+	// With an -O of its own, clang has a wasm-opt of PATH rewrite the module, which strips the names of
+	// functions: this one is for the compiler alone.
+	args = append(args, "-Xclang", "-O2")
 	err = b.run(ctx, nil, tool, append(args, sources...)...)
 	if err != nil && ctx.Err() == nil && !b.linksWasm(ctx, tool) {
 		return command.Usage("apt-get install lld", "%s has no wasm-ld to link with: %w", tool, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/handlers/shipped"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin"
@@ -25,8 +26,8 @@ func newList(env *command.Env) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:     "list [DIR]... [--plugins DIR]...",
-		Short:   "List the plugins in folders",
-		Long:    "List shows the plugins in folders, as prober run finds them, and the built plugins of project\nfolders.",
+		Short:   "List the plugins in folders, and those of prober itself",
+		Long:    "List shows the plugins in folders, as prober run finds them, the built plugins of project\nfolders, and those that are part of prober, whose path begins with built-in:.",
 		Example: "  prober plugin list --plugins /etc/prober/plugins\n  prober plugin list demo -o json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -72,6 +73,13 @@ func listPlugins(paths []string) ([]plugin.Found, error) {
 	}
 	inside, err := plugin.Find(dirs, builtinNames()...)
 	found = append(found, inside...)
+	own, shippedErr := shipped.Plugins()
+	errs = append(errs, shippedErr)
+	for _, f := range own {
+		if !slices.ContainsFunc(found, func(other plugin.Found) bool { return other.Manifest.Name == f.Manifest.Name }) {
+			found = append(found, f)
+		}
+	}
 	slices.SortStableFunc(found, func(a, b plugin.Found) int { return cmp.Compare(a.Manifest.Name, b.Manifest.Name) })
 	return found, errors.Join(append(errs, err)...)
 }

@@ -73,7 +73,7 @@ func TestPushAndPullProgram(t *testing.T) {
 	}
 	isDemo(t, "plugins/prober-plugin-demo", "here", signature)
 	// It is found there, and what was there before leaves no signature.
-	if listed, _ := command("list", "--plugins", "plugins"); !strings.Contains(listed, "demo  1.0.0    process") {
+	if listed, _ := command("list", "--plugins", "plugins"); !strings.Contains(listed, "1.0.0    process") {
 		t.Errorf("got %s", listed)
 	}
 	clitest.WriteTree(t, "plugins", map[string]string{"prober-plugin-demo.sigstore.json": "{}"})

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Explanation is the response of /api/v1/probes/{namespace}/{pod}/{container}/{kind}/explain: why
+// the decided result of a probe is what it is.
+type Explanation struct {
+	Probe ProbeStatus `json:"probe"` // its history is empty
+	// Summary is one sentence: why the last tick did or did not change the decided result, and what
+	// comes next. Its durations count from the time of the response.
+	Summary string            `json:"summary"`
+	Ticks   []TickExplanation `json:"ticks"` // newest first; empty if none are kept
+}
+
+// TickExplanation is a tick of a probe with what happened inside its attempts, and what the
+// thresholds made of it.
+type TickExplanation struct {
+	Result          string          `json:"result"` // "success", "warning", "failure" or "unknown"
+	Output          string          `json:"output"`
+	Error           string          `json:"error"`
+	Attempts        int             `json:"attempts"`
+	Time            time.Time       `json:"time"`
+	DurationSeconds float64         `json:"durationSeconds"`
+	DeferredSeconds float64         `json:"deferredSeconds,omitzero"` // attempts waited for a slot; not part of the duration
+	Metrics         []Metric        `json:"metrics"`                  // of the last tick only
+	Details         json.RawMessage `json:"details,omitzero"`         // of the last tick only
+	Reason          string          `json:"reason,omitzero"`          // from a closed list, as in the metrics
+
+	Counted   bool   `json:"counted"`            // whether the thresholds counted it
+	CountedAs string `json:"countedAs,omitzero"` // "success" or "failure"; "" if it was not counted
+	Run       int    `json:"run"`                // consecutive equal results, with it
+	RunBefore int    `json:"runBefore"`          // and without it
+	Threshold int    `json:"threshold"`          // the run that decides; 0 if it was not counted
+	Before    string `json:"before"`             // decided result before it: "success", "failure" or "unknown"
+	After     string `json:"after"`              // and after it
+	OnHold    bool   `json:"onHold"`             // no attempts followed until the container ID changed
+
+	// Events are what happened inside the attempts, in order. Those of successes are dropped first when
+	// memory is short, then those of other ticks.
+	Events        []TraceEvent `json:"events"`
+	DroppedEvents int          `json:"droppedEvents,omitzero"` // beyond the limits of a tick
+}
+
+// TraceEvent is one event inside an attempt.
+type TraceEvent struct {
+	// Type is "phase", "call", "log", "denied", "wait" (what the attempt waited for at its
+	// deadline), or "retry", which begins another attempt: the detail is the error of the one before.
+	Type            string  `json:"type"`
+	Name            string  `json:"name"` // the phase ("dns", "connect", "tls", "first byte", "body"), the call, the level of a log line
+	Detail          string  `json:"detail,omitzero"`
+	DurationSeconds float64 `json:"durationSeconds"`
+}

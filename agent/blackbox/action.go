@@ -1,0 +1,386 @@
+package blackbox
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober/config"
+)
+
+// The handlers of modules.
+const (
+	httpHandler = "httpcheck"
+	tcpHandler  = "expect"
+	dnsHandler  = "dns"
+	icmpHandler = "icmp"
+	grpcHandler = "grpc"
+)
+
+// become sets what the module becomes: a handler, and its config.
+func (r *reader) become() error {
+	m := r.module
+	m.config = make(map[string]any)
+	switch f := &m.fields; f.Prober {
+	case "http":
+		m.handler = httpHandler
+		return r.http(&f.HTTP)
+	case "tcp":
+		m.handler = tcpHandler
+		r.ip(f.TCP.PreferredIPProtocol, f.TCP.IPProtocolFallback, f.TCP.SourceIPAddress)
+		r.set("tls", f.TCP.TLS)
+		r.set("queryResponse", queries(f.TCP.QueryResponse))
+		return r.tls(&f.TCP.TLSConfig)
+	case "dns":
+		m.handler = dnsHandler
+		return r.dns(&f.DNS)
+	case "icmp":
+		m.handler = icmpHandler
+		r.ip(f.ICMP.PreferredIPProtocol, f.ICMP.IPProtocolFallback, f.ICMP.SourceIPAddress)
+		r.set("payloadSize", f.ICMP.PayloadSize)
+		r.set("dontFragment", f.ICMP.DontFragment)
+		r.set("ttl", f.ICMP.TTL)
+		return nil
+	case "grpc":
+		m.handler = grpcHandler
+		r.set("service", f.GRPC.Service)
+		if f.GRPC.TLS {
+			m.config["mode"] = "TLS"
+		}
+		if t := &f.GRPC.TLSConfig; f.GRPC.TLS && *t != (tlsFields{InsecureSkipVerify: true}) {
+			m.unsupported = errors.New("grpc.tls: prober's gRPC probe does not verify certificates; only tls_config: {insecure_skip_verify: true} is supported")
+		}
+		return nil
+	case "":
+		return errors.New("prober: the field is required")
+	default:
+		return fmt.Errorf("prober: %.80q is unknown; known: dns, grpc, http, icmp, tcp", f.Prober)
+	}
+}
+
+// set sets a field of the config, unless the value is that of a field that is not set.
+func (r *reader) set(name string, value any) {
+	switch v := value.(type) {
+	case string:
+		if v == "" {
+			return
+		}
+	case bool:
+		if !v {
+			return
+		}
+	case int:
+		if v == 0 {
+			return
+		}
+	case *bool:
+		if v == nil {
+			return
+		}
+		value = *v
+	case []int:
+		if len(v) == 0 {
+			return
+		}
+	case []string:
+		if len(v) == 0 {
+			return
+		}
+	case []map[string]any:
+		if len(v) == 0 {
+			return
+		}
+	}
+	r.module.config[name] = value
+}
+
+// secret sets a field of the config, or of a mapping in it, that is a secret.
+func (r *reader) secret(in map[string]any, name, value string) {
+	if value != "" {
+		in[name] = value
+		r.module.secrets = append(r.module.secrets, value)
+	}
+}
+
+// sensitive reports whether the value of a header is a secret, by its name.
+func sensitive(header string) bool {
+	header = strings.ToLower(header)
+	return slices.ContainsFunc([]string{"auth", "cookie", "token", "key", "secret", "password", "session", "signature"},
+		func(word string) bool { return strings.Contains(header, word) })
+}
+
+// either returns a value that is given as text or in a file, without the end of its line.
+func (r *reader) either(text, file string) (string, error) {
+	if file == "" {
+		return text, nil
+	}
+	text, err := r.text(file)
+	return strings.TrimSpace(text), err
+}
+
+func (r *reader) ip(preferred string, fallback *bool, source string) {
+	r.set("preferredIpProtocol", preferred)
+	r.set("ipProtocolFallback", fallback)
+	r.set("sourceIpAddress", source)
+}
+
+func (r *reader) http(f *httpFields) error {
+	r.ip(f.PreferredIPProtocol, f.IPProtocolFallback, "")
+	r.set("validStatusCodes", f.ValidStatusCodes)
+	r.set("validHTTPVersions", f.ValidHTTPVersions)
+	r.set("method", f.Method)
+	if len(f.Headers) > 0 {
+		r.module.config["headers"] = f.Headers
+	}
+	for name, value := range f.Headers {
+		if sensitive(name) {
+			r.module.secrets = append(r.module.secrets, value)
+		}
+	}
+	body, err := r.either(f.Body, "")
+	if f.BodyFile != "" {
+		body, err = r.text(f.BodyFile)
+	}
+	if err != nil {
+		return fmt.Errorf("http.body_file: %w", err)
+	}
+	r.set("body", body)
+	r.set("bodySizeLimit", int(f.BodySizeLimit))
+	r.set("compression", f.Compression)
+	follow := f.FollowRedirects
+	if f.NoFollowRedirects != nil && follow == nil {
+		follow = new(!*f.NoFollowRedirects)
+	}
+	r.set("followRedirects", follow)
+	r.set("failIfSSL", f.FailIfSSL)
+	r.set("failIfNotSSL", f.FailIfNotSSL)
+	r.set("failIfBodyMatchesRegexp", f.FailIfBodyMatchesRegexp)
+	r.set("failIfBodyNotMatchesRegexp", f.FailIfBodyNotMatchesRegexp)
+	r.set("failIfHeaderMatches", matches(f.FailIfHeaderMatches))
+	r.set("failIfHeaderNotMatches", matches(f.FailIfHeaderNotMatches))
+	r.set("enableHttp2", f.EnableHTTP2)
+	r.httpUnsupported(f)
+	if err := r.proxy(f); err != nil {
+		return err
+	}
+	if err := r.login(f); err != nil {
+		return err
+	}
+	return r.tls(&f.TLSConfig)
+}
+
+// httpUnsupported says what prober does not have of a module.
+func (r *reader) httpUnsupported(f *httpFields) {
+	for _, u := range []struct {
+		asked bool
+		name  string
+	}{
+		{f.FailIfBodyJSONMatchesCEL != "" || f.FailIfBodyJSONNotMatchesCEL != "", "fail_if_body_json_matches_cel (jsonPath of the plugin httpcheck checks values in JSON)"},
+		{f.OAuth2 != nil, "oauth2"}, {f.EnableHTTP3, "enable_http3"}, {f.ProxyFromEnvironment, "proxy_from_environment"}, {f.NoProxy != "", "no_proxy"},
+		{f.Compression == "br", "compression: br"},
+	} {
+		if u.asked && r.module.unsupported == nil {
+			r.module.unsupported = fmt.Errorf("http.%s is not supported", u.name)
+		}
+	}
+}
+
+func (r *reader) proxy(f *httpFields) error {
+	if f.ProxyURL == "" {
+		return nil
+	}
+	u, err := url.Parse(f.ProxyURL)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("http.proxy_url: %.80q is not a URL", f.ProxyURL)
+	}
+	r.module.config["proxyUrl"] = f.ProxyURL
+	if password, ok := u.User.Password(); ok {
+		r.module.secrets = append(r.module.secrets, password)
+	}
+	if len(f.ProxyConnectHeader) > 0 {
+		headers := make(map[string]string, len(f.ProxyConnectHeader))
+		for name, values := range f.ProxyConnectHeader {
+			headers[name] = strings.Join(values, ", ")
+			r.module.secrets = append(r.module.secrets, values...)
+		}
+		r.module.config["proxyConnectHeader"] = headers
+	}
+	return nil
+}
+
+// login sets the credentials of the request.
+func (r *reader) login(f *httpFields) error {
+	if b := f.BasicAuth; b != nil {
+		user, err := r.either(b.Username, b.UsernameFile)
+		if err != nil {
+			return fmt.Errorf("http.basic_auth.username_file: %w", err)
+		}
+		password, err := r.either(b.Password, b.PasswordFile)
+		if err != nil {
+			return fmt.Errorf("http.basic_auth.password_file: %w", err)
+		}
+		basic := map[string]any{"username": user}
+		r.secret(basic, "password", password)
+		r.module.secrets = append(r.module.secrets, user+":"+password) // as it is sent, in base64
+		r.module.config["basicAuth"] = basic
+	}
+	token, err := r.either(f.BearerToken, f.BearerTokenFile)
+	if err != nil {
+		return fmt.Errorf("http.bearer_token_file: %w", err)
+	}
+	r.secret(r.module.config, "bearerToken", token)
+	if a := f.Authorization; a != nil {
+		credentials, err := r.either(a.Credentials, a.CredentialsFile)
+		if err != nil {
+			return fmt.Errorf("http.authorization.credentials_file: %w", err)
+		}
+		fields := map[string]any{"type": cmp.Or(a.Type, "Bearer")}
+		r.secret(fields, "credentials", credentials)
+		r.module.config["authorization"] = fields
+	}
+	return nil
+}
+
+func matches(list []headerMatch) (all []map[string]any) {
+	for _, m := range list {
+		all = append(all, map[string]any{"header": m.Header, "regexp": m.Regexp, "allowMissing": m.AllowMissing})
+	}
+	return all
+}
+
+func queries(list []queryResponse) (all []map[string]any) {
+	for _, q := range list {
+		step := make(map[string]any)
+		if q.Expect != "" {
+			step["expect"] = q.Expect
+		}
+		if q.Send != "" {
+			step["send"] = q.Send
+		}
+		if q.StartTLS {
+			step["starttls"] = true
+		}
+		if len(q.Labels) > 0 {
+			step["labels"] = q.Labels
+		}
+		all = append(all, step)
+	}
+	return all
+}
+
+func (r *reader) dns(f *dnsFields) error {
+	r.ip(f.PreferredIPProtocol, f.IPProtocolFallback, f.SourceIPAddress)
+	r.set("transportProtocol", f.TransportProtocol)
+	r.set("dnsOverTls", f.DNSOverTLS)
+	r.set("queryName", f.QueryName)
+	r.set("queryType", f.QueryType)
+	r.set("queryClass", f.QueryClass)
+	r.set("recursionDesired", f.RecursionDesired)
+	r.set("validRcodes", f.ValidRcodes)
+	for name, v := range map[string]*rrs{
+		"validateAnswerRrs": f.ValidateAnswer, "validateAuthorityRrs": f.ValidateAuthority, "validateAdditionalRrs": f.ValidateAdditional,
+	} {
+		if v == nil {
+			continue
+		}
+		all := make(map[string]any)
+		for rule, list := range map[string][]string{
+			"failIfMatchesRegexp": v.FailIfMatchesRegexp, "failIfAllMatchRegexp": v.FailIfAllMatchRegexp,
+			"failIfNotMatchesRegexp": v.FailIfNotMatchesRegexp, "failIfNoneMatchesRegexp": v.FailIfNoneMatchesRegexp,
+		} {
+			if len(list) > 0 {
+				all[rule] = list
+			}
+		}
+		r.module.config[name] = all
+	}
+	if f.QueryName == "" {
+		return errors.New("dns.query_name: the field is required")
+	}
+	return r.tls(&f.TLSConfig)
+}
+
+// tls sets the TLS of a plugin. A client certificate becomes credentials, which the plugin names and does
+// not see.
+func (r *reader) tls(f *tlsFields) error {
+	if *f == (tlsFields{}) {
+		return nil
+	}
+	if f.Cert != "" || f.Key != "" {
+		r.module.unsupported = errors.New("tls_config.cert and key are not supported: use cert_file and key_file")
+	}
+	if f.CertFile != "" || f.KeyFile != "" {
+		return r.clientCertificate(f)
+	}
+	fields := make(map[string]any)
+	ca := f.CA
+	if f.CAFile != "" {
+		var err error
+		if ca, err = r.text(f.CAFile); err != nil {
+			return fmt.Errorf("tls_config.ca_file: %w", err)
+		}
+	}
+	for name, value := range map[string]string{"ca": ca, "serverName": f.ServerName, "minVersion": f.MinVersion, "maxVersion": f.MaxVersion} {
+		if value != "" {
+			fields[name] = value
+		}
+	}
+	if f.InsecureSkipVerify {
+		fields["insecureSkipVerify"] = true
+	}
+	r.module.config["tlsConfig"] = fields
+	return nil
+}
+
+func (r *reader) clientCertificate(f *tlsFields) error {
+	if f.CertFile == "" || f.KeyFile == "" {
+		return errors.New("tls_config: cert_file and key_file belong together")
+	}
+	if r.module.credentials != "" { // they are known, and read again when their files have changed
+		r.module.config["credentials"] = r.module.credentials
+		r.versions(f)
+		return nil
+	}
+	if f.CA != "" {
+		r.module.unsupported = errors.New("tls_config.ca together with cert_file is not supported: use ca_file")
+	}
+	// Nobody else can name these credentials: they are for /probe only.
+	c := config.Credentials{
+		Name: "blackbox " + r.module.Name + " " + rand.Text(), ServerName: f.ServerName, Insecure: f.InsecureSkipVerify, Plugins: []string{r.module.handler},
+	}
+	for _, p := range []struct {
+		to   *string
+		path string
+	}{{&c.CA, f.CAFile}, {&c.Cert, f.CertFile}, {&c.Key, f.KeyFile}} {
+		if p.path == "" {
+			continue
+		}
+		path, err := filepath.Abs(p.path)
+		if err != nil {
+			return err
+		}
+		*p.to = path
+	}
+	r.file.Credentials = append(r.file.Credentials, c)
+	r.module.config["credentials"], r.module.credentials = c.Name, c.Name
+	r.versions(f)
+	return nil
+}
+
+// versions sets the versions of TLS beside credentials.
+func (r *reader) versions(f *tlsFields) {
+	versions := make(map[string]any)
+	for name, value := range map[string]string{"minVersion": f.MinVersion, "maxVersion": f.MaxVersion} {
+		if value != "" {
+			versions[name] = value
+		}
+	}
+	if len(versions) > 0 {
+		r.module.config["tlsConfig"] = versions
+	}
+}

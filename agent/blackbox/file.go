@@ -1,0 +1,108 @@
+package blackbox
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/yamlpos"
+)
+
+// maxFile is the most bytes of a file.
+const maxFile = 1 << 20
+
+// File is the contents of a file of blackbox_exporter. It is read-only.
+type File struct {
+	modules map[string]*Module
+	// Credentials are those that the modules name: client certificates.
+	Credentials []config.Credentials
+}
+
+// Load reads the file at path, and the files that its modules name, whose paths are relative to the
+// working directory, as in blackbox_exporter. Each error has the file, the line and the path of the
+// field. A module that asks for something that prober does not have is no error: see
+// [File.Unsupported].
+func Load(path string) (*File, error) {
+	text, err := regular.Read(path, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("blackbox config: %w", err)
+	}
+	return parse(path, text)
+}
+
+func parse(path string, text []byte) (*File, error) {
+	d := &yamlpos.Decoder{File: path}
+	f := &File{modules: make(map[string]*Module)}
+	if root := d.Parse(text, maxFile); root != nil {
+		d.Mapping(root, "", yamlpos.Fields{"modules": func(n *yamlpos.Node, path string) {
+			d.Entries(n, path, func(key, value *yamlpos.Node, path string) { f.module(d, key.Value, value, path) })
+		}}, "modules")
+	}
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// module reads a module.
+func (f *File) module(d *yamlpos.Decoder, name string, n *yamlpos.Node, path string) {
+	var fields moduleFields
+	if !d.Into(n, path, &fields) {
+		return
+	}
+	m := &Module{Name: name, fields: fields}
+	if fields.Timeout != "" {
+		timeout, err := model.ParseDuration(fields.Timeout)
+		if err != nil {
+			d.Errorf(yamlpos.Field(n, "timeout"), yamlpos.Join(path, "timeout"), "%w", err)
+		}
+		m.timeout = time.Duration(timeout)
+	}
+	r := reader{module: m, file: f}
+	if err := r.become(); err != nil {
+		d.Error(n, path, err)
+		return
+	}
+	f.modules[name] = m
+}
+
+// Names returns the names of all modules, sorted.
+func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.modules)) }
+
+// Unsupported returns why modules cannot be used, by their names: they ask for something that prober does
+// not have.
+func (f *File) Unsupported() map[string]error {
+	all := make(map[string]error)
+	for name, m := range f.modules {
+		if m.unsupported != nil {
+			all[name] = m.unsupported
+		}
+	}
+	return all
+}
+
+// reader makes the handler and the config of a module.
+type reader struct {
+	module *Module
+	file   *File // gets the credentials
+}
+
+// text returns the contents of a file that a module names.
+func (r *reader) text(path string) (string, error) {
+	r.module.readsFiles = true
+	text, err := regular.Read(path, maxFile)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("%s: no such file", path)
+	case err != nil:
+		return "", err
+	}
+	return string(text), nil
+}

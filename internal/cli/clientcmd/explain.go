@@ -1,0 +1,218 @@
+package clientcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/remote"
+	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/probe"
+)
+
+// newExplain returns the command explain.
+func newExplain(env *command.Env) *cobra.Command {
+	var output string
+	c := aboutProbes(env, &cobra.Command{
+		Use:   "explain",
+		Short: "Show why probes have their results",
+		Long: "Explain shows for each probe one sentence: why its last tick did or did not change its result, and\n" +
+			"what comes next. Then come the last tick that was not a success, with what happened inside its\n" +
+			"attempts, and the ticks before. If there is no such probe, or the agent has refused a change of a\n" +
+			"manifest or a plugin, it shows why. Without a container or a kind these are all probes of the pod\n" +
+			"or the container.\n\n" +
+			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
+		Example: "  prober explain shop/web readiness",
+	}, func(ctx context.Context, c *client.Client, s *selection) error {
+		return explainProbes(ctx, env, c, s, output)
+	})
+	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)
+	return c
+}
+
+func explainProbes(ctx context.Context, env *command.Env, c *client.Client, s *selection, output string) error {
+	probes, err := s.probes(ctx, c)
+	if err != nil {
+		return remote.Failed(err)
+	}
+	all := []api.Explanation{}
+	for i := range probes {
+		p := &probes[i]
+		x, err := c.Explain(ctx, client.Filter{Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Kind: p.Kind})
+		if gone, ok := errors.AsType[*client.StatusError](err); ok && gone.Status == http.StatusNotFound {
+			continue // it has just ended
+		}
+		if err != nil {
+			return remote.Failed(err)
+		}
+		all = append(all, x)
+	}
+	checks, err := c.Checks(ctx)
+	if err != nil {
+		return remote.Failed(err)
+	}
+	checks = slices.DeleteFunc(checks, func(c client.Check) bool { return c.Mark == "+" })
+	if len(all) == 0 {
+		return noProbe(s, whyNoTarget(ctx, c, s), checks)
+	}
+	if output != command.Table {
+		return env.Encode(output, struct {
+			Items []api.Explanation `json:"items"`
+		}{all})
+	}
+	bars := command.IsTerminal(env.Stdout)
+	for i := range all {
+		if i > 0 {
+			fmt.Fprintln(env.Stdout)
+		}
+		if err := writeExplanation(env.Stdout, &all[i], bars); err != nil {
+			return err
+		}
+	}
+	if len(checks) > 0 {
+		fmt.Fprintln(env.Stdout, "\nThe agent itself:")
+	}
+	return writeChecks(env.Stdout, checks)
+}
+
+// noProbe returns the error of a selection without a probe: why, if discovery has dropped its target,
+// and what the agent has refused. Trouble of its host and of its state takes no probe away.
+func noProbe(s *selection, why string, checks []client.Check) error {
+	text := fmt.Sprintf("no probe of %s%s", s, why)
+	checks = slices.DeleteFunc(checks, func(c client.Check) bool { return c.Name == "host" || c.Name == "state" })
+	if len(checks) > 0 {
+		var b strings.Builder
+		_ = writeChecks(&b, checks) // to memory
+		text += "; the agent says:\n" + strings.TrimSuffix(b.String(), "\n")
+	}
+	return &command.Exit{Code: command.ExitFailed, Err: errors.New(text), Hint: "prober get probes lists them"}
+}
+
+// writeChecks writes checks of the agent, a line each.
+func writeChecks(w io.Writer, checks []client.Check) error {
+	var b strings.Builder
+	for _, c := range checks {
+		fmt.Fprintf(&b, "  %s: %s\n", line(c.Name), line(c.Text))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeExplanation writes the sentence first.
+func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
+	p := &x.Probe
+	fmt.Fprintf(w, "%s (%s): %s\n%s\n", line(probeName(p)), line(p.Handler), line(p.Result), line(x.Summary))
+	t := toShow(x)
+	if t == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s, %s ago, in %s", title(t), ago(t.Time), seconds(t.DurationSeconds))
+	if t.DeferredSeconds > 0 {
+		fmt.Fprintf(w, " after %s without a slot", seconds(t.DeferredSeconds))
+	}
+	fmt.Fprintln(w)
+	text := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	details := explain.Read(string(t.Details))
+	for _, field := range [...][2]string{
+		{"Output", t.Output}, {"Error", t.Error}, {"Reason", t.Reason}, {"Waiting", details.Waiting}, {"Body", details.Body},
+	} {
+		if field[1] != "" {
+			fmt.Fprintf(text, "  %s:\t%s\n", field[0], line(field[1]))
+		}
+	}
+	if err := text.Flush(); err != nil {
+		return err
+	}
+	if len(t.Events) > 0 {
+		fmt.Fprintln(w, explain.Attempt("1"))
+	}
+	if err := explain.WriteEvents(w, eventsOf(t), bars); err != nil {
+		return err
+	}
+	if t.DroppedEvents > 0 {
+		fmt.Fprintf(w, "  %s dropped\n", command.Count(t.DroppedEvents, "further event"))
+	}
+	return writeTicks(w, x.Ticks)
+}
+
+// toShow returns the newest tick that was not a success, or the last one if all were; nil without any.
+func toShow(x *api.Explanation) *api.TickExplanation {
+	for i := range x.Ticks {
+		if !succeeded(&x.Ticks[i]) {
+			return &x.Ticks[i]
+		}
+	}
+	if len(x.Ticks) == 0 {
+		return nil
+	}
+	return &x.Ticks[0]
+}
+
+func succeeded(t *api.TickExplanation) bool {
+	return t.Result == probe.Success.String() && t.Error == ""
+}
+
+func title(t *api.TickExplanation) string {
+	what := t.Result
+	if t.Error != "" {
+		what = "error"
+	}
+	return "Last " + line(what)
+}
+
+func eventsOf(t *api.TickExplanation) []probe.TraceEvent {
+	events := make([]probe.TraceEvent, len(t.Events))
+	for i, e := range t.Events {
+		events[i] = probe.TraceEvent{
+			Type: probe.TraceType(line(e.Type)), Name: e.Name, Detail: e.Detail, Duration: time.Duration(e.DurationSeconds * float64(time.Second)),
+		}
+	}
+	return events
+}
+
+// writeTicks writes one line for each tick.
+func writeTicks(out io.Writer, ticks []api.TickExplanation) error {
+	fmt.Fprintln(out, "\nTicks:")
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for i := range ticks {
+		t := &ticks[i]
+		fmt.Fprintf(w, "  %s ago\t%s\t%s\t%s\t%s\t%s\n", ago(t.Time), line(t.Result), seconds(t.DurationSeconds),
+			command.Count(t.Attempts, "attempt"), foldText(t), line(excerpt(t.Output+t.Error)))
+	}
+	return w.Flush()
+}
+
+// maxExcerpt is how many bytes of the output of a tick are on its line.
+const maxExcerpt = 100
+
+func excerpt(text string) string {
+	if len(text) > maxExcerpt {
+		return text[:maxExcerpt] + "..."
+	}
+	return text
+}
+
+// foldText says what the thresholds made of a tick.
+func foldText(t *api.TickExplanation) string {
+	switch {
+	case !t.Counted:
+		return "not counted"
+	case t.Before != t.After:
+		return fmt.Sprintf("%d of %d: became %s", t.Run, t.Threshold, line(t.After))
+	case t.Run < t.Threshold:
+		return fmt.Sprintf("%d of %d", t.Run, t.Threshold)
+	default:
+		return fmt.Sprintf("stays %s", line(t.After))
+	}
+}

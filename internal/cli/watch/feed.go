@@ -1,0 +1,87 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/internal/explain"
+)
+
+const (
+	firstWait = 250 * time.Millisecond // before the first attempt to connect again
+	maxWait   = 5 * time.Second
+)
+
+// feed collects the changes of probes until they are taken: of each probe the newest.
+type feed struct {
+	cfg *Config
+
+	mu      sync.Mutex
+	changes map[string]Change
+	order   []string // the keys of changes, in the order of their first change
+	link    Link
+}
+
+// run follows the agent until ctx ends. It connects again when the connection ends.
+func (f *feed) run(ctx context.Context) {
+	wait := firstWait
+	for ctx.Err() == nil {
+		err := f.cfg.Follow(ctx, func() { f.setLink(nil); wait = firstWait }, f.add)
+		if err == nil {
+			err = errors.New("the agent has closed the stream")
+		}
+		f.setLink(err)
+		if !sleep(ctx, wait) {
+			return
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
+
+// sleep reports whether it has waited, and ctx has not ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (f *feed) setLink(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.link.Connected, f.link.Err = false, explain.OneLine(err.Error())
+		return
+	}
+	f.link = Link{Connected: true, Epoch: f.link.Epoch + 1, Since: time.Now()}
+}
+
+func (f *feed) add(c Change) {
+	key := id(&c.Probe)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changes == nil {
+		f.changes = make(map[string]Change)
+	}
+	if _, known := f.changes[key]; !known {
+		f.order = append(f.order, key)
+	}
+	f.changes[key] = c
+}
+
+// take returns the changes since the last call, and the state of the connection.
+func (f *feed) take() (changes []Change, link Link) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, key := range f.order {
+		changes = append(changes, f.changes[key])
+	}
+	f.changes, f.order = nil, nil
+	return changes, f.link
+}

@@ -1,0 +1,89 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/internal/explain"
+)
+
+// Lines writes a line to out for each probe, and then for each change of a result or of a pause,
+// until ctx ends or out cannot be written. It says on errs that the connection is lost.
+func Lines(ctx context.Context, cfg *Config, out, errs io.Writer) error {
+	seen := make(map[string]string)
+	var failed error
+	wait := firstWait
+	for ctx.Err() == nil {
+		following, stop := context.WithCancel(ctx)
+		err := cfg.Follow(following, func() { wait = firstWait }, func(c Change) {
+			if failed == nil {
+				if failed = writeLine(out, &c, seen); failed != nil {
+					stop()
+				}
+			}
+		})
+		stop()
+		if failed != nil || ctx.Err() != nil {
+			return failed
+		}
+		why := "the agent has closed the stream"
+		if err != nil {
+			why = explain.OneLine(err.Error())
+		}
+		fmt.Fprintf(errs, "prober: reconnecting: %s\n", why)
+		if !sleep(ctx, wait) {
+			return nil
+		}
+		wait = min(2*wait, maxWait)
+	}
+	return nil
+}
+
+// writeLine writes a change, unless what was last written of the probe says the same.
+func writeLine(out io.Writer, c *Change, seen map[string]string) error {
+	p, key, at := &c.Probe, id(&c.Probe), time.Now()
+	state := []string{p.Result}
+	switch {
+	case c.Removed:
+		if _, known := seen[key]; !known {
+			return nil
+		}
+		delete(seen, key)
+		state = []string{"removed"}
+	case p.Paused:
+		state = append(state, message(p))
+	case p.Last != nil:
+		at = p.Last.Time
+		if p.Last.Result != p.Result {
+			state = append(state, "last "+p.Last.Result)
+		}
+	}
+	text := explain.OneLine(strings.Join(state, ", "))
+	if !c.Removed {
+		if seen[key] == text {
+			return nil
+		}
+		if len(seen) >= maxRows {
+			clear(seen)
+		}
+		seen[key] = text
+	}
+	if said := said(p); !c.Removed && said != "" {
+		text += ": " + said
+	}
+	name := explain.OneLine(p.Namespace + "/" + p.Pod + "/" + p.Container + " " + p.Kind)
+	_, err := fmt.Fprintf(out, "%s %s %s\n", at.UTC().Format(time.RFC3339), name, text)
+	return err
+}
+
+// said returns what the last tick said, on one line; "" for a probe that is paused.
+func said(p *api.ProbeStatus) string {
+	if p.Paused || p.Last == nil {
+		return ""
+	}
+	return explain.OneLine(message(p))
+}

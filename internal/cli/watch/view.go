@@ -1,0 +1,296 @@
+package watch
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/internal/explain"
+)
+
+// View returns the screen: as many lines as the terminal has at most, of its width at most.
+func (m *Model) View() string {
+	var lines []string
+	if m.details != nil {
+		lines = m.detailsView()
+	} else {
+		lines = m.tableView()
+	}
+	if len(lines) > m.height {
+		lines = append(lines[:m.height-1], lines[len(lines)-1])
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (m *Model) tableView() []string {
+	columns := m.columns()
+	heads := make([]string, len(columns))
+	for i, c := range columns {
+		heads[i] = fit(c.head, c.width, c.right)
+	}
+	lines := []string{m.head(), m.paint(bold, fit("  "+strings.Join(heads, "  "), m.width, false))}
+	for i, r := range m.visible() {
+		lines = append(lines, m.rowView(columns, r, m.top+i == m.cursor))
+	}
+	if len(m.order) == 0 && m.link.Epoch > 0 {
+		text := "  no probe matches"
+		if len(m.rows) == 0 {
+			text = "  no probes"
+		}
+		lines = append(lines, fit(text, m.width, false))
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	return append(lines, m.foot())
+}
+
+// head says what is watched, and how it is.
+func (m *Model) head() string {
+	parts := []string{fmt.Sprintf("%d probes: %d success, %d failure, %d unknown", len(m.rows), m.counts["success"], m.counts["failure"], m.counts["unknown"])}
+	if m.paused > 0 {
+		parts = append(parts, fmt.Sprintf("%d paused", m.paused))
+	}
+	server := "prober " + explain.OneLine(m.cfg.Server) + "  "
+	if m.link.Connected {
+		return m.paint(bold, fit(server+strings.Join(parts, ", "), m.width, false))
+	}
+	state := "connecting"
+	if m.link.Epoch > 0 {
+		state = "reconnecting"
+	}
+	if m.link.Err != "" {
+		state += ": " + m.link.Err
+	}
+	return m.paint(warning, fit("prober "+state+"  "+strings.Join(parts, ", "), m.width, false))
+}
+
+// foot is the last line.
+func (m *Model) foot() string {
+	switch {
+	case m.prompt != nil:
+		return fit(m.prompt.label+": "+m.prompt.text+"_", m.width, false)
+	case m.note != "" && m.now.Sub(m.noteAt) < showNotes:
+		return m.paint(warning, fit(m.note, m.width, false))
+	case m.details != nil:
+		return m.paint(dim, fit("esc back  j k scroll", m.width, false))
+	}
+	keys := "q quit  enter details  / filter  s sort: " + sorts[m.sort].name
+	if m.cfg.ReadOnly == "" {
+		keys += "  p pause  r resume  t trigger"
+	}
+	if len(m.order) > 0 {
+		keys = fmt.Sprintf("%d/%d  ", m.cursor+1, len(m.order)) + keys
+	}
+	if m.filter != "" {
+		keys = "filter: " + m.filter + "  " + keys
+	}
+	return m.paint(dim, fit(keys, m.width, false))
+}
+
+func (m *Model) detailsView() []string {
+	d := m.details
+	lines := []string{m.head()}
+	if d.lines == nil {
+		lines = append(lines, "...")
+	}
+	for _, line := range d.lines[min(d.top, len(d.lines)):min(d.top+m.page()+1, len(d.lines))] {
+		lines = append(lines, ansi.Truncate(line, m.width, m.ellipsis()))
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	return append(lines, m.foot())
+}
+
+// column is a column of the table.
+type column struct {
+	head  string
+	width int
+	right bool // aligned to the right
+	cell  func(m *Model, r *row) string
+}
+
+const minMessage = 16
+
+// columns returns the columns that the terminal has room for. The last one takes what is left.
+func (m *Model) columns() []column {
+	fixed := []column{
+		{"PROBE", max(min(m.nameSize, 44), 12), false, (*Model).name},
+		{"KIND", 9, false, func(_ *Model, r *row) string { return r.probe.Kind }},
+		{"RESULT", 7, false, func(_ *Model, r *row) string { return r.probe.Result }},
+		{"RUN", 4, true, func(_ *Model, r *row) string { return fmt.Sprint(r.probe.Run) }},
+		{"DURATION", 10, false, func(m *Model, r *row) string { return m.sparkline(r, 10) }},
+		{"TOOK", 7, true, func(_ *Model, r *row) string { return tookText(r) }},
+		{"LAST 20", shownTicks, true, func(m *Model, r *row) string { return m.strip(r) }},
+		{"AGE", 4, true, func(m *Model, r *row) string { return m.age(r) }},
+	}
+	left := m.width - 2
+	use := make([]bool, len(fixed))
+	for _, i := range []int{0, 1, 2, 6, 7, 5, 3, 4} { // the most useful first
+		if need := fixed[i].width + 2; i < 3 || left-need >= minMessage {
+			use[i] = true
+			left -= need
+		}
+	}
+	var columns []column
+	for i := range fixed {
+		if use[i] {
+			columns = append(columns, fixed[i])
+		}
+	}
+	return append(columns, column{"STATE", max(left, 0), false, func(_ *Model, r *row) string { return message(&r.probe) }})
+}
+
+func (m *Model) rowView(columns []column, r *row, current bool) string {
+	marker := "  "
+	if current {
+		marker = "> "
+	}
+	cells := make([]string, len(columns))
+	for i, c := range columns {
+		cells[i] = fit(explain.OneLine(c.cell(m, r)), c.width, c.right)
+		if c.head == "RESULT" && !current {
+			cells[i] = m.paint(styleOf(r.probe.Result), cells[i])
+		}
+	}
+	line := fit(marker+strings.Join(cells, "  "), m.width, false)
+	switch {
+	case current:
+		return m.paint(reverse, line)
+	case r.epoch < m.link.Epoch || !m.link.Connected:
+		return m.paint(dim, ansi.Strip(line))
+	default:
+		return line
+	}
+}
+
+func (m *Model) name(r *row) string {
+	name := r.probe.Pod + "/" + r.probe.Container
+	if m.several {
+		name = r.probe.Namespace + "/" + name
+	}
+	return name
+}
+
+// message says why a probe makes no attempts, or what the last one returned.
+func message(p *api.ProbeStatus) string {
+	switch {
+	case p.Paused:
+		return pauseText(p)
+	case p.Gate != "":
+		return p.Gate
+	case p.Last != nil:
+		return cmp.Or(p.Last.Error, p.Last.Output)
+	default:
+		return "no tick yet"
+	}
+}
+
+func pauseText(p *api.ProbeStatus) string {
+	text := "paused"
+	if !p.PausedUntil.IsZero() {
+		text += " until " + p.PausedUntil.Local().Format(time.TimeOnly)
+	}
+	if p.PauseReason != "" {
+		text += ": " + p.PauseReason
+	}
+	return text
+}
+
+func tookText(r *row) string {
+	if r.probe.Last == nil {
+		return ""
+	}
+	return explain.Round(time.Duration(r.probe.Last.DurationSeconds * float64(time.Second))).String()
+}
+
+func (m *Model) age(r *row) string {
+	if r.probe.Last == nil {
+		return ""
+	}
+	return duration.ShortHumanDuration(max(m.now.Sub(r.probe.Last.Time), 0))
+}
+
+// strip shows the results of the last ticks, the newest at the right.
+func (m *Model) strip(r *row) string {
+	marks := map[string]string{"success": "·", "warning": "▲", "failure": "█", "unknown": "?"}
+	if m.cfg.ASCII {
+		marks = map[string]string{"success": ".", "warning": "w", "failure": "F", "unknown": "?"}
+	}
+	var b strings.Builder
+	for _, t := range r.ticks {
+		b.WriteString(cmp.Or(marks[t.result], " "))
+	}
+	return b.String()
+}
+
+// sparkline shows the durations of the last n ticks, each as its part of the longest.
+func (m *Model) sparkline(r *row, n int) string {
+	levels := []rune("▁▂▃▄▅▆▇█")
+	if m.cfg.ASCII {
+		levels = []rune("_.-=+*#@")
+	}
+	ticks, longest := r.ticks[max(len(r.ticks)-n, 0):], 0.0
+	for _, t := range ticks {
+		longest = max(longest, t.seconds)
+	}
+	var b strings.Builder
+	for _, t := range ticks {
+		level := 0
+		if longest > 0 {
+			level = int(max(t.seconds, 0) / longest * float64(len(levels)-1))
+		}
+		b.WriteRune(levels[level])
+	}
+	return b.String()
+}
+
+func (m *Model) ellipsis() string {
+	if m.cfg.ASCII {
+		return "~"
+	}
+	return "…"
+}
+
+// fit returns text with spaces, or cut off, so that it takes width columns. text may have colors.
+func fit(text string, width int, right bool) string {
+	size := ansi.StringWidth(text)
+	switch {
+	case size > width:
+		return fit(ansi.Truncate(text, width, ""), width, right) // a wide character may leave a column
+	case right:
+		return strings.Repeat(" ", width-size) + text
+	default:
+		return text + strings.Repeat(" ", width-size)
+	}
+}
+
+// style is how text is painted: the parameters of SGR.
+type style string
+
+const (
+	plain   style = ""
+	bold    style = "1"
+	dim     style = "2"
+	reverse style = "7"
+	good    style = "32"
+	warning style = "33"
+	bad     style = "31"
+)
+
+func styleOf(result string) style {
+	return map[string]style{"success": good, "failure": bad, "unknown": warning}[result]
+}
+
+func (m *Model) paint(s style, text string) string {
+	if !m.cfg.Color || s == plain {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[m"
+}

@@ -1,0 +1,91 @@
+package metrics
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// noReason is the label of failures for which the handler gave no reason.
+const noReason = "none"
+
+// failureReasons are the labels of failures: those of [reasons], and noReason.
+var failureReasons = append(reasonWords(), noReason)
+
+// sortedFailures are the indexes of failureReasons in the order of the words.
+var sortedFailures = func() []int {
+	all := make([]int, len(failureReasons))
+	for i := range all {
+		all[i] = i
+	}
+	slices.SortFunc(all, func(a, b int) int { return strings.Compare(failureReasons[a], failureReasons[b]) })
+	return all
+}()
+
+// failureOf returns the index in failureReasons of why t failed, and false if it did not.
+func failureOf(t *worker.Tick) (reason int, is bool) {
+	switch {
+	case t.Err != nil:
+		return reasonIndex(probe.ReasonOf(t.Err)), true
+	case !failed(t):
+		return 0, false
+	case t.Outcome.Reason == "":
+		return len(failureReasons) - 1, true
+	default:
+		return reasonIndex(t.Outcome.Reason), true
+	}
+}
+
+// failureCount counts the failures of a probe for one reason, and is followed by those for others.
+type failureCount struct {
+	next   *failureCount // read-only
+	count  atomic.Uint32
+	reason uint8 // index of failureReasons; read-only
+}
+
+// failures counts the failures of a probe by their reasons, of which most probes have few.
+type failures struct{ first atomic.Pointer[failureCount] }
+
+func (f *failures) add(reason int, n uint32) {
+	for {
+		first := f.first.Load()
+		for c := first; c != nil; c = c.next {
+			if int(c.reason) == reason {
+				c.count.Add(n)
+				return
+			}
+		}
+		c := &failureCount{reason: uint8(reason), next: first}
+		c.count.Store(n)
+		if f.first.CompareAndSwap(first, c) {
+			return
+		}
+	}
+}
+
+// addTo adds the failures to those of another series.
+func (f *failures) addTo(s *series) {
+	for c := f.first.Load(); c != nil; c = c.next {
+		s.more().failures.add(int(c.reason), c.count.Load())
+	}
+}
+
+// failureSums are the failures of the series of a probe, by the index of failureReasons.
+type failureSums [len(reasons) + 1]uint64
+
+func (f *failureSums) reset() { *f = failureSums{} }
+
+func (f *failureSums) any() bool { return *f != failureSums{} }
+
+func (f *failureSums) add(s *series) {
+	r := s.rest.Load()
+	if r == nil {
+		return
+	}
+	for c := r.failures.first.Load(); c != nil; c = c.next {
+		f[c.reason] += uint64(c.count.Load())
+	}
+}

@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"iter"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/daeace23/prober/core/worker"
+)
+
+// Restarted counts the restart of a container. kind is the cause: a kind of probe,
+// or "exit".
+func (m *Metrics) Restarted(kind, namespace, pod, container string) {
+	m.restarts.WithLabelValues(valid(kind), valid(namespace), valid(pod), valid(container)).Inc()
+}
+
+// PodGone removes what a pod has beside its workers: the counts of its restarts, and its readiness.
+func (m *Metrics) PodGone(namespace, pod, uid string) {
+	m.ready.remove(podName{valid(namespace), valid(pod)}, uid)
+	m.restarts.DeletePartialMatch(prometheus.Labels{"namespace": valid(namespace), "pod": valid(pod)})
+}
+
+// PodReady sets whether a pod is ready. A pod has no series of it before. Of pods of the same name
+// the last one counts.
+func (m *Metrics) PodReady(namespace, pod, uid string, ready bool) {
+	m.ready.set(podState{podName{valid(namespace), valid(pod)}, uid, ready})
+}
+
+// RegisterPauses registers the gauge of the probes that somebody has paused. paused is called at
+// each scrape, and must not block.
+func RegisterPauses(r prometheus.Registerer, paused func() iter.Seq[worker.Info]) error {
+	return r.Register(pauseCollector(paused))
+}
+
+type pauseCollector func() iter.Seq[worker.Info]
+
+var _ prometheus.Collector = pauseCollector(nil)
+
+// Describe implements [prometheus.Collector].
+func (pauseCollector) Describe(ch chan<- *prometheus.Desc) { ch <- probePaused.desc }
+
+// Collect implements [prometheus.Collector].
+func (c pauseCollector) Collect(ch chan<- prometheus.Metric) {
+	seen := make(map[[4]string]bool) // pods of the same name have the same labels
+	for i := range c() {
+		labels := [4]string{valid(i.Namespace), valid(i.Pod), valid(i.Container), i.Kind.String()}
+		if !seen[labels] {
+			seen[labels] = true
+			ch <- probePaused.with(1, labels[:]...)
+		}
+	}
+}
+
+type podName struct{ namespace, pod string }
+
+// podState is a pod in a [readiness].
+type podState struct {
+	podName
+	uid   string
+	ready bool
+}
+
+// readiness has which pods are ready. A pod keeps its slot, so that a scrape that reads some slots
+// at a time misses none.
+type readiness struct {
+	mu    sync.Mutex
+	slots []podState // the zero value is a free one
+	free  []int
+	at    map[podName]int
+}
+
+func (r *readiness) set(p podState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.at[p.podName]
+	if !ok {
+		if r.at == nil {
+			r.at = make(map[podName]int)
+		}
+		if last := len(r.free) - 1; last >= 0 {
+			at, r.free = r.free[last], r.free[:last]
+		} else {
+			at, r.slots = len(r.slots), append(r.slots, podState{})
+		}
+		r.at[p.podName] = at
+	}
+	r.slots[at] = p
+}
+
+func (r *readiness) remove(name podName, uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.at[name]
+	if !ok || r.slots[at].uid != uid {
+		return
+	}
+	delete(r.at, name)
+	r.slots[at] = podState{}
+	r.free = append(r.free, at)
+}
+
+// all yields all pods in no order. It holds no lock while it yields, and needs the same memory for
+// any number of pods.
+func (r *readiness) all() iter.Seq[podState] {
+	return func(yield func(podState) bool) {
+		var chunk [maxBlock]podState
+		for at := 0; ; at += len(chunk) {
+			n := r.chunk(at, chunk[:])
+			for _, p := range chunk[:n] {
+				if p != (podState{}) && !yield(p) {
+					return
+				}
+			}
+			if n < len(chunk) {
+				return
+			}
+		}
+	}
+}
+
+// chunk copies the slots from at on to the beginning of into, and returns how many.
+func (r *readiness) chunk(at int, into []podState) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return copy(into, r.slots[min(at, len(r.slots)):])
+}

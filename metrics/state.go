@@ -1,0 +1,138 @@
+package metrics
+
+import (
+	"iter"
+	"sync/atomic"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// state is what a series has of small numbers, each a [field] of 32 bits. The kind and the order are
+// read-only after newState.
+type state struct{ bits atomic.Uint32 }
+
+// field is a number inside of a [state].
+type field struct{ shift, width uint32 }
+
+var (
+	kindField    = field{0, 2}
+	endedField   = field{2, 1}  // the first worker has ended; guarded by index.mu
+	gateField    = field{3, 4}  // of the first worker; owned by it, see successor for the others
+	shownField   = field{7, 4}  // the gate that a worker has told last
+	decidedField = field{11, 2} // the decided result + 1 that a worker has told last
+	orderField   = field{13, 19}
+)
+
+func (f field) mask() uint32 { return (1<<f.width - 1) << f.shift }
+
+func (f field) of(bits uint32) uint32 { return bits & f.mask() >> f.shift }
+
+// put returns bits with f set to value.
+func (f field) put(bits, value uint32) uint32 { return bits&^f.mask() | value<<f.shift&f.mask() }
+
+// init sets the state of a probe without ticks, of the series that was made as the made-th.
+func (s *state) init(kind probe.Kind, made uint) {
+	bits := kindField.put(0, uint32(kind))
+	bits = decidedField.put(bits, uint32(worker.InitialResult(kind)+1))
+	s.bits.Store(orderField.put(bits, uint32(made)))
+}
+
+func (s *state) field(f field) uint32 { return f.of(s.bits.Load()) }
+
+// change sets s to what of returns for its bits, which it may be called for more than once.
+func (s *state) change(of func(bits uint32) uint32) {
+	for {
+		bits := s.bits.Load()
+		if next := of(bits); next == bits || s.bits.CompareAndSwap(bits, next) {
+			return
+		}
+	}
+}
+
+func (s *state) set(f field, value uint32) {
+	s.change(func(bits uint32) uint32 { return f.put(bits, value) })
+}
+
+func (s *state) kind() probe.Kind { return probe.Kind(s.field(kindField)) }
+
+func (s *state) stripe() int { return int(s.field(orderField) % stripes) }
+
+func (s *state) ended() bool { return s.field(endedField) != 0 }
+
+// ticked sets what a tick with attempts tells.
+func (s *state) ticked(t *worker.Tick) {
+	gate := worker.Open
+	if !t.Quarantined.IsZero() {
+		gate = worker.Quarantined
+	}
+	s.change(func(bits uint32) uint32 {
+		return shownField.put(decidedField.put(bits, uint32(t.After+1)), uint32(gate))
+	})
+}
+
+// isAfter reports whether the series of s was made after that of o.
+func (s *state) isAfter(o *state) bool {
+	age := s.field(orderField) - o.field(orderField)
+	return int32(age<<(32-orderField.width)) > 0 // the order overflows
+}
+
+// shown is what a scrape shows of the state of a probe. Pods of the same name have the same labels:
+// it is the state of the newest one.
+type shown struct {
+	*series     // that has the labels
+	decided int // the decided result + 1
+	gate    worker.Gate
+}
+
+// show returns what to show of the probes of a kind among the series of a container, and false if
+// there are none.
+func show(container []*series, kind probe.Kind) (shown, bool) {
+	var newest *series
+	for _, s := range container {
+		if s.kind() == kind && (newest == nil || s.isAfter(&newest.state)) {
+			newest = s
+		}
+	}
+	if newest == nil {
+		return shown{}, false
+	}
+	bits := newest.bits.Load()
+	return shown{newest, int(decidedField.of(bits)), worker.Gate(shownField.of(bits))}, true
+}
+
+// states yields the states of all probes, one container after another.
+func (x *index) states() iter.Seq[shown] {
+	return func(yield func(shown) bool) {
+		for container := range x.containers() {
+			for _, kind := range probe.Kinds {
+				if s, ok := show(container, kind); ok && !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// stateWords are the values of the label state, in the order of the names.
+var stateWords = [...]struct {
+	result results.Result
+	word   string
+}{{results.Failure, "failure"}, {results.Success, "success"}, {results.Unknown, "unknown"}}
+
+// values yields the states that a probe can have, and 1 for the one that it has. Startup probes
+// alone can be unknown.
+func (s *shown) values(yield func(state string, value float64) bool) {
+	for _, w := range stateWords {
+		value := 0.0
+		if s.decided == int(w.result)+1 {
+			value = 1
+		} else if w.result == results.Unknown && s.kind() != probe.Startup {
+			continue
+		}
+		if !yield(w.word, value) {
+			return
+		}
+	}
+}

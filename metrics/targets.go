@@ -1,0 +1,68 @@
+package metrics
+
+import (
+	"iter"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Target is a target of prober.yaml that is probed.
+type Target struct{ Namespace, Pod, Container, Group, Address string }
+
+// TargetSource is a source of targets, and how many it has in each state.
+type TargetSource struct {
+	Group, Source string
+	States        map[string]int // by the name of the state
+	Failures      uint64         // to refresh it
+	Refreshed     time.Time      // of the last success; zero for none
+}
+
+// Targets has the targets of an agent at one moment.
+type Targets struct {
+	Probed  iter.Seq[Target] // each pod once
+	Sources []TargetSource   // each group and source once
+}
+
+// RegisterTargets registers the metrics of the sources of targets. The series of each target are
+// among those that each probe has: see [Metrics.RegisterShared]. read is called twice at each scrape,
+// and must not block.
+func (m *Metrics) RegisterTargets(r prometheus.Registerer, read func() Targets) error {
+	m.targets.Store(&read)
+	return r.Register(targetCollector(read))
+}
+
+// probedTargets yields the targets that are probed.
+func (m *Metrics) probedTargets() iter.Seq[Target] {
+	read := m.targets.Load()
+	if read == nil {
+		return func(func(Target) bool) {}
+	}
+	return (*read)().Probed
+}
+
+// targetCollector collects the metrics of sources.
+type targetCollector func() Targets
+
+var _ prometheus.Collector = targetCollector(nil)
+
+// Describe implements [prometheus.Collector].
+func (targetCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range []*family{targetCount, targetFailures, targetRefreshed} {
+		ch <- f.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c targetCollector) Collect(ch chan<- prometheus.Metric) {
+	all := c()
+	for _, s := range all.Sources {
+		for state, n := range s.States {
+			ch <- targetCount.with(float64(n), s.Group, s.Source, state)
+		}
+		ch <- targetFailures.with(float64(s.Failures), s.Group, s.Source)
+		if !s.Refreshed.IsZero() {
+			ch <- targetRefreshed.with(float64(s.Refreshed.UnixMilli())/1000, s.Group, s.Source)
+		}
+	}
+}
