@@ -40,7 +40,7 @@ var packages = map[string]struct {
 	},
 	"core/results": {ours: []string{"probe"}},
 	"core/worker":  {ours: []string{"probe", "core/results"}},
-	"core/group":   {ours: []string{"probe", "core/worker", "core/results"}},
+	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
 	"core/manager": {
 		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/redact"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
@@ -69,9 +69,11 @@ var packages = map[string]struct {
 		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
-	"plugin/admit": {ours: []string{"config", "internal/filestamp", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
-	"plugin/live":  {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
-	"plugin/trust": {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
+	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
+	"plugin/credentials": {ours: []string{"config", "internal/regular"}},
+	"plugin/live":        {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
+	"plugin/trust":       {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
+	"handlers/shipped":   {ours: []string{"plugin"}},
 	"handlers/wasm": {
 		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/wasm/internal/*", "plugin", "internal/abi", "internal/ownership", "internal/wasmfile"},
 		others: []string{"github.com/tetratelabs/wazero"},
@@ -87,7 +89,7 @@ var packages = map[string]struct {
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
-	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/netaddr"}},
+	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
 		ours: []string{"probe", "handlers", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup"},
@@ -130,13 +132,21 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
+	"pods/targets": {
+		ours: []string{
+			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos",
+		},
+		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
+	},
 	"pods/local/manifest": {
 		ours:   []string{"core/manager", "internal/joined", "internal/regular", "internal/yamlpos"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/local/internal/process": {ours: []string{"internal/descriptors", "internal/procgroup"}, others: []string{"golang.org/x/sys"}},
+	"metrics/internal/native":     {},
+	"metrics/internal/exposition": {ours: []string{"metrics/internal/native"}, others: []string{"google.golang.org/protobuf"}},
 	"metrics": {
-		ours:   []string{"probe", "core/worker", "core/results"},
+		ours:   []string{"probe", "core/worker", "core/results", "metrics/internal/*"},
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {
@@ -144,7 +154,11 @@ var packages = map[string]struct {
 	},
 	"agent/access": {
 		ours:   []string{"internal/ownership", "internal/regular"},
-		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
+		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/net/netutil", "golang.org/x/sys"},
+	},
+	"agent/blackbox": {
+		ours:   []string{"config", "core/worker", "handlers", "internal/explain", "internal/redact", "internal/regular", "internal/yamlpos", "probe"},
+		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/common", "google.golang.org/grpc/codes"},
 	},
 	"agent/secrets": {
 		ours:   []string{"config", "core/manager", "internal/filestamp", "internal/regular"},
@@ -154,21 +168,24 @@ var packages = map[string]struct {
 	"agent/events":    {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":      {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
 	"agent/api":       {},
+	"agent/openapi":   {},
+	"agent/reply":     {ours: []string{"agent/api"}},
+	"agent/pauses":    {ours: []string{"agent/api", "core/manager"}},
 	"agent/stream": {
-		ours:   []string{"probe", "agent/events", "agent/secrets", "core/manager", "core/worker", "pods"},
+		ours:   []string{"probe", "agent/api", "agent/events", "agent/secrets", "core/manager", "core/worker", "pods"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent/plugins": {
-		ours:   []string{"probe", "agent/api", "agent/secrets", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/process", "handlers/shadow", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/live", "plugin/oci", "plugin/trust"},
+		ours:   []string{"probe", "agent/api", "agent/secrets", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust"},
 		others: []string{"k8s.io/api"},
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/events", "agent/logs", "agent/plugins", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/logs", "agent/openapi", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular"},
+		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
@@ -180,8 +197,12 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/explain", "probe"},
-		others: []string{"github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "probe"},
+		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
+	},
+	"internal/cli/watch": {
+		ours:   []string{"agent/api", "internal/explain"},
+		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},
 	},
 	"internal/cli/oneshot": {
 		ours:   []string{"probe", "core/manager", "core/worker", "handlers", "internal/cli/command", "internal/explain"},
@@ -209,7 +230,9 @@ var packages = map[string]struct {
 	"internal/netaddr":      {},
 	"internal/doctest":      {},
 	"internal/embedsize":    {},
+	"test/e2e":              {},
 	"internal/metricsdoc":   {ours: []string{"metrics"}},
+	"internal/openapidoc":   {ours: []string{"agent/api"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},
 	"internal/release":      {ours: []string{"internal/cli", "internal/cli/command"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/prober":            {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},

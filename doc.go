@@ -19,7 +19,8 @@
 //   - handlers: finds a handler by name. handlers/builtin: exec, http, tcp and grpc,
 //     each a package below it too.
 //     handlers/wasm: handlers that are sandboxed WebAssembly modules. handlers/process:
-//     handlers that are programs. handlers/replace: a handler that is replaced while probes
+//     handlers that are programs. handlers/shipped: the plugins that are part of this program.
+//     handlers/replace: a handler that is replaced while probes
 //     use it. handlers/shadow: compares a second handler with the one that decides.
 //     handlers/quarantine: pauses a handler that is broken. handlers/limit: bounds the attempts
 //     of a handler in flight.
@@ -30,11 +31,12 @@
 //     internal/abi: the contract between host and guest. internal/pluginpb: the same with
 //     a program.
 //   - pods: what an agent and a source of pods offer each other. pods/local: the source that
-//     runs manifests as local processes.
+//     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
+//     agent/pauses: pauses that end by themselves.
 //     agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line.
 //   - bench, a module of its own: measures prober beside the kubelet's code.
@@ -58,7 +60,8 @@
 //     Steps 8 and 9 are in it. An error decides nothing, unless errorPolicy is failure.
 //  8. core/worker.fold is the rule of the thresholds: the next run, and whether it decides.
 //  9. core/results.Cache.Set stores the decided result and queues an update. It never blocks.
-//  10. core/worker.Worker.emit sends the event; then observers get the tick.
+//  10. core/worker.Worker.emit sends the event; then observers get the tick, with what happened
+//     inside its attempts if there is a history: core/manager.Manager.Explain returns that.
 //
 // # One dial of a WebAssembly plugin
 //

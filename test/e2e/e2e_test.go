@@ -1,7 +1,5 @@
 //go:build e2e
 
-// Package e2e runs the built binary and plugins against real servers. `make test-e2e`
-// installs them.
 package e2e
 
 import (
