@@ -171,17 +171,21 @@ var packages = map[string]struct {
 	"agent/openapi":   {},
 	"agent/reply":     {ours: []string{"agent/api"}},
 	"agent/pauses":    {ours: []string{"agent/api", "core/manager"}},
+	"agent/otlp": {
+		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe"},
+		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
+	},
 	"agent/stream": {
 		ours:   []string{"probe", "agent/api", "agent/events", "agent/secrets", "core/manager", "core/worker", "pods"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent/plugins": {
-		ours:   []string{"probe", "agent/api", "agent/secrets", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust"},
+		ours:   []string{"probe", "agent/api", "agent/secrets", "config", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust"},
 		others: []string{"k8s.io/api"},
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/logs", "agent/openapi", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/logs", "agent/openapi", "agent/otlp", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -17,11 +17,13 @@ import (
 	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/logs"
+	"github.com/daeace23/prober/agent/otlp"
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -123,6 +125,7 @@ type Agent struct {
 	events   *events.Log
 	hub      *stream.Hub
 	pauses   *pauses.Table
+	exporter *otlp.Exporter
 	host     *hostWatch
 	lock     *os.File       // of the state directory; nil for none
 	listener net.Listener   // of the HTTP server, which Run starts
@@ -200,6 +203,11 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	handlers := a.cfg.plugins()
 	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = runner, a.demanded, a.metrics, a.log
 	handlers.Credentials = a.scrapes.Credentials
+	a.registry = prometheus.NewRegistry()
+	a.exporter = otlp.New(otlp.Config{
+		Metrics: a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}), Version: a.cfg.Version, Log: a.log,
+	})
+	handlers.Configured = func(c *config.Agent) { a.exporter.Set(a.cfg.ConfigFile, c.OTLP) }
 	if a.handlers, a.pluginStamp, err = plugins.New(ctx, handlers); err != nil {
 		return err
 	}
@@ -209,7 +217,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	runner.source, _ = a.source.(builtin.CommandRunner)
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: []worker.Observer{a.metrics, a.hub, a.host, logs.Explainer{Logger: a.log}}, RestartGrace: restartGrace(a.source),
+		Observers: []worker.Observer{a.metrics, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, RestartGrace: restartGrace(a.source),
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {
@@ -217,11 +225,10 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	a.pauses = pauses.New(a.manager, a.pauseEnded)
 	a.hub.Ended = a.pauses.Forget
-	a.registry = prometheus.NewRegistry()
 	return errors.Join(a.metrics.RegisterShared(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
 		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
-		metrics.RegisterPauses(a.registry, a.paused),
+		metrics.RegisterPauses(a.registry, a.paused), metrics.RegisterOTLP(a.registry, a.exporter.Counts()),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
@@ -244,6 +251,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.watchPods(follow) })
 	watching.Go(func() { a.events.FollowFolds(follow) })
 	watching.Go(func() { a.hub.Run(follow, a.streamed()) })
+	watching.Go(func() { a.exporter.Run(follow) })
 
 	a.source.Start(ctx, a.manager)
 	var loops sync.WaitGroup

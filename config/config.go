@@ -1,6 +1,6 @@
 // Package config reads the agent's file, prober.yaml. Every error has the file, the line and the
 // path of the field. config.go has the types, decode.go reads them; targets.go does both for modules
-// and targets.
+// and targets, and otlp.go for OTLP.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust
 // and Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets
@@ -42,6 +42,7 @@ type Agent struct {
 	Nagios      Nagios
 	Secrets     Secrets
 	Credentials []Credentials
+	OTLP        *OTLP // nil: nothing is sent
 	Modules     []Module
 	Targets     []TargetGroup
 }

@@ -83,6 +83,17 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+func TestOTLP(t *testing.T) {
+	got, err := config.Parse("f", []byte(head+"otlp: {endpoint: 'https://collector.example:4318/a/', headers: {x-scope-orgid: shop}, traces: all}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &config.OTLP{Endpoint: "https://collector.example:4318/a", Headers: map[string]string{"X-Scope-Orgid": "shop"}, Interval: time.Minute, Traces: config.AllTraces}
+	if diff := cmp.Diff(want, got.OTLP); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", `f:1: the file is empty`},
@@ -93,7 +104,7 @@ func TestParseErrors(t *testing.T) {
 		{"another version", "apiVersion: prober.dev/v2\nkind: AgentConfig\n", `f:1: apiVersion: must be "prober.dev/v1", not "prober.dev/v2"`},
 		{"another kind", "apiVersion: prober.dev/v1\nkind: Pod\n", `f:2: kind: must be "AgentConfig", not "Pod"`},
 		{"two documents", head + "---\na: b\n", `f:4: must be one document: another one begins here`},
-		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, credentials, handlers, kind, modules, nagios, plugins, secrets, targets, totalMemory, trust (did you mean "plugins"?)`},
+		{"unknown field", head + "plugin: []\n", `f:3: plugin: unknown field; known: apiVersion, credentials, handlers, kind, modules, nagios, otlp, plugins, secrets, targets, totalMemory, trust (did you mean "plugins"?)`},
 		{"handler without a limit", head + "handlers: [{name: exec}]\n", "f:3: handlers[0].maxInFlight: the field is required"},
 		{"limit of 0", head + "handlers: [{name: exec, maxInFlight: 0}]\n", "f:3: handlers[0].maxInFlight: must be at least 1"},
 		{"limit of a handler twice", head + "handlers:\n- {name: exec, maxInFlight: 1}\n- {name: exec, maxInFlight: 2}\n", `f:5: handlers[1].name: "exec" is set twice, first on line 4`},
@@ -137,6 +148,13 @@ func TestParseErrors(t *testing.T) {
 		{"a certificate without a key", head + "credentials: [{name: a, cert: a.pem, plugins: [x]}]\n", "f:3: credentials[0].key: a certificate needs its key, and a key its certificate"},
 		{"credentials of no plugin", head + "credentials: [{name: A, plugins: [x, '*']}]\n", `f:3: credentials[0].name: "A" is not a name: must be at most 63 lower-case letters, digits and dashes` + "\n" + `f:3: credentials[0].plugins[1]: "*" is not the name of a plugin`},
 		{"credentials twice", head + "credentials:\n- {name: a, plugins: [x]}\n- {name: a, plugins: [y]}\n", `f:5: credentials[1].name: "a" is set twice, first on line 4`},
+		{"OTLP without an endpoint", head + "otlp: {}\n", "f:3: otlp.endpoint: the field is required"},
+		{"an endpoint that is none", head + "otlp: {endpoint: localhost:4317}\n", "f:3: otlp.endpoint: must be an http:// or https:// URL"},
+		{"an endpoint with a query", head + "otlp: {endpoint: 'http://a?b'}\n", "f:3: otlp.endpoint: must not have a query or a fragment: /v1/metrics and /v1/traces are appended"},
+		{"an endpoint with a password", head + "otlp: {endpoint: 'http://a:b@c'}\n", "f:3: otlp.endpoint: must not have a user or a password: use bearerTokenFile"},
+		{"an interval that is too short", head + "otlp: {endpoint: 'http://a', interval: 10ms}\n", "f:3: otlp.interval: must be from 1s to 24h0m0s"},
+		{"traces", head + "otlp: {endpoint: 'http://a', traces: some}\n", "f:3: otlp.traces: must be none, failures or all"},
+		{"headers", head + "otlp: {endpoint: 'http://a', headers: {'a b': c, host: d, x: \"s\\nt\"}}\n", `f:3: otlp.headers[a b]: "a b" is not the name of a header` + "\n" + "f:3: otlp.headers.host: must not be set: prober sets it\nf:3: otlp.headers.x: must be one line"},
 		{"several", head + "plugins: 1\ntrust: 2\n", "f:3: plugins: must be a list, not a number\nf:4: trust: must be a mapping, not a number"},
 		{"too large", head + strings.Repeat("#", 1<<20), `f:1: must be at most 1048576 bytes`},
 	} {

@@ -29,6 +29,29 @@ func registerCount(r prometheus.Registerer, count func() uint64, opts prometheus
 	return r.Register(prometheus.NewCounterFunc(opts, func() float64 { return float64(count()) }))
 }
 
+// OTLPCounts are counts of an exporter. They are read at each scrape, and must not block.
+type OTLPCounts struct {
+	Metrics, Traces OTLPRequests
+	SpansDropped    func() uint64
+}
+
+// OTLPRequests are counts of the requests of one signal.
+type OTLPRequests struct{ OK, Errors func() uint64 }
+
+// RegisterOTLP registers the metrics of c.
+func RegisterOTLP(r prometheus.Registerer, c OTLPCounts) error {
+	for signal, requests := range map[string]OTLPRequests{"metrics": c.Metrics, "traces": c.Traces} {
+		for result, count := range map[string]func() uint64{"ok": requests.OK, "error": requests.Errors} {
+			if err := registerCount(r, count, prometheus.CounterOpts{
+				Name: otlpRequests.Name, Help: otlpRequests.Help, ConstLabels: prometheus.Labels{"signal": signal, "result": result},
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return registerCount(r, c.SpansDropped, prometheus.CounterOpts{Name: otlpSpansDropped.Name, Help: otlpSpansDropped.Help})
+}
+
 // HandlerStats is the state of a handler whose attempts are limited, such as that of a limit of
 // package handlers/limit.
 type HandlerStats struct {

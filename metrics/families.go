@@ -63,7 +63,7 @@ var groups = []struct {
 		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
 	}},
 	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
-	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, buildInfo}},
+	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, otlpRequests, otlpSpansDropped, buildInfo}},
 }
 
 // family is a [Family] with its descriptor.
@@ -320,6 +320,14 @@ var (
 	saveFailures = newFamily(Family{
 		Name: "prober_state_save_failures_total", Type: Counter, Help: "Failed attempts to save the state of a pod. Each is retried.",
 		Alert: "It grows: `--state-dir` is full or not writable, and a restart of the agent would lose results.",
+	})
+	otlpRequests = newFamily(Family{
+		Name: "prober_otlp_requests_total", Type: Counter, Help: "Requests to the collector of `otlp` in prober.yaml, retries included.",
+		Labels: []Label{{Name: "signal", Values: []string{"metrics", "traces"}}, {Name: "result", Values: []string{"ok", "error"}}},
+		Alert:  "Errors grow: the collector is away or refuses requests; the log says why.",
+	})
+	otlpSpansDropped = newFamily(Family{
+		Name: "prober_otlp_spans_dropped_total", Type: Counter, Help: "Spans that were dropped because the collector was too slow, away, or refused them.",
 	})
 	buildInfo = newFamily(Family{
 		Name: "prober_build_info", Type: Gauge, Help: "1; the labels describe the build.",

@@ -53,6 +53,9 @@ func everything(t *testing.T) []*dto.MetricFamily {
 		}),
 		metrics.RegisterPauses(registry, func() iter.Seq[worker.Info] { return slices.Values([]worker.Info{web}) }),
 		m.RegisterReload(registry, func() time.Duration { return 0 }),
+		metrics.RegisterOTLP(registry, metrics.OTLPCounts{
+			Metrics: metrics.OTLPRequests{OK: none, Errors: none}, Traces: metrics.OTLPRequests{OK: none, Errors: none}, SpansDropped: none,
+		}),
 		metrics.RegisterAgent(registry, metrics.AgentCounts{
 			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none,
 		}),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -50,6 +51,8 @@ type Config struct {
 	// none. It is called at each snapshot.
 	Credentials func() []credentials.Entry
 
+	// Configured is called with prober.yaml at each snapshot, and not concurrently; nil: nobody asks.
+	Configured func(*config.Agent)
 	// Demanded is called with the result of loading a plugin for a probe.
 	Demanded func(err error)
 	Metrics  *metrics.Metrics
@@ -207,6 +210,9 @@ func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 		named = slices.Concat(named, s.cfg.Credentials())
 	}
 	s.credentials.Set(s.cfg.ConfigFile, named)
+	if s.cfg.Configured != nil {
+		s.cfg.Configured(v.Config)
+	}
 	s.live.Note(v)
 	s.cfg.Metrics.PluginSources(v.Remote())
 	unused := unusedPaths(s.cfg.PluginDirs, v)

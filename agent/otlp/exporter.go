@@ -1,0 +1,180 @@
+package otlp
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/slim/otlp/resource/v1"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/metrics"
+)
+
+const (
+	requestTimeout = 10 * time.Second
+	spanInterval   = 5 * time.Second
+	lastFlush      = 2 * time.Second // for what is left when the agent ends
+)
+
+// Config is what an [Exporter] needs. All fields but Version are required.
+type Config struct {
+	Metrics http.Handler // answers scrapes in Prometheus' protobuf
+	Version string       // of the program
+	Log     *slog.Logger
+}
+
+// signal is a kind of what is sent.
+type signal int
+
+const (
+	metricSignal signal = iota
+	traceSignal
+)
+
+func (s signal) String() string { return [...]string{"metrics", "traces"}[s] }
+
+// Exporter sends metrics in intervals, and a trace for each tick that is wanted. It sends nothing before
+// [Exporter.Set]. A collector that is slow or away delays no tick: a tick appends its spans to a queue of
+// at most 2,048, which drops the oldest.
+type Exporter struct {
+	cfg      Config
+	start    time.Time
+	resource *resourcepb.Resource
+	current  atomic.Pointer[client] // nil: nothing is sent
+	changed  chan struct{}
+	spans    queue
+	signals  [2]state
+}
+
+// state is what became of the requests of a signal.
+type state struct {
+	ok, errors atomic.Uint64
+	failing    atomic.Bool // which was logged
+}
+
+var _ worker.Observer = (*Exporter)(nil)
+
+// New returns an exporter that must be run.
+func New(cfg Config) *Exporter {
+	e := &Exporter{cfg: cfg, start: time.Now(), changed: make(chan struct{}, 1), spans: queue{many: make(chan struct{}, 1)}}
+	attributes := []*commonpb.KeyValue{text("service.name", "prober")}
+	if cfg.Version != "" {
+		attributes = append(attributes, text("service.version", cfg.Version))
+	}
+	if host, err := os.Hostname(); err == nil {
+		attributes = append(attributes, text("host.name", host), text("service.instance.id", host))
+	}
+	e.resource = &resourcepb.Resource{Attributes: attributes}
+	return e
+}
+
+// Set replaces where to send; nil ends it. Paths are from the folder of configFile. It is not called
+// concurrently.
+func (e *Exporter) Set(configFile string, o *config.OTLP) {
+	now := e.current.Load()
+	switch {
+	case o == nil && now == nil, o != nil && now != nil && now.spec.Equal(o):
+		return
+	case o == nil:
+		e.current.Store(nil)
+	default:
+		e.current.Store(newClient(configFile, o))
+	}
+	if now != nil {
+		now.replace()
+	}
+	select {
+	case e.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends until ctx ends, and then what is left, for at most 2 s.
+func (e *Exporter) Run(ctx context.Context) {
+	var wait sync.WaitGroup
+	wait.Go(func() { e.runMetrics(ctx) })
+	wait.Go(func() { e.runSpans(ctx) })
+	wait.Wait()
+	c := e.current.Load()
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
+	defer cancel()
+	e.sendSpans(ctx, c)
+	e.sendMetrics(ctx, c)
+	c.close()
+}
+
+// runMetrics sends all metrics in the interval of the configuration, and once when that is new.
+func (e *Exporter) runMetrics(ctx context.Context) {
+	for {
+		c := e.current.Load()
+		var next <-chan time.Time
+		if c != nil {
+			next = time.After(c.spec.Interval)
+			e.sendMetrics(ctx, c)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.changed:
+		case <-next:
+		}
+	}
+}
+
+// runSpans sends the spans every 5 s, and earlier if there are many.
+func (e *Exporter) runSpans(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(spanInterval):
+		case <-e.spans.many:
+		}
+		if c := e.current.Load(); c != nil {
+			e.sendSpans(ctx, c)
+		}
+	}
+}
+
+// Counts returns the counts of the exporter.
+func (e *Exporter) Counts() metrics.OTLPCounts {
+	of := func(s *state) metrics.OTLPRequests { return metrics.OTLPRequests{OK: s.ok.Load, Errors: s.errors.Load} }
+	return metrics.OTLPCounts{Metrics: of(&e.signals[metricSignal]), Traces: of(&e.signals[traceSignal]), SpansDropped: e.spans.dropped.Load}
+}
+
+// report counts a request, and logs the first failure of a signal and its end.
+func (e *Exporter) report(ctx context.Context, of signal, err error) {
+	s := &e.signals[of]
+	if err == nil {
+		s.ok.Add(1)
+		if s.failing.Swap(false) {
+			e.cfg.Log.Info("OTLP export works again", "signal", of.String())
+		}
+		return
+	}
+	if ctx.Err() == context.Canceled {
+		return // the agent ends, and tries once more
+	}
+	s.errors.Add(1)
+	if !s.failing.Swap(true) {
+		e.cfg.Log.Warn("OTLP export failed", "signal", of.String(), "err", err)
+	}
+}
+
+func text(key, value string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
+}
+
+func number(key string, value int) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: int64(value)}}}
+}
