@@ -210,6 +210,7 @@ func TestBareAnswersAreThoseOfGRPC(t *testing.T) {
 		{"100 before the answer", before(func(f *http2.Framer) { writeHeaders(f, block(ok, "100"), false) }), false},
 		{"headers twice", before(func(f *http2.Framer) { writeHeaders(f, headers, false) }), false},
 		{"header in upper case", script{answer: only(ok, "200", "content-type", grpc, "grpc-status", "5", "X-Y", "z")}, false},
+		{"colon within a header", script{answer: only(ok, "200", "content-type", grpc, "grpc-status", "5", "x:y", "z")}, false},
 		{"header with a line feed", script{answer: only(ok, "200", "content-type", grpc, "grpc-status", "5", "x-y", "a\nb")}, false},
 		{"HPACK that is invalid", script{answer: frames(func(f *http2.Framer) { writeHeaders(f, []byte{0xff, 0xff, 0xff}, true) })}, false},
 		{"HPACK that ends early", script{answer: frames(func(f *http2.Framer) { writeHeaders(f, append(bytes.Clone(headers), 0x40), false) })}, false},

@@ -131,11 +131,12 @@ func appendLength(b []byte, flag byte, n int) []byte {
 	return binary.AppendUvarint(append(b, flag|most), uint64(n-most))
 }
 
-// IsName reports whether s is a name of a field that is in use.
+// IsName reports whether s is a name of a field that is in use. Only pseudo-header fields have a colon, and
+// begin with it.
 func IsName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && c != ':' {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && (c != ':' || i > 0) {
 			return false
 		}
 	}
