@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin/live"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
@@ -296,6 +298,9 @@ func (a *Agent) serveExplain(w http.ResponseWriter, r *http.Request) {
 	of, _ := a.shown(x.Probe, true)
 	for i := range x.Ticks {
 		x.Ticks[i].Metrics = finite(x.Ticks[i].Metrics)
+	}
+	if of.PausedBy != "" || of.PauseReason != "" || !of.PausedUntil.IsZero() {
+		x.Summary = explain.Paused(x.Probe.Result.Word(), of.PausedBy, of.PauseReason, of.PausedUntil, time.Now())
 	}
 	reply.JSON(w, explanation{of, x.Summary, x.Ticks})
 }

@@ -40,13 +40,23 @@ type lineLog struct {
 	aside        words // during the last validation, for the error of that
 }
 
+// wordsAge is how long before its end a process may have written what is quoted as the reason. The stack of
+// a panic that it has recovered from long ago is none.
+const wordsAge = 5 * time.Second
+
 // words are the lines of standard error that are quoted in errors.
 type words struct {
 	last  []byte // the last line
 	fault []byte // the first line of a panic
+	at    time.Time
 }
 
 func (w *words) note(text []byte) {
+	if now := time.Now(); now.Sub(w.at) > wordsAge {
+		*w = words{last: w.last[:0], at: now}
+	} else {
+		w.at = now
+	}
 	w.last = append(w.last[:0], text...)
 	if w.fault == nil && (bytes.HasPrefix(text, []byte("panic: ")) || bytes.HasPrefix(text, []byte("fatal error: "))) {
 		w.fault = bytes.Clone(text)
@@ -132,8 +142,16 @@ func (l *lineLog) validate() {
 	l.aside = words{}
 }
 
-// lastWords returns what the process wrote last, for an error; "" if it may contain an unknown
-// secret. Only the error of a validation, for which validates is true, may quote what was written
+// recent returns w, if it is not too old to be the reason for an end.
+func (w words) recent() words {
+	if time.Since(w.at) > wordsAge {
+		return words{}
+	}
+	return w
+}
+
+// lastWords returns what the process wrote last, for an error; "" if that was long ago, or may contain an
+// unknown secret. Only the error of a validation, for which validates is true, may quote what was written
 // during it: the caller of that knows the secrets.
 func (l *lineLog) lastWords(validates bool) string {
 	if l.secrets.unknowns() != l.unknown {
@@ -144,7 +162,8 @@ func (l *lineLog) lastWords(validates bool) string {
 	if validates && l.secrets.validatesOne() {
 		aside = l.aside
 	}
-	text := cmp.Or(string(aside.fault), string(l.plain.fault), string(aside.last), string(l.plain.last))
+	aside, plain := aside.recent(), l.plain.recent()
+	text := cmp.Or(string(aside.fault), string(plain.fault), string(aside.last), string(plain.last))
 	l.mu.Unlock()
 	text = l.secrets.redacted(strings.ToValidUTF8(text, "\uFFFD"))
 	return firstLine(text[:min(len(text), maxWords)])

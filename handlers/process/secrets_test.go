@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func newTestLog(s *secrets) (*lineLog, *strings.Builder) {
@@ -123,4 +125,24 @@ func TestRedactedOfSeveralProbes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A process that has recovered from a panic long ago does not end because of it.
+func TestLastWordsAreRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLog(new(secrets))
+		l.line("stderr", []byte("panic: of an earlier request"))
+		l.line("stderr", []byte("server.go:1107 +0x11d"))
+		if got := l.lastWords(false); got != "panic: of an earlier request" {
+			t.Errorf("at once: %q", got)
+		}
+		time.Sleep(6 * time.Second)
+		if got := l.lastWords(false); got != "" {
+			t.Errorf("later: %q", got)
+		}
+		l.line("stderr", []byte("out of disk"))
+		if got := l.lastWords(false); got != "out of disk" {
+			t.Errorf("after another line: %q", got)
+		}
+	})
 }

@@ -81,12 +81,14 @@ func (b *bound) carryOut(c *call, in *instance, start time.Time) (out probe.Outc
 	now = b.plugin.host.cfg.Clock.Now()
 	ended := c.EndedAt(now)
 	b.class.Store(int32(c.class.Next(c.Class(ended, now))))
-	b.plugin.size.Store(uint64(in.module.Memory().Size()))
+	size := uint64(in.module.Memory().Size())
+	b.plugin.size.Store(size)
 	if err == nil && ended == nil {
 		if out, err = c.Outcome(code, in.world); err == nil {
 			c.Commit()
 		}
 	}
+	c.TraceGuest(now, ended != nil || err != nil || out.Result != probe.Success, size)
 	normal = b.plugin.reset && c.Usable(err) || err == nil && ended == nil
 	if ended != nil {
 		c.TraceEnd(ended)

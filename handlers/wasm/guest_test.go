@@ -129,7 +129,11 @@ func TestTraceFloodIsCut(t *testing.T) {
 	events := 0
 	var last, end probe.TraceEvent
 	due := newDue(t)
-	req := probe.Request{Target: targetOf(l), Debug: true, Trace: due.passWhenTraced(func(e probe.TraceEvent) { events, last, end = events+1, end, e }, "further events are dropped")}
+	req := probe.Request{Target: targetOf(l), Debug: true, Trace: due.passWhenTraced(func(e probe.TraceEvent) {
+		if e.Name != "guest" || e.Type == probe.TraceWait { // which tells how long it computed
+			events, last, end = events+1, end, e
+		}
+	}, "further events are dropped")}
 	if _, err := p.Probe(due, req); err != nil {
 		t.Fatal(err)
 	}
@@ -437,5 +441,31 @@ func TestClosedStandardStreamsStayOpen(t *testing.T) {
 		if got, err := attempt(t, p, probe.Request{}, 5*time.Second); err != nil || got.Result != probe.Success {
 			t.Errorf("got %+v, %v", got, err)
 		}
+	}
+}
+
+func TestGuestTimeIsTraced(t *testing.T) {
+	h := dialHost(t, nil)
+	p, err := h.Load(t.Context(), plugin.Found{Module: assemble(t, `(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 3)
+  (data (i32.const 0) "\10\00\00\00\2f\00\00\00")
+  (data (i32.const 16) "about to do it\0apanic: index out of range\0aother\0a")
+  (func (export "probe") (result i32) i32.const 2 i32.const 0 i32.const 1 i32.const 8 call $write drop unreachable))`), Manifest: plugin.Minimal("panics")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var guest probe.TraceEvent
+	_, err = attempt(t, bind(t, p, `{}`, probe.Target{}), probe.Request{Trace: func(e probe.TraceEvent) {
+		if e.Type == probe.TraceCall && e.Name == "guest" {
+			guest = e
+		}
+	}}, patience)
+	if probe.ReasonOf(err) != probe.ReasonTrap || !strings.Contains(err.Error(), "unreachable: panic: index out of range") {
+		t.Errorf("the error is %v", err)
+	}
+	if guest.Duration <= 0 || !strings.HasPrefix(guest.Detail, "computed; 192 KiB of memory") {
+		t.Errorf("the guest is %+v", guest)
 	}
 }

@@ -187,12 +187,32 @@ func (d *Decision) gated() string {
 	}
 }
 
+// Paused is the sentence of a probe that somebody has paused: who, until when if the pause ends by itself, and why.
+// by and reason may be "".
+func Paused(decided, by, reason string, until, now time.Time) string {
+	var b strings.Builder
+	b.WriteString("paused")
+	if by != "" {
+		b.WriteString(" by " + OneLine(by))
+	}
+	if reason != "" {
+		b.WriteString(" (" + OneLine(reason) + ")")
+	}
+	fmt.Fprintf(&b, ": the result stays %s until ", decided)
+	if until.IsZero() {
+		b.WriteString("the probe is resumed")
+	} else {
+		fmt.Fprintf(&b, "the pause ends in %v", max(until.Sub(now).Round(time.Second), 0))
+	}
+	return b.String()
+}
+
 func skipText(reason string) string {
 	switch reason {
 	case "busy":
 		return "the tick before it was still under way"
 	case "no_slot":
-		return "the handler had no free slot"
+		return "the handler had no free slot, or its process was starting again"
 	case "quarantine":
 		return "the handler is in quarantine"
 	case "panic":

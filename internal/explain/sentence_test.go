@@ -71,7 +71,7 @@ func TestSentence(t *testing.T) {
 		"error":        {of(probe.Readiness, "failure", &explain.Tick{Error: true}), "the tick ended in an error, which does not count (errorPolicy: discard): the result stays failure" + next},
 		"host trouble": {of(probe.Readiness, "success", &explain.Tick{Error: true, HostTrouble: true}), "the agent's own host had trouble, so that the tick does not count: the result stays success" + next},
 		"no tick yet":  {of(probe.Readiness, "failure", nil), "no attempt yet: the result is failure until one success makes it success, which makes the container ready" + next},
-		"no slot":      {skipped("no_slot"), "the last tick was skipped, since the handler had no free slot: the result stays success" + next},
+		"no slot":      {skipped("no_slot"), "the last tick was skipped, since the handler had no free slot, or its process was starting again: the result stays success" + next},
 		"busy":         {skipped("busy"), "the last tick was skipped, since the tick before it was still under way: the result stays success" + next},
 		"panic":        {skipped("panic"), "the last tick was skipped, since the handler panicked (see the log of the agent): the result stays success" + next},
 		"quarantine":   {skipped("quarantine"), "the last tick was skipped, since the handler is in quarantine: the result stays success" + next},
@@ -102,5 +102,18 @@ func TestSentence(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestPausedSentence(t *testing.T) {
+	now := time.Now()
+	for want, got := range map[string]string{
+		"paused: the result stays success until the probe is resumed":                                         explain.Paused("success", "", "", time.Time{}, now),
+		"paused by uid 0, with the socket (db moves): the result stays failure until the pause ends in 9m30s": explain.Paused("failure", "uid 0, with the socket", "db moves", now.Add(570*time.Second), now),
+		`paused ( [31m): the result stays success until the pause ends in 0s`:                                 explain.Paused("success", "", "\x1b[31m", now.Add(-time.Second), now),
+	} {
+		if got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

@@ -407,6 +407,24 @@ func TestHTTPOverSocket(t *testing.T) {
 	}
 }
 
+func TestHTTPTraceNamesEachHop(t *testing.T) {
+	second := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(second.Close)
+	first := httptest.NewServer(http.RedirectHandler(second.URL+"/there", http.StatusFound))
+	t.Cleanup(first.Close)
+	h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"host":"127.0.0.1","port":%d}`, rig.PortOf(t, first.Listener.Addr())))
+	var connects []string
+	got, err := rig.Attempt(t, h, probe.Request{Debug: true, Trace: func(e probe.TraceEvent) {
+		if e.Name == "connect" {
+			connects = append(connects, e.Detail)
+		}
+	}}, time.Minute)
+	rig.Want(t, got, err, probe.Success, "")
+	if want := []string{first.Listener.Addr().String(), second.Listener.Addr().String()}; !slices.Equal(connects, want) {
+		t.Errorf("connects %q, want %q", connects, want)
+	}
+}
+
 func TestHTTPTrace(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(s.Close)

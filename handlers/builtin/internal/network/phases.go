@@ -57,6 +57,16 @@ func (p *phases) current(key string) *phase {
 	return nil
 }
 
+// nameConnects sets the address of the connects that have none yet. The one of the last dial gets its address
+// when it is emitted.
+func (p *phases) nameConnects(address string) {
+	for i := range p.all {
+		if f := &p.all[i]; f.name == StepDial.phase() && f.detail == "" {
+			f.detail = address
+		}
+	}
+}
+
 func (f *phase) end(now time.Duration) { f.open, f.took = false, now-f.start }
 
 // phase returns the name of a step in traces.

@@ -8,8 +8,10 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 	"github.com/daeace23/prober/probe"
@@ -101,4 +103,36 @@ func TestLateDialLeavesTheAddress(t *testing.T) {
 	if len(got) != 2 || got[0] != got[1] {
 		t.Errorf("got %q, want the same twice", got)
 	}
+}
+
+// TestWaitIsOfTheServerBeforeANewDial has gRPC dial again, just before the deadline, because the server did not get ready.
+func TestWaitIsOfTheServerBeforeANewDial(t *testing.T) {
+	l, at := listenAt(t)
+	defer l.Close()
+	p := &network.Progress{Traced: true}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	conn, err := p.Connect(ctx, network.NewConnector(nil, 0), at, network.StepHTTP2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	<-ctx.Done()
+	refuse := func(context.Context, string, string) (net.Conn, error) {
+		out := probe.Outcome{Result: probe.Failure, Reason: probe.ReasonDeadline}
+		p.Explain(ctx, nil, &out)
+		if !strings.Contains(out.Details, "no HTTP/2 settings from the server") || !strings.Contains(out.Details, "then dialled again") {
+			t.Errorf("details %s", out.Details)
+		}
+		return nil, ctx.Err()
+	}
+	_, _ = p.Dial(ctx, refuse, "tcp", at.Address(), network.StepHTTP2)
+}
+
+func listenAt(t *testing.T) (net.Listener, network.Endpoint) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, endpoint(l.Addr().String())
 }

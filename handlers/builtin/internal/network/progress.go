@@ -47,6 +47,7 @@ type Progress struct {
 	reused    bool          // the connection is of an earlier attempt
 	conn      *countedConn  // of the last dial; nil if it failed or is not counted
 	failed    error         // of the last dial
+	before    *explain.Wait // of the connection before the last dial, if its server did not get ready
 	first     countedConn   // spares an allocation
 	status    int           // of the response
 	version   uint16        // of the last TLS handshake
@@ -102,12 +103,25 @@ func (p *Progress) dials(where string, to Endpoint) (start time.Time) {
 	start = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.dialsAgainLocked()
 	p.at, p.where, p.to, p.since, p.failed, p.conn, p.connected, p.reused = StepDial, where, to, start, nil, nil, 0, false
 	p.phaseLocked(StepDial, start)
 	if f := p.phases.current(""); f != nil && f.name == StepDial.phase() {
 		_, f.detail, _ = strings.Cut(where, " ")
 	}
 	return start
+}
+
+// dialsAgainLocked keeps what the next dial replaces, if there was one before.
+func (p *Progress) dialsAgainLocked() {
+	if p.at == StepHTTP2 || p.at == StepTLS { // gRPC dials again when it has waited for too long
+		p.before = p.waitLocked()
+		p.before.Saw = append(p.before.Saw, "then dialled again")
+	}
+	if p.Traced && !p.phases.over && p.to != (Endpoint{}) {
+		_, address := p.to.Dialed()
+		p.phases.nameConnects(address)
+	}
 }
 
 // dialled ends the step of a dial.
@@ -202,6 +216,13 @@ func (p *Progress) Explain(ctx context.Context, t probe.Tracer, out *probe.Outco
 func (p *Progress) wait() *explain.Wait {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if b := p.before; b != nil && p.at == StepDial && p.failed == nil && time.Since(p.since) < b.For {
+		return b // a dial that has only begun is not what the attempt was waiting for
+	}
+	return p.waitLocked()
+}
+
+func (p *Progress) waitLocked() *explain.Wait {
 	w := &explain.Wait{Call: string(p.at), Where: p.where, For: time.Since(p.since)}
 	if w.Where == "" && p.to != (Endpoint{}) {
 		network, address := p.to.Dialed()

@@ -226,6 +226,29 @@ func (c *conn) place() string {
 	}
 }
 
+// TraceGuest traces how long a guest that returned at now computed, without its waits, and if the attempt did
+// not succeed, or somebody looks at it, also what it has in use: so many bytes of memory, and fuel.
+func (c *Call) TraceGuest(now time.Time, failed bool, memory uint64) {
+	if c.req == nil || c.req.Trace == nil || c.entered.IsZero() {
+		return
+	}
+	c.mu.Lock()
+	d := &c.record
+	computed := now.Sub(c.entered) - d.total.waited - d.total.slept
+	if d.call != "" { // it waited when the call ended
+		computed -= now.Sub(d.since)
+	}
+	c.mu.Unlock()
+	e := probe.TraceEvent{Type: probe.TraceCall, Name: "guest", Duration: max(computed, 1)}
+	if failed || c.req.Debug {
+		e.Detail = fmt.Sprintf("computed; %d KiB of memory", memory>>10)
+		if c.fuel != nil {
+			e.Detail += fmt.Sprintf(", %d units of fuel", c.used())
+		}
+	}
+	c.req.Trace.Emit(e)
+}
+
 // Explain adds what the guest was doing to the outcome of a call that reached its deadline.
 func (c *Call) Explain(out *probe.Outcome) {
 	if out.Reason == probe.ReasonDeadline && out.Details == "" {

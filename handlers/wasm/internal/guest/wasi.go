@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,8 +83,8 @@ func (w *World) Flush() {
 // Call returns the current call.
 func (w *World) Call() *Call { return w.call }
 
-// Said returns the first line of stderr in the current call.
-func (w *World) Said() string { return w.stderr.first }
+// Said returns the line of stderr in the current call that begins a panic, or the first one.
+func (w *World) Said() string { return cmp.Or(w.stderr.fault, w.stderr.first) }
 
 // Config returns the configuration of the instance: no files, no sockets, no arguments, an
 // empty stdin, and the host's clock. of is the attempt that the instance is made for; nil while
@@ -137,6 +138,7 @@ type lineWriter struct {
 	name    string
 	line    []byte
 	first   string // the first line of the call
+	fault   string // the line that begins a panic
 	keeps   bool   // the bytes are kept instead: they are the result of a command
 	kept    []byte
 	goTrace bool // there was a stack trace of Go, as a panic prints it
@@ -183,11 +185,21 @@ func (w *lineWriter) flush() {
 	if w.first == "" {
 		w.first = line
 	}
+	if w.fault == "" && isFault(line) {
+		w.fault = line
+	}
 	w.w.call.logLine(w.name, line)
 }
 
 // reset begins a new call.
-func (w *lineWriter) reset() { w.line, w.first, w.kept, w.goTrace = w.line[:0], "", nil, false }
+func (w *lineWriter) reset() {
+	w.line, w.first, w.fault, w.kept, w.goTrace = w.line[:0], "", "", nil, false
+}
+
+// isFault reports whether Go or Rust begin a panic with line.
+func isFault(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "thread '") && strings.Contains(line, "' panicked at ")
+}
 
 // Limits of the parameters of WASI functions. Nothing interrupts a host function: a path of
 // 32 MiB kept wazero busy for a second past the deadline.
