@@ -74,10 +74,14 @@ type fetcher struct {
 	err      error
 	at       time.Time // of the last success
 	asked    bool
+	logged   time.Time // when an error was logged last
 }
 
-// refresh asks the source, and reports whether its list, or its error, has changed. It is for one
-// goroutine at a time: that of run, once it is started.
+// logEvery is the time after which another error of a source that fails already is logged.
+const logEvery = time.Minute
+
+// refresh asks the source, and reports whether its list has changed. It is for one goroutine at a time:
+// that of run, once it is started.
 func (f *fetcher) refresh(ctx context.Context, cfg *Config, now bool) (changed bool) {
 	items, err := f.get(ctx, now)
 	if ctx.Err() != nil && context.Cause(ctx) == context.Canceled {
@@ -93,20 +97,17 @@ func (f *fetcher) refresh(ctx context.Context, cfg *Config, now bool) (changed b
 		f.at = time.Now()
 	}
 	switch {
-	case f.err != nil && (before == nil || before.Error() != f.err.Error()):
+	case f.err != nil && (before == nil || before.Error() != f.err.Error() && time.Since(f.logged) >= logEvery):
+		f.logged = time.Now()
 		cfg.Logger.Warn("targets cannot be refreshed; the last good list is kept", "group", f.group, "source", f.spec.label, "error", f.err.Error())
-		changed = true
 	case f.err == nil && before != nil:
 		cfg.Logger.Info("targets can be refreshed again", "group", f.group, "source", f.spec.label)
-		changed = true
 	}
-	if err != nil && f.spec.every > 0 { // the list of files has the last good one of each
-		return changed
+	if err != nil && f.spec.every > 0 || sameList(f.items, items) { // the list of files has the last good one of each
+		return false
 	}
-	if !sameList(f.items, items) {
-		f.items, changed = items, true
-	}
-	return changed
+	f.items = items
+	return true
 }
 
 // sameList reports whether two lists are equal. Mostly they are the same one: a list that has not

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -91,13 +92,19 @@ func (s *service) get(ctx context.Context, _ bool) ([]found, error) {
 	return list, nil
 }
 
-// failure returns the error of a request without the URL, whose query may have a secret.
+// failure returns the error of a request without the URL, whose query may have a secret, and the same for
+// the same failure.
 func (s *service) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok { // each attempt has another port of this host
+		same := *e
+		same.Source = nil
+		return &same
 	}
 	return err
 }

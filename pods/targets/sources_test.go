@@ -2,7 +2,9 @@ package targets_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,9 +13,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/pods/targets"
 )
 
 func names(pods map[string]*v1.Pod) (names []string) {
@@ -331,4 +336,44 @@ func newNameServer(t *testing.T) *nameServer {
 		}
 	}()
 	return s
+}
+
+// TestFailingServiceIsToldOnce has a service that resets each connection, which net/http reports with the port of the
+// client, another one each time.
+func TestFailingServiceIsToldOnce(t *testing.T) {
+	requests := make(chan struct{}, 100)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		conn.Close()
+		requests <- struct{}{}
+	}))
+	defer service.Close()
+	r := newRig(t, "targets: [{name: web, probe: {tcpSocket: {}}, http: [{url: "+service.URL+", refresh: 1s}]}]\n")
+	var log strings.Builder
+	asked := 0
+	source := targets.New(targets.Config{
+		ConfigFile: r.path("prober.yaml"), Logger: slog.New(slog.NewTextHandler(&log, nil)), PollInterval: time.Millisecond,
+	})
+	if _, err := source.Generate(t.Context(), true, nil, r.check); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		source.Run(ctx, func(string) { asked++ })
+	}()
+	for range 5 {
+		<-requests
+	}
+	cancel()
+	<-ended
+	if n := strings.Count(log.String(), "cannot be refreshed"); n != 1 || asked != 0 {
+		t.Errorf("told %d times, and asked for %d rebuilds; want 1 and 0:\n%s", n, asked, log.String())
+	}
 }

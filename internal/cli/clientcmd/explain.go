@@ -124,6 +124,9 @@ func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	fmt.Fprintln(w)
 	text := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	details := explain.Read(string(t.Details))
+	if details.Body == "" && t.Reason == string(probe.ReasonHTTPStatus) {
+		details.Body = "not kept: prober run --show-output keeps the beginning"
+	}
 	for _, field := range [...][2]string{
 		{"Output", t.Output}, {"Error", t.Error}, {"Reason", t.Reason}, {"Waiting", details.Waiting}, {"Body", details.Body},
 	} {
