@@ -153,7 +153,7 @@ func (r *reader) http(f *httpFields) error {
 	r.set("bodySizeLimit", int(f.BodySizeLimit))
 	r.set("compression", f.Compression)
 	follow := f.FollowRedirects
-	if f.NoFollowRedirects != nil && follow == nil {
+	if f.NoFollowRedirects != nil { // the older name takes precedence, as in blackbox_exporter
 		follow = new(!*f.NoFollowRedirects)
 	}
 	r.set("followRedirects", follow)

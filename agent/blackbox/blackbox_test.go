@@ -119,6 +119,10 @@ func TestModulesBecomeHandlers(t *testing.T) {
 				"basicAuth":{"username":"u","password":"p"},"tlsConfig":{"insecureSkipVerify":true,"minVersion":"TLS12"},"proxyUrl":"http://proxy:3128"}`, probe.Target{Host: "a", Port: 80},
 		},
 		{
+			"http values as YAML's Go decoder reads them", `{<<: {prober: http, timeout: 1.5s}, http: {headers: {X-A: 1.0, X-B: yes}, fail_if_ssl: yes, follow_redirects: true, no_follow_redirects: on, body_size_limit: 1.5KB}}`, "http://a", "", "httpcheck",
+			`{"url":"http:///","headers":{"Host":"a","X-A":"1.0","X-B":"yes"},"failIfSSL":true,"followRedirects":false,"bodySizeLimit":1536}`, probe.Target{Host: "a", Port: 80},
+		},
+		{
 			"tcp", `{prober: tcp, tcp: {tls: true, query_response: [{expect: "^SSH-(.*)"}, {send: "PONG ${1}", starttls: true}], source_ip_address: 10.0.0.9}}`, "[::1]:22", "", "expect",
 			`{"tls":true,"queryResponse":[{"expect":"^SSH-(.*)"},{"send":"PONG ${1}","starttls":true}],"sourceIpAddress":"10.0.0.9"}`, probe.Target{Host: "::1", Port: 22},
 		},
@@ -165,6 +169,7 @@ func TestErrorsOfFilesHaveTheirPlace(t *testing.T) {
 		"modules: {a: {prober: http, http: {body_size_limit: many}}}":     "modules.a.http.body_size_limit: ",
 		"modules: {a: {prober: http, http: {bearer_token_file: nosuch}}}": "modules.a: http.bearer_token_file: nosuch: no such file",
 		"modules: {a: {prober: tcp, tcp: {tls_config: {cert_file: c}}}}":  "modules.a: tls_config: cert_file and key_file belong together",
+		"modules: {a: {prober: http, http: {body_size_limit: nan}}}":      "modules.a.http.body_size_limit: ",
 		"mods: {}": "mods: unknown field",
 	} {
 		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) {
@@ -248,6 +253,7 @@ func TestTimeouts(t *testing.T) {
 	}{
 		{"", "", 119500 * time.Millisecond}, {"", "10", 9500 * time.Millisecond}, {"timeout: 2s", "10", 2 * time.Second}, {"timeout: 20s", "10", 9500 * time.Millisecond},
 		{"timeout: 2s", "0.1", 2 * time.Second}, {"timeout: 1d", "", 119500 * time.Millisecond},
+		{"timeout: 1.5s", "10", 1500 * time.Millisecond}, {"timeout: 1m30s", "", 90 * time.Second},
 	} {
 		header := http.Header{}
 		if c.header != "" {

@@ -38,7 +38,7 @@ func Load(path string) (*File, error) {
 }
 
 func parse(path string, text []byte) (*File, error) {
-	d := &yamlpos.Decoder{File: path}
+	d := &yamlpos.Decoder{File: path, Loose: true}
 	f := &File{modules: make(map[string]*Module)}
 	if root := d.Parse(text, maxFile); root != nil {
 		d.Mapping(root, "", yamlpos.Fields{"modules": func(n *yamlpos.Node, path string) {
@@ -59,11 +59,10 @@ func (f *File) module(d *yamlpos.Decoder, name string, n *yamlpos.Node, path str
 	}
 	m := &Module{Name: name, fields: fields}
 	if fields.Timeout != "" {
-		timeout, err := model.ParseDuration(fields.Timeout)
-		if err != nil {
+		var err error
+		if m.timeout, err = parseTimeout(fields.Timeout); err != nil {
 			d.Errorf(yamlpos.Field(n, "timeout"), yamlpos.Join(path, "timeout"), "%w", err)
 		}
-		m.timeout = time.Duration(timeout)
 	}
 	r := reader{module: m, file: f}
 	if err := r.become(); err != nil {
@@ -71,6 +70,16 @@ func (f *File) module(d *yamlpos.Decoder, name string, n *yamlpos.Node, path str
 		return
 	}
 	f.modules[name] = m
+}
+
+// parseTimeout parses a duration of Go, which is what blackbox_exporter accepts, or one of Prometheus,
+// which is what its documentation says.
+func parseTimeout(text string) (time.Duration, error) {
+	if timeout, err := time.ParseDuration(text); err == nil {
+		return timeout, nil
+	}
+	timeout, err := model.ParseDuration(text)
+	return time.Duration(timeout), err
 }
 
 // Names returns the names of all modules, sorted.

@@ -186,7 +186,7 @@ type grpcFields struct {
 	IPProtocolFallback  *bool     `json:"ip_protocol_fallback"`
 }
 
-// size is a number of bytes, such as 1024, 10MB and 1KiB. As in blackbox_exporter, a KB has 1,024.
+// size is a number of bytes, such as 1024, 1.5MB and 1KiB. As in blackbox_exporter, a KB has 1,024.
 type size int64
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -208,10 +208,11 @@ func (s *size) UnmarshalJSON(data []byte) error {
 	if shift == 0 {
 		number = strings.TrimSuffix(text, "B")
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > 1<<60>>shift {
+	n, err := strconv.ParseFloat(number, 64)
+	n *= float64(int64(1) << shift)
+	if err != nil || !(n >= 0 && n <= 1<<60) { // which NaN is not either
 		return fmt.Errorf("%.40s must be a number of bytes, such as 1024 or 10MB", text)
 	}
-	*s = size(n << shift)
+	*s = size(n)
 	return nil
 }

@@ -18,6 +18,10 @@ import (
 type Decoder struct {
 	File string // the name of the file in errors
 
+	// Loose accepts what Go programs with gopkg.in/yaml.v3 accept, for the files of such programs:
+	// merge keys (<<), and in [Decoder.Into] any scalar as a string, and yes, no, on and off as booleans.
+	Loose bool
+
 	errs []error
 }
 

@@ -9,7 +9,8 @@
 // The rules of every file:
 //   - an alias (*a) has the value of its anchor, and an error inside that value has the line of
 //     the anchor;
-//   - merge keys (<<) are errors: YAML 1.2 has dropped them, and they hide where a value is from;
+//   - merge keys (<<) are errors: YAML 1.2 has dropped them, and they hide where a value is from.
+//     [Decoder.Loose] accepts them, for the files of other programs;
 //   - a field is set at most once in its mapping, and its name is a scalar;
 //   - a document with its aliases written out is at most [MaxDepth] levels deep and has at
 //     most [MaxNodes] values and [MaxText] bytes of text;

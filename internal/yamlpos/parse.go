@@ -138,11 +138,21 @@ func (s *structure) node(n *Node, at *step) error {
 func (s *structure) mapping(n *Node, at *step) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	kept := n.Content[:0]
+	var merged []*Node
+	if s.d.Loose { // a mapping below n that merges n reads n.Content, until it is too deep
+		kept = make([]*Node, 0, len(n.Content))
+	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := resolve(n.Content[i]), resolve(n.Content[i+1])
 		switch {
 		case key.Kind != Scalar:
 			s.d.Errorf(key, at.path(), "the name of a field must be a string, not %s", Kind(key))
+			continue
+		case key.Tag == "!!merge" && s.d.Loose:
+			if err := s.node(value, below(at, key.Value, 0)); err != nil {
+				return err
+			}
+			merged = append(merged, value)
 			continue
 		case key.Tag == "!!merge":
 			s.d.Errorf(key, at.path(), "merge keys (<<) are not supported")
@@ -160,7 +170,30 @@ func (s *structure) mapping(n *Node, at *step) error {
 		kept = append(kept, key, value)
 	}
 	n.Content = kept
+	for _, value := range merged {
+		s.merge(n, value, seen, at)
+	}
 	return nil
+}
+
+// merge adds to n the fields that it does not have of value, a mapping or a list of mappings.
+func (s *structure) merge(n, value *Node, seen map[string]bool, at *step) {
+	list := []*Node{value}
+	if value.Kind == List {
+		list = value.Content
+	}
+	for _, m := range list {
+		if m.Kind != Mapping {
+			s.d.Errorf(m, Join(at.path(), "<<"), "must be a mapping, not %s", Kind(m))
+			continue
+		}
+		for i := 0; i+1 < len(m.Content); i += 2 {
+			if key := m.Content[i]; !seen[key.Value] {
+				seen[key.Value] = true
+				n.Content = append(n.Content, key, m.Content[i+1])
+			}
+		}
+	}
 }
 
 func below(at *step, name string, index int) *step {

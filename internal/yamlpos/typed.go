@@ -110,7 +110,7 @@ func (d *Decoder) custom(n *Node, t reflect.Type, path string) any {
 }
 
 // scalar reads a string, a boolean or a number. Unlike [Decoder.Text], it does not accept a number
-// as a string.
+// as a string, unless the decoder is [Decoder.Loose].
 func (d *Decoder) scalar(n *Node, t reflect.Type, path string) any {
 	want, tags := "an integer", []string{"!!int"}
 	switch t.Kind() {
@@ -120,6 +120,16 @@ func (d *Decoder) scalar(n *Node, t reflect.Type, path string) any {
 		want, tags = "true or false", []string{"!!bool"}
 	case reflect.Float32, reflect.Float64:
 		want, tags = "a number", []string{"!!int", "!!float"}
+	}
+	if d.Loose {
+		switch t.Kind() {
+		case reflect.String:
+			tags = append(tags, "!!int", "!!float", "!!bool")
+		case reflect.Bool:
+			if n.Tag == "!!str" && n.Decode(new(bool)) == nil { // yes, no, on, off
+				tags = append(tags, "!!str")
+			}
+		}
 	}
 	if n.Kind != Scalar || !slices.Contains(tags, n.Tag) {
 		d.Errorf(n, path, "must be %s, not %s", want, Kind(n))

@@ -197,6 +197,47 @@ func TestInto(t *testing.T) {
 	}
 }
 
+func TestLoose(t *testing.T) {
+	type Module struct {
+		Name   string            `json:"name"`
+		Bools  []bool            `json:"bools"`
+		Labels map[string]string `json:"labels"`
+	}
+	const text = `
+a: &a {name: 1.0, bools: [yes, off, true], labels: &l {x: 1, y: yes}}
+b: {<<: *a, name: b, labels: {<<: [*l, {z: 3, x: 4}], y: 2}}
+`
+	d := yamlpos.Decoder{File: "f", Loose: true}
+	var got map[string]Module
+	if !d.Into(d.Parse([]byte(text), 1<<20), "", &got) {
+		t.Fatal(d.Err())
+	}
+	want := map[string]Module{
+		"a": {"1.0", []bool{true, false, true}, map[string]string{"x": "1", "y": "yes"}},
+		"b": {"b", []bool{true, false, true}, map[string]string{"x": "1", "y": "2", "z": "3"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for text, want := range map[string]string{
+		"a: {name: [x]}":           "f:1: a.name: must be a string, not a list",
+		"a: {name: !!binary aGk=}": "f:1: a.name: must be a string, not a value with the tag !!binary",
+		"a: {bools: ['true']}":     "f:1: a.bools[0]: must be true or false, not a string",
+		"a: {<<: x}":               "f:1: a.<<: must be a mapping, not a string",
+		"a: &a {<<: [*a, *a]}":     "f:1: the document has more than 100 levels",
+		"a: &a {b: {<<: {c: *a}}}": "f:1: the document has more than 100 levels",
+		"a: &a {b: {<<: *a}}":      "f:1: the document has more than 100 levels",
+	} {
+		d := yamlpos.Decoder{File: "f", Loose: true}
+		if root := d.Parse([]byte(text), 1<<20); root != nil {
+			d.Into(root, "", &got)
+		}
+		if err := d.Err(); err == nil || err.Error() != want {
+			t.Errorf("%s: error %v; want %s", text, err, want)
+		}
+	}
+}
+
 func TestLine(t *testing.T) {
 	d := yamlpos.Decoder{File: "f"}
 	root := d.Parse([]byte("a:\n  b.c:\n  - x\n  - y: |\n      z:\n        w: 1\n"), 1<<20)
@@ -212,25 +253,32 @@ func TestLine(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("a: &a [*a]\n<<: *a\n? [x]\n: y\n")
 	f.Add("a: &x {b: 1, b: 2}\nc: [*x, .nan, 0x10, 2001-01-01, !!binary aGk=, !t x]\n---\n")
+	f.Add("a: &a {<<: [*a, x]}\nc: {<<: {a: y}, d: on}\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		d := yamlpos.Decoder{File: "f"}
-		for root := range d.All([]byte(text), 1<<16) {
-			before := len(d.Errors())
-			var doc []byte
-			d.JSON(&doc)(root, "")
-			if len(d.Errors()) == before && !json.Valid(doc) {
-				t.Errorf("%q is not JSON", doc)
-			}
-			yamlpos.Line(root, "a[0].b")
-			d.Into(root, "", new(struct {
-				A []string          `json:"a"`
-				C map[string]string `json:"c"`
-			}))
-		}
-		for _, err := range d.Errors() {
-			if e, ok := errors.AsType[*yamlpos.Error](err); !ok || e.Line < 1 || e.Err.Error() == "" {
-				t.Errorf("%v has no place or no text", err)
-			}
+		for _, loose := range []bool{false, true} {
+			fuzzParse(t, text, loose)
 		}
 	})
+}
+
+func fuzzParse(t *testing.T, text string, loose bool) {
+	d := yamlpos.Decoder{File: "f", Loose: loose}
+	for root := range d.All([]byte(text), 1<<16) {
+		before := len(d.Errors())
+		var doc []byte
+		d.JSON(&doc)(root, "")
+		if len(d.Errors()) == before && !json.Valid(doc) {
+			t.Errorf("%q is not JSON", doc)
+		}
+		yamlpos.Line(root, "a[0].b")
+		d.Into(root, "", new(struct {
+			A []string          `json:"a"`
+			C map[string]string `json:"c"`
+		}))
+	}
+	for _, err := range d.Errors() {
+		if e, ok := errors.AsType[*yamlpos.Error](err); !ok || e.Line < 1 || e.Err.Error() == "" {
+			t.Errorf("%v has no place or no text", err)
+		}
+	}
 }
