@@ -35,6 +35,7 @@ func (r *reader) become() error {
 		r.ip(f.TCP.PreferredIPProtocol, f.TCP.IPProtocolFallback, f.TCP.SourceIPAddress)
 		r.set("tls", f.TCP.TLS)
 		r.set("queryResponse", queries(f.TCP.QueryResponse))
+		r.refuse(slices.ContainsFunc(f.TCP.QueryResponse, func(q queryResponse) bool { return q.ExpectBytes != nil }), "tcp.query_response.expect_bytes")
 		return r.tls(&f.TCP.TLSConfig)
 	case "dns":
 		m.handler = dnsHandler
@@ -52,9 +53,13 @@ func (r *reader) become() error {
 		if f.GRPC.TLS {
 			m.config["mode"] = "TLS"
 		}
+		r.refuse(f.GRPC.Metadata != nil, "grpc.metadata")
 		if t := &f.GRPC.TLSConfig; f.GRPC.TLS && *t != (tlsFields{InsecureSkipVerify: true}) {
 			m.unsupported = errors.New("grpc.tls: prober's gRPC probe does not verify certificates; only tls_config: {insecure_skip_verify: true} is supported")
 		}
+		return nil
+	case "unix":
+		r.refuse(true, "prober: unix (the plugin expect can have a unix socket as its target)")
 		return nil
 	case "":
 		return errors.New("prober: the field is required")
@@ -176,17 +181,21 @@ func (r *reader) http(f *httpFields) error {
 
 // httpUnsupported says what prober does not have of a module.
 func (r *reader) httpUnsupported(f *httpFields) {
-	for _, u := range []struct {
-		asked bool
-		name  string
-	}{
-		{f.FailIfBodyJSONMatchesCEL != "" || f.FailIfBodyJSONNotMatchesCEL != "", "fail_if_body_json_matches_cel (jsonPath of the plugin httpcheck checks values in JSON)"},
-		{f.OAuth2 != nil, "oauth2"}, {f.EnableHTTP3, "enable_http3"}, {f.ProxyFromEnvironment, "proxy_from_environment"}, {f.NoProxy != "", "no_proxy"},
-		{f.Compression == "br", "compression: br"},
-	} {
-		if u.asked && r.module.unsupported == nil {
-			r.module.unsupported = fmt.Errorf("http.%s is not supported", u.name)
-		}
+	r.refuse(f.FailIfBodyJSONMatchesCEL != "" || f.FailIfBodyJSONNotMatchesCEL != "", "http.fail_if_body_json_matches_cel (jsonPath of the plugin httpcheck checks values in JSON)")
+	r.refuse(f.HTTPHeaders != nil, "http.http_headers (headers has headers with one value)")
+	r.refuse(f.OAuth2 != nil, "http.oauth2")
+	r.refuse(f.EnableHTTP3, "http.enable_http3")
+	r.refuse(f.Compression == "br", "http.compression: br")
+	r.refuse(f.ProxyFromEnvironment, "http.proxy_from_environment")
+	r.refuse(f.NoProxy != "", "http.no_proxy")
+	r.refuse(f.ProxyURL != "" && f.SkipResolvePhaseWithProxy, "http.skip_resolve_phase_with_proxy")
+}
+
+// refuse makes a module unsupported if it asks for what prober does not have. The first of several
+// is what users see.
+func (r *reader) refuse(asked bool, what string) {
+	if asked && r.module.unsupported == nil {
+		r.module.unsupported = fmt.Errorf("%s is not supported", what)
 	}
 }
 
@@ -198,6 +207,7 @@ func (r *reader) proxy(f *httpFields) error {
 	if err != nil || u.Host == "" {
 		return fmt.Errorf("http.proxy_url: %.80q is not a URL", f.ProxyURL)
 	}
+	r.refuse(u.Scheme != "http", "http.proxy_url: "+u.Scheme+"://")
 	r.module.config["proxyUrl"] = f.ProxyURL
 	if password, ok := u.User.Password(); ok {
 		r.module.secrets = append(r.module.secrets, password)

@@ -180,17 +180,48 @@ func TestErrorsOfFilesHaveTheirPlace(t *testing.T) {
 
 func TestUnsupportedModules(t *testing.T) {
 	t.Parallel()
-	const text = "modules: {ok: {prober: tcp}, a: {prober: http, http: {oauth2: {client_id: x, token_url: y}}}, b: {prober: grpc, grpc: {tls: true}}, c: {prober: grpc, grpc: {tls: true, tls_config: {insecure_skip_verify: true}}}}"
+	const text = "modules: {ok: {prober: tcp}, a: {prober: http, http: {oauth2: {client_id: x, token_url: y}}}, c: {prober: grpc, grpc: {tls: true, tls_config: {insecure_skip_verify: true}}}}"
 	f, err := load(t, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u := f.Unsupported(); len(u) != 2 || !strings.Contains(u["a"].Error(), "http.oauth2") || !strings.Contains(u["b"].Error(), "does not verify certificates") {
+	if u := f.Unsupported(); len(u) != 1 || u["a"] == nil {
 		t.Errorf("unsupported: %v", u)
 	}
 	w := scrape(t, text, "module=a&target=x", nil, answers(probe.Outcome{Result: probe.Success}, nil))
 	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "http.oauth2 is not supported") {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestUnsupportedFields(t *testing.T) {
+	t.Parallel()
+	for module, want := range map[string]string{
+		`{prober: http, http: {oauth2: {client_id: x, token_url: y, proxy_from_environment: true}}}`: "http.oauth2",
+		`{prober: http, http: {enable_http3: true}}`:                                                 "http.enable_http3",
+		`{prober: http, http: {compression: br}}`:                                                    "http.compression: br",
+		`{prober: http, http: {http_headers: {X-A: {files: [a]}}}}`:                                  "http.http_headers",
+		`{prober: http, http: {fail_if_body_json_matches_cel: "body.a == 1"}}`:                       "http.fail_if_body_json_matches_cel",
+		`{prober: http, http: {fail_if_body_json_not_matches_cel: "body.a == 1"}}`:                   "http.fail_if_body_json_matches_cel",
+		`{prober: http, http: {proxy_from_environment: true}}`:                                       "http.proxy_from_environment",
+		`{prober: http, http: {proxy_url: "http://p:1", no_proxy: a}}`:                               "http.no_proxy",
+		`{prober: http, http: {proxy_url: "http://p:1", skip_resolve_phase_with_proxy: true}}`:       "http.skip_resolve_phase_with_proxy",
+		`{prober: http, http: {proxy_url: "socks5://p:1"}}`:                                          "http.proxy_url: socks5://",
+		`{prober: http, http: {tls_config: {cert: a, key: b}}}`:                                      "tls_config.cert and key",
+		`{prober: tcp, tcp: {query_response: [{expect_bytes: S}]}}`:                                  "tcp.query_response.expect_bytes",
+		`{prober: tcp, tcp: {query_response: [{send: !!binary AAAACATSFi8=}]}}`:                      "bytes (!!binary)",
+		`{prober: unix, unix: {query_response: [{send: PING}, {expect: PONG}]}}`:                     "prober: unix",
+		`{prober: grpc, grpc: {metadata: {a: [b]}}}`:                                                 "grpc.metadata",
+		`{prober: grpc, grpc: {tls: true}}`:                                                          "does not verify certificates",
+	} {
+		f, err := load(t, "modules: {m: "+module+"}")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := f.Unsupported()["m"]; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", module, err, want)
+		}
 	}
 }
 

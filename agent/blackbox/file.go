@@ -53,6 +53,10 @@ func parse(path string, text []byte) (*File, error) {
 
 // module reads a module.
 func (f *File) module(d *yamlpos.Decoder, name string, n *yamlpos.Node, path string) {
+	if hasBytes(n) {
+		f.modules[name] = &Module{Name: name, unsupported: errors.New("bytes (!!binary) are not supported")}
+		return
+	}
 	var fields moduleFields
 	if !d.Into(n, path, &fields) {
 		return
@@ -70,6 +74,11 @@ func (f *File) module(d *yamlpos.Decoder, name string, n *yamlpos.Node, path str
 		return
 	}
 	f.modules[name] = m
+}
+
+// hasBytes reports whether a value in n is one of bytes, which the config of a plugin cannot have.
+func hasBytes(n *yamlpos.Node) bool {
+	return n.Tag == "!!binary" || slices.ContainsFunc(n.Content, hasBytes)
 }
 
 // parseTimeout parses a duration of Go, which is what blackbox_exporter accepts, or one of Prometheus,

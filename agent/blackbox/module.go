@@ -43,6 +43,7 @@ type moduleFields struct {
 	DNS     dnsFields  `json:"dns"`
 	ICMP    icmpFields `json:"icmp"`
 	GRPC    grpcFields `json:"grpc"`
+	Unix    any        `json:"unix"`
 }
 
 type tlsFields struct {
@@ -71,6 +72,7 @@ type httpFields struct {
 	ValidHTTPVersions           []string            `json:"valid_http_versions"`
 	Method                      string              `json:"method"`
 	Headers                     map[string]string   `json:"headers"`
+	HTTPHeaders                 any                 `json:"http_headers"`
 	Body                        string              `json:"body"`
 	BodyFile                    string              `json:"body_file"`
 	BodySizeLimit               size                `json:"body_size_limit"`
@@ -90,7 +92,7 @@ type httpFields struct {
 	Authorization               *authorization      `json:"authorization"`
 	BearerToken                 string              `json:"bearer_token"`
 	BearerTokenFile             string              `json:"bearer_token_file"`
-	OAuth2                      *oauth2Fields       `json:"oauth2"`
+	OAuth2                      any                 `json:"oauth2"`
 	ProxyURL                    string              `json:"proxy_url"`
 	NoProxy                     string              `json:"no_proxy"`
 	ProxyFromEnvironment        bool                `json:"proxy_from_environment"`
@@ -105,17 +107,6 @@ type basicAuthFields struct {
 	UsernameFile string `json:"username_file"`
 	Password     string `json:"password"`
 	PasswordFile string `json:"password_file"`
-}
-
-type oauth2Fields struct {
-	ClientID         string            `json:"client_id"`
-	ClientSecret     string            `json:"client_secret"`
-	ClientSecretFile string            `json:"client_secret_file"`
-	Scopes           []string          `json:"scopes"`
-	TokenURL         string            `json:"token_url"`
-	EndpointParams   map[string]string `json:"endpoint_params"`
-	TLSConfig        tlsFields         `json:"tls_config"`
-	ProxyURL         string            `json:"proxy_url"`
 }
 
 type authorization struct {
@@ -134,10 +125,11 @@ type tcpFields struct {
 }
 
 type queryResponse struct {
-	Expect   string        `json:"expect"`
-	Send     string        `json:"send"`
-	StartTLS bool          `json:"starttls"`
-	Labels   []expectLabel `json:"labels"`
+	Expect      string        `json:"expect"`
+	ExpectBytes any           `json:"expect_bytes"`
+	Send        string        `json:"send"`
+	StartTLS    bool          `json:"starttls"`
+	Labels      []expectLabel `json:"labels"`
 }
 
 type expectLabel struct {
@@ -180,6 +172,7 @@ type icmpFields struct {
 
 type grpcFields struct {
 	Service             string    `json:"service"`
+	Metadata            any       `json:"metadata"`
 	TLS                 bool      `json:"tls"`
 	TLSConfig           tlsFields `json:"tls_config"`
 	PreferredIPProtocol string    `json:"preferred_ip_protocol"`

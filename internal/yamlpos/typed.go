@@ -54,6 +54,9 @@ func (d *Decoder) typed(n *Node, t reflect.Type, path string) any {
 		list := make([]any, 0, len(n.Content))
 		d.Items(n, path, func(n *Node, path string) { list = append(list, d.typed(n, t.Elem(), path)) })
 		return list
+	case reflect.Interface:
+		value, _ := d.value(n, path)
+		return value
 	default:
 		return d.scalar(n, t, path)
 	}

@@ -200,11 +200,12 @@ func TestInto(t *testing.T) {
 func TestLoose(t *testing.T) {
 	type Module struct {
 		Name   string            `json:"name"`
+		Any    any               `json:"any"`
 		Bools  []bool            `json:"bools"`
 		Labels map[string]string `json:"labels"`
 	}
 	const text = `
-a: &a {name: 1.0, bools: [yes, off, true], labels: &l {x: 1, y: yes}}
+a: &a {name: 1.0, any: {x: [1]}, bools: [yes, off, true], labels: &l {x: 1, y: yes}}
 b: {<<: *a, name: b, labels: {<<: [*l, {z: 3, x: 4}], y: 2}}
 `
 	d := yamlpos.Decoder{File: "f", Loose: true}
@@ -213,8 +214,8 @@ b: {<<: *a, name: b, labels: {<<: [*l, {z: 3, x: 4}], y: 2}}
 		t.Fatal(d.Err())
 	}
 	want := map[string]Module{
-		"a": {"1.0", []bool{true, false, true}, map[string]string{"x": "1", "y": "yes"}},
-		"b": {"b", []bool{true, false, true}, map[string]string{"x": "1", "y": "2", "z": "3"}},
+		"a": {"1.0", map[string]any{"x": []any{1.0}}, []bool{true, false, true}, map[string]string{"x": "1", "y": "yes"}},
+		"b": {"b", map[string]any{"x": []any{1.0}}, []bool{true, false, true}, map[string]string{"x": "1", "y": "2", "z": "3"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
