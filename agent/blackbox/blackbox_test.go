@@ -133,6 +133,11 @@ func TestModulesBecomeHandlers(t *testing.T) {
 		{"dns over TLS", `{prober: dns, dns: {query_name: a, dns_over_tls: true, transport_protocol: tcp}}`, "dns.example", "", "dns", `{"queryName":"a","dnsOverTls":true,"transportProtocol":"tcp"}`, probe.Target{Host: "dns.example", Port: 853}},
 		{"icmp", `{prober: icmp, icmp: {ttl: 5, payload_size: 99, dont_fragment: true}}`, "example.com", "", "icmp", `{"ttl":5,"payloadSize":99,"dontFragment":true}`, probe.Target{Host: "example.com"}},
 		{"grpc", `{prober: grpc, grpc: {service: s}}`, "127.0.0.1:81", "", "grpc", `{"port":81,"service":"s"}`, probe.Target{Host: "127.0.0.1", Port: 81}},
+		{"grpc without a port", `{prober: grpc}`, "127.0.0.1", "", "grpc", `{"port":80}`, probe.Target{Host: "127.0.0.1", Port: 80}},
+		{
+			"grpc of a URL", `{prober: grpc, grpc: {tls: true, tls_config: {insecure_skip_verify: true}}}`, "https://127.0.0.1/x", "", "grpc",
+			`{"port":443,"mode":"TLS"}`, probe.Target{Host: "127.0.0.1", Port: 443},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -328,7 +333,8 @@ func TestDebugHidesSecretsAndEscapes(t *testing.T) {
 	}
 }
 
-// TestGRPC has the values that blackbox_exporter 0.23 had for the same servers.
+// TestGRPC has the values that blackbox_exporter 0.23 had for the same servers, without its expiry of no
+// certificate.
 func TestGRPC(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -360,7 +366,7 @@ func TestGRPC(t *testing.T) {
 			delete(got, name)
 		}
 		want := map[string]float64{
-			"probe_success": c.success, "probe_warning": 0, "probe_unknown": 0, "probe_grpc_ssl": 0, "probe_grpc_status_code": c.code, "probe_ssl_earliest_cert_expiry": 0,
+			"probe_success": c.success, "probe_warning": 0, "probe_unknown": 0, "probe_grpc_ssl": 0, "probe_grpc_status_code": c.code,
 			"probe_ip_protocol": 4, "probe_ip_addr_hash": 3668918509,
 		}
 		for _, s := range []string{"SERVING", "NOT_SERVING", "SERVICE_UNKNOWN", "UNKNOWN"} {

@@ -52,7 +52,9 @@ func (f *grpcFields) choose(all []net.IP) net.IP {
 // servingStatuses are those of grpc.health.v1.
 var servingStatuses = []string{"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"}
 
-// measureGRPC returns the metrics of an attempt of the built-in handler.
+// measureGRPC returns the metrics of an attempt of the built-in handler. It has none of the certificate,
+// which the handler does not return: ssl_earliest_cert_expiry of 0, as blackbox_exporter before 0.26 has
+// it without TLS, looks like a certificate that has expired.
 func measureGRPC(v *verdict, secure bool, took time.Duration) (all []probe.Metric) {
 	output, status := v.outcome.Output, ""
 	if v.success() {
@@ -65,7 +67,7 @@ func measureGRPC(v *verdict, secure bool, took time.Duration) (all []probe.Metri
 		all = append(all, labelled("grpc_healthcheck_response", "serving_status", s, flag(s == status)))
 	}
 	return append(all, labelled("grpc_duration_seconds", "phase", "check", took.Seconds()),
-		number("grpc_ssl", flag(secure)), number("grpc_status_code", float64(codeOf(v, status != ""))), number("ssl_earliest_cert_expiry", 0))
+		number("grpc_ssl", flag(secure)), number("grpc_status_code", float64(codeOf(v, status != ""))))
 }
 
 // codeOf returns the code of the call, from the text that the kubelet gives it.

@@ -32,7 +32,7 @@ func (m *Module) bind(target, hostname string) (cfg []byte, to probe.Target, err
 			fields["tlsConfig"] = withField(fields["tlsConfig"], "serverName", hostname)
 		}
 	default:
-		to, err = hostPort(target, 0)
+		to, err = hostPort(withoutScheme(target), map[bool]int{false: 80, true: 443}[m.fields.GRPC.TLS])
 		fields["port"] = to.Port
 	}
 	if err != nil {
@@ -40,6 +40,17 @@ func (m *Module) bind(target, hostname string) (cfg []byte, to probe.Target, err
 	}
 	cfg, err = json.Marshal(fields)
 	return cfg, to, err
+}
+
+// withoutScheme returns the host and the port of a gRPC target, which may be a URL.
+func withoutScheme(target string) string {
+	for _, scheme := range []string{"http://", "https://"} {
+		if rest, ok := strings.CutPrefix(target, scheme); ok {
+			rest, _, _ = strings.Cut(rest, "/")
+			return rest
+		}
+	}
+	return target
 }
 
 // httpTarget returns the target of a URL, and sets what the request needs of it. Without a scheme, it is that
