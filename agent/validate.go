@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
@@ -51,6 +52,9 @@ func Validate(ctx context.Context, cfg Config, load func(ctx context.Context, ch
 		}
 	}
 	errs = append(errs, load(ctx, func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, o.keepReference) }))
+	if cfg.BlackboxConfig != "" {
+		errs = append(errs, blackbox.Check(cfg.BlackboxConfig, o.Prepare))
+	}
 	notes.Unchecked, notes.SecretsInArguments = slices.Sorted(maps.Keys(o.missing)), slices.Sorted(maps.Keys(o.exposed))
 	return notes, errors.Join(errs...)
 }

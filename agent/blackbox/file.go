@@ -42,7 +42,7 @@ func parse(path string, text []byte) (*File, error) {
 	f := &File{modules: make(map[string]*Module)}
 	if root := d.Parse(text, maxFile); root != nil {
 		d.Mapping(root, "", yamlpos.Fields{"modules": func(n *yamlpos.Node, path string) {
-			d.Entries(n, path, func(key, value *yamlpos.Node, path string) { f.module(d, key.Value, value, path) })
+			d.Entries(n, path, func(key, value *yamlpos.Node, path string) { f.module(d, key, value, path) })
 		}}, "modules")
 	}
 	if err := d.Err(); err != nil {
@@ -52,16 +52,17 @@ func parse(path string, text []byte) (*File, error) {
 }
 
 // module reads a module.
-func (f *File) module(d *yamlpos.Decoder, name string, n *yamlpos.Node, path string) {
+func (f *File) module(d *yamlpos.Decoder, key, n *yamlpos.Node, path string) {
+	name := key.Value
 	if hasBytes(n) {
-		f.modules[name] = &Module{Name: name, unsupported: errors.New("bytes (!!binary) are not supported")}
+		f.modules[name] = &Module{Name: name, line: key.Line, unsupported: errors.New("bytes (!!binary) are not supported")}
 		return
 	}
 	var fields moduleFields
 	if !d.Into(n, path, &fields) {
 		return
 	}
-	m := &Module{Name: name, fields: fields}
+	m := &Module{Name: name, line: key.Line, fields: fields}
 	if fields.Timeout != "" {
 		var err error
 		if m.timeout, err = parseTimeout(fields.Timeout); err != nil {

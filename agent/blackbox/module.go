@@ -11,6 +11,7 @@ import (
 // Module is a module of the file: a probe whose target a scrape names. It is read-only.
 type Module struct {
 	Name    string
+	line    int // in the file
 	fields  moduleFields
 	timeout time.Duration // 0: that of the scrape
 

@@ -33,16 +33,22 @@ func newValidate(env *command.Env) *cobra.Command {
 			"probes with the schemas of the plugins in --plugins folders.\n\n" +
 			"With the flags of prober run it checks what prober run checks before it starts anything. It\n" +
 			"compiles and runs no plugin, and reads no registry and no secret. A PATH that is a prober.yaml\n" +
-			"is used as --config.\n\n" +
+			"is used as --config. With --blackbox-config no PATH is required.\n\n" +
 			"It prints one line for each error. Exit code 0 no errors, 1 errors, 64 wrong usage.",
 		Example: "  prober validate pods prober.yaml --plugins /etc/prober/plugins\n" +
 			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -",
-		Args: command.AtLeast("a path"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if v.BlackboxConfig != "" {
+				return nil
+			}
+			return command.AtLeast("a path")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
 	}
 	f := c.Flags()
 	f.StringArrayVar(&v.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&v.ConfigFile, "config", "", "the agent's file, prober.yaml")
+	f.StringVar(&v.BlackboxConfig, "blackbox-config", "", "file of blackbox_exporter: its modules are those of /probe")
 	f.StringVar(&v.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
 	f.BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that local processes do not support")
 	return c
@@ -123,7 +129,7 @@ func (v *validation) chooseConfig() error {
 
 // flags checks that the files and folders of the flags exist.
 func (v *validation) flags() error {
-	for _, path := range append([]string{v.ConfigFile, v.LockFile}, v.PluginDirs...) {
+	for _, path := range append([]string{v.ConfigFile, v.BlackboxConfig, v.LockFile}, v.PluginDirs...) {
 		if _, err := os.Stat(path); path != "" && err != nil {
 			return command.Usage("", "%w", err)
 		}
