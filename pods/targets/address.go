@@ -17,7 +17,7 @@ const maxAddress = 2048
 
 var errLongAddress = fmt.Errorf("the address has more than %d bytes", maxAddress)
 
-// address is where a target is. It is a host with or without a port, or the URL of an HTTP probe.
+// address is where a target is. It is a host with or without a port, or a URL.
 type address struct {
 	host   string // an IP address or a host name, in lower case
 	port   int    // 0 for none

@@ -41,6 +41,7 @@ type blueprint struct {
 	fields   map[string]any // of the action, in document; those of plugin.target for a plugin
 	needPort bool           // the probe has no port: it is that of the address
 	own      bool           // a plugin whose target is not the address
+	url      string         // url of the config of a plugin, whose scheme and path a URL replaces; "" for none
 	// api is the probe with the fields of v1.Probe, if those can express it: it takes far less time
 	// and memory than the annotation.
 	api *v1.Probe
@@ -127,6 +128,8 @@ func (b *blueprint) findAction() {
 		}
 		_, host := target["host"]
 		_, unix := target["unix"]
+		config, _ := b.fields["config"].(map[string]any)
+		b.url, _ = config["url"].(string)
 		b.own, b.fields = host || unix, target
 	}
 }
@@ -170,8 +173,8 @@ type made struct {
 
 // of returns the probe of a target.
 func (b *blueprint) of(a *address) (made, error) {
-	if a.scheme != "" && b.action != httpGet {
-		return made{}, errors.New("a URL can be the address of an HTTP probe only")
+	if a.scheme != "" && b.action != httpGet && (b.url == "" || b.own) {
+		return made{}, errors.New("a URL needs an HTTP probe, or a plugin with url in its config")
 	}
 	port, err := b.portOf(a)
 	if err != nil {
@@ -184,11 +187,11 @@ func (b *blueprint) of(a *address) (made, error) {
 	if port != 0 {
 		changes["port"] = port
 	}
-	if a.scheme != "" {
+	if a.scheme != "" && b.action == httpGet {
 		changes["scheme"] = strings.ToUpper(a.scheme)
-	}
-	if a.path != "" {
-		changes["path"] = a.path
+		if a.path != "" {
+			changes["path"] = a.path
+		}
 	}
 	if len(changes) == 0 {
 		return made{annotation: b.annotation(b.document)}, nil
@@ -200,9 +203,28 @@ func (b *blueprint) of(a *address) (made, error) {
 	if b.action == plugin {
 		call := maps.Clone(b.document[name].(map[string]any))
 		call["target"] = fields
+		if a.scheme != "" {
+			config := maps.Clone(call["config"].(map[string]any))
+			config["url"] = b.urlOf(a)
+			call["config"] = config
+		}
 		document[name] = call
 	}
 	return made{annotation: b.annotation(document)}, nil
+}
+
+// urlOf returns the url of the config of a plugin for a target that is a URL. It has no host, so that it
+// is of the target, and the path of the config if the target has none.
+func (b *blueprint) urlOf(a *address) string {
+	path := a.path
+	if path == "" {
+		path = b.url
+		if _, rest, ok := strings.Cut(path, "://"); ok {
+			_, rest, _ = strings.Cut(rest, "/")
+			path = "/" + rest
+		}
+	}
+	return a.scheme + "://" + path
 }
 
 // portOf returns the port that a target gives its probe; 0 for none.

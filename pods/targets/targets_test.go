@@ -50,6 +50,10 @@ func TestAddressSetsWhatTheProbeLeavesOpen(t *testing.T) {
 		{"plugin: {name: redis, target: {port: 1}}", "h:6379", `h readiness redis {} port 1`},
 		{"plugin: {name: redis, config: {a: 1}}", "h", `h readiness redis {"a":1}`},
 		{"plugin: {name: redis, target: {unix: /run/x}}", "h:6379", `h readiness redis {}`},
+		{"plugin: {name: web, config: {url: /a, b: 1}}", "https://h/c?d", `h readiness web {"b":1,"url":"https:///c?d"} port 443`},
+		{"plugin: {name: web, config: {url: 'https://x/a'}}", "http://h:81/", `h readiness web {"url":"http:///a"} port 81`},
+		{"plugin: {name: web, target: {port: 1}, config: {url: 'https://'}}", "http://h", `h readiness web {"url":"http:///"} port 80`},
+		{"plugin: {name: web, config: {url: 'https:///a'}}", "h:81", `h readiness web {"url":"https:///a"} port 81`},
 		{"exec: {command: [check, $(TARGET_HOST), $(TARGET_PORT), $(TARGET_ADDRESS)]}", "h:1", `h readiness exec {"command":["check","h","1","h:1"]}`},
 	} {
 		r := newRig(t, fmt.Sprintf("targets: [{name: g, probe: {%s}, static: [%q]}]\n", c.probe, c.address))
@@ -110,6 +114,7 @@ func TestBadTargetIsDroppedAlone(t *testing.T) {
 	r := newRig(t, `targets:
 - {name: g, probe: {tcpSocket: {}}, static: ["h:1", "h", "a b:1", "h:0", "h:x", "http://h:1", "h:1", "fe80::1%eth0"]}
 - {name: u, probe: {httpGet: {}}, static: ["ftp://h", "http://u:p@h", "http://[::1"]}
+- {name: w, probe: {plugin: {name: web, target: {unix: /run/x}, config: {url: /}}}, static: ["http://h"]}
 `)
 	pods := r.generate()
 	want := []string{
@@ -118,12 +123,13 @@ func TestBadTargetIsDroppedAlone(t *testing.T) {
 		`g a b:1: dropped g-a-b-1 "a b" is neither an IP address nor a host name`,
 		`g h:0: dropped g-h-0 the port "0" must be a number from 1 to 65535`,
 		`g h:x: dropped g-h-x the port "x" must be a number from 1 to 65535`,
-		"g http://h:1: dropped g-h-1 a URL can be the address of an HTTP probe only",
+		"g http://h:1: dropped g-h-1 a URL needs an HTTP probe, or a plugin with url in its config",
 		`g h:1: dropped g-h-1 the name "h:1" is already that of a target at static prober.yaml:4`,
 		`g fe80::1%eth0: dropped g-fe80-1-eth0 "fe80::1%eth0": an IPv6 address must not have a zone`,
 		`u ftp://h: dropped u-h the scheme of a URL must be http or https, not "ftp"`,
 		"u http://redacted@h: dropped u-redacted-h a URL must not have a user or a password",
 		"u http://[::1: dropped u-1 the address is not a valid URL",
+		"w http://h: dropped w-h a URL needs an HTTP probe, or a plugin with url in its config",
 	}
 	if diff := cmp.Diff(want, r.list()); diff != "" || len(pods) != 1 {
 		t.Errorf("%d pods, %s", len(pods), diff)
