@@ -8,8 +8,12 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 )
 
-// progress has the last attempts to reload the pods and the plugins.
-type progress struct{ pods, plugins reloadAttempt }
+// progress has the last attempts to reload the pods and the plugins, and the error of the last one to
+// reload the modules of /probe.
+type progress struct {
+	pods, plugins reloadAttempt
+	modules       error
+}
 
 // reloadAttempt is the last attempt to reload the pods, or the plugins. The other side of the pods
 // is the plugins, and that of the plugins is the pods.
@@ -64,7 +68,7 @@ func (a *Agent) noteReload(which func(p *progress) *reloadAttempt, changed bool,
 		if changed {
 			last.changes++
 		}
-		a.metrics.Reloaded(p.pods.err == nil && p.plugins.err == nil, now)
+		a.metrics.Reloaded(p.pods.err == nil && p.plugins.err == nil && p.modules == nil, now)
 	})
 }
 
@@ -94,6 +98,7 @@ func (a *Agent) Reload(ctx context.Context) error { return a.reloadAll(ctx, "req
 // a plugin that was refused again after the manifests, since an old one may be the reason.
 func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 	modules := a.scrapes.Reload()
+	a.update(func(p *progress) { p.modules = modules }) // the reload of the plugins counts it
 	if modules != nil {
 		a.log.Error("the modules of /probe cannot be used; the last good ones go on", "cause", cause, "error", modules.Error())
 	}

@@ -24,6 +24,37 @@ spec:
   - name: web
 `
 
+func TestBadModulesKeepLast(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "blackbox.yml")
+	write(t, file, "modules: {ssh: {prober: tcp}}")
+	r := start(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: shop}\nspec: {containers: [{name: web}]}\n", func(c *agent.Config) { c.BlackboxConfig = file })
+	for _, c := range []struct {
+		text   string
+		status int
+		metric string
+	}{
+		{"modules: {ssh: {prober: tpc}}", http.StatusInternalServerError, "0"},
+		{"modules: {ssh: {prober: tcp, timeout: 1s}}", http.StatusOK, "1"},
+	} {
+		write(t, file, c.text)
+		status, body := r.do("POST", "/-/reload")
+		_, ready := r.do("GET", "/readyz?verbose")
+		if bad := c.metric == "0"; strings.Contains(body, "blackbox.yml:1: modules.ssh: ") != bad || strings.Contains(ready, "[!]modules ") != bad {
+			t.Errorf("%s: reload %q, readyz %s", c.text, body, ready)
+		}
+		if got := r.metric(lastReload); got != c.metric {
+			t.Errorf("%s: %s %s; want %s", c.text, lastReload, got, c.metric)
+		}
+		if status != c.status {
+			t.Errorf("%s: reload has the status %d; want %d", c.text, status, c.status)
+		}
+		if _, answer := r.do("GET", "/probe?module=ssh"); !strings.Contains(answer, "Target parameter is missing") {
+			t.Errorf("%s: the module is gone: %s", c.text, answer)
+		}
+	}
+}
+
 // withPlugins starts an agent on a folder with a plugin demo, whose output is v1. It returns the
 // folder.
 func withPlugins(t *testing.T, change ...func(*agent.Config)) (r *running, events <-chan event, folder string) {
@@ -242,7 +273,7 @@ func TestChangedSourceIsApplied(t *testing.T) {
 	const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 	put(t, file, []byte(head+"plugins: [{name: demo, source: far/x.wasm}]\n"))
 	put(t, module, guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+	r := start(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: shop}\nspec: {containers: [{name: web}]}\n", func(c *agent.Config) { c.ConfigFile = file })
 	events := r.stream()
 	awaitOutput(t, events, "v1")
 	put(t, module, guestSpec{text: "v2"}.plugin("demo", "2.0.0"))

@@ -192,6 +192,9 @@ func (a *Agent) ready() []healthCheck {
 	last := a.lastReload()
 	checks := append(a.live(), pods, a.reloadCheck("reload", a.podsTrigger, &last.pods),
 		a.reloadCheck("plugins", a.pluginsTrigger, &last.plugins))
+	if last.modules != nil {
+		checks = append(checks, healthCheck{"modules", "!", "those of /probe cannot be used, the last good ones are kept: " + joined.Line(last.modules)})
+	}
 	for _, p := range a.handlers.Statuses() {
 		if p.State == "withdrawn" {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", live.ErrWithdrawn.Error()})
