@@ -54,12 +54,19 @@ type event struct {
 	data []byte
 }
 
+// runAgent runs an agent with a pod.
 func runAgent(t *testing.T, manifest, plugins string) *agentProcess {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return startAgent(t, nil, "-f", path, "--plugins", plugins, "--restart-backoff", "1s")
+}
+
+// startAgent runs `prober run` with flags, and with variables beside those of the test.
+func startAgent(t *testing.T, env []string, flags ...string) *agentProcess {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -71,10 +78,8 @@ func runAgent(t *testing.T, manifest, plugins string) *agentProcess {
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
 	read, write := io.Pipe()
 	a := &agentProcess{stderr: new(bytes.Buffer), events: make(chan event), socket: filepath.Join(short, "s"), now: state{probes: make(map[string]probeView)}}
-	a.cmd = &exec.Cmd{Path: exe, Args: []string{
-		"prober", "run", "-f", path, "--plugins", plugins, "--listen", "127.0.0.1:0", "--restart-backoff", "1s",
-		"--socket", a.socket,
-	}, Stderr: write}
+	args := append([]string{"prober", "run", "--listen", "127.0.0.1:0", "--socket", a.socket}, flags...)
+	a.cmd = &exec.Cmd{Path: exe, Args: args, Env: append(os.Environ(), env...), Stderr: write}
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

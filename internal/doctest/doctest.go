@@ -53,6 +53,22 @@ func Run(t *testing.T, p Page) {
 	}
 }
 
+// Files returns the files that a page has, by their paths.
+func Files(t *testing.T, page string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, m := range fenced.FindAllStringSubmatch(string(text), -1) {
+		if info := strings.Fields(m[1]); len(info) == 2 && info[0] != "console" {
+			files[info[1]] = m[2]
+		}
+	}
+	return files
+}
+
 func (p Page) write(t *testing.T, path, body string) {
 	path = filepath.Join(p.Dir, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
