@@ -44,8 +44,11 @@ type module struct {
 	target string // "" is the plain server of the prober
 }
 
-// blackbox starts Debian's blackbox_exporter with modules, and returns its address.
-func blackbox(t *testing.T, modules []module) string {
+// exporters are the addresses of Debian's blackbox_exporter and of an agent, which have the same file.
+type exporters struct{ blackbox, prober string }
+
+// blackbox starts both with modules.
+func blackbox(t *testing.T, modules []module) exporters {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString("modules:\n")
@@ -60,10 +63,14 @@ func blackbox(t *testing.T, modules []module) string {
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
-	listening(t, address, exec.Command("prometheus-blackbox-exporter", "--config.file", file, "--web.listen-address", address))
-	return address
+	x := exporters{blackbox: freeAddress(t), prober: freeAddress(t)}
+	listening(t, x.blackbox, exec.Command("prometheus-blackbox-exporter", "--config.file", file, "--web.listen-address", x.blackbox))
+	listening(t, x.prober, exec.Command(filepath.Join(bin, "prober"), "run", "--blackbox-config", file, "--listen", x.prober, "--socket", filepath.Join(t.TempDir(), "s")))
+	return x
 }
+
+// serial is the label of a certificate's serial number, which blackbox_exporter has since 0.25.
+var serial = regexp.MustCompile(`,serialnumber="[^"]*"`)
 
 var sample = regexp.MustCompile(`^probe_([a-z_]+)(\{[^}]*\})? (\S+)$`)
 
@@ -89,8 +96,9 @@ func askBlackbox(t *testing.T, address, name, target string) (metrics map[string
 		case "success":
 			success = value == 1
 		case "duration_seconds": // that of the tick, which prober has of every probe
+		case "warning", "unknown": // only prober has them
 		default:
-			metrics[m[1]+m[2]] = value
+			metrics[m[1]+serial.ReplaceAllString(m[2], "")] = value
 		}
 	}
 	return metrics, success
@@ -117,7 +125,7 @@ func askPlugin(t *testing.T, plugin, target, config string) (metrics map[string]
 	}
 	metrics = map[string]float64{}
 	for _, m := range v.Metrics {
-		delete(m.Labels, "serialnumber") // blackbox_exporter has it since 0.25
+		delete(m.Labels, "serialnumber")
 		var labels []string
 		for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
 			labels = append(labels, fmt.Sprintf("%s=%q", name, m.Labels[name]))
@@ -131,12 +139,14 @@ func askPlugin(t *testing.T, plugin, target, config string) (metrics map[string]
 	return metrics, v.Result == "success", v.Output
 }
 
-// compare compares both, durations by their names only.
-func compare(t *testing.T, blackbox string, m module, target, pluginTarget, plugin, config string) {
+// compare compares a scrape of blackbox_exporter with a scrape of an agent and with a plugin; durations
+// by their names only.
+func compare(t *testing.T, x exporters, m module, target, pluginTarget, plugin, config string) {
 	t.Helper()
-	want, wantSuccess := askBlackbox(t, blackbox, m.name, target)
+	want, wantSuccess := askBlackbox(t, x.blackbox, m.name, target)
+	scraped, scrapedSuccess := askBlackbox(t, x.prober, m.name, target)
 	got, success, output := askPlugin(t, plugin, pluginTarget, config)
-	for _, all := range []map[string]float64{want, got} {
+	for _, all := range []map[string]float64{want, scraped, got} {
 		for series := range all {
 			if strings.Contains(series, "duration_seconds") || strings.Contains(series, "lookup_time_seconds") {
 				all[series] = 0
@@ -145,6 +155,9 @@ func compare(t *testing.T, blackbox string, m module, target, pluginTarget, plug
 	}
 	if diff := cmp.Diff(want, got); diff != "" || success != wantSuccess {
 		t.Errorf("%s: success %t, blackbox_exporter %t; output %q; (-blackbox_exporter +prober)\n%s", m.name, success, wantSuccess, output, diff)
+	}
+	if diff := cmp.Diff(want, scraped); diff != "" || scrapedSuccess != wantSuccess {
+		t.Errorf("%s: success of a scrape %t, blackbox_exporter %t; (-blackbox_exporter +prober)\n%s", m.name, scrapedSuccess, wantSuccess, diff)
 	}
 }
 
