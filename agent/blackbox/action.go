@@ -119,13 +119,12 @@ func sensitive(header string) bool {
 		func(word string) bool { return strings.Contains(header, word) })
 }
 
-// either returns a value that is given as text or in a file, without the end of its line.
-func (r *reader) either(text, file string) (string, error) {
+// either returns a value that is given as text, or in the file of a field, without the end of its line.
+func (r *reader) either(text, field, file string) string {
 	if file == "" {
-		return text, nil
+		return text
 	}
-	text, err := r.text(file)
-	return strings.TrimSpace(text), err
+	return strings.TrimSpace(r.text(field, file))
 }
 
 func (r *reader) ip(preferred string, fallback *bool, source string) {
@@ -147,12 +146,9 @@ func (r *reader) http(f *httpFields) error {
 			r.module.secrets = append(r.module.secrets, value)
 		}
 	}
-	body, err := r.either(f.Body, "")
+	body := f.Body
 	if f.BodyFile != "" {
-		body, err = r.text(f.BodyFile)
-	}
-	if err != nil {
-		return fmt.Errorf("http.body_file: %w", err)
+		body = r.text("http.body_file", f.BodyFile)
 	}
 	r.set("body", body)
 	r.set("bodySizeLimit", int(f.BodySizeLimit))
@@ -173,9 +169,7 @@ func (r *reader) http(f *httpFields) error {
 	if err := r.proxy(f); err != nil {
 		return err
 	}
-	if err := r.login(f); err != nil {
-		return err
-	}
+	r.login(f)
 	return r.tls(&f.TLSConfig)
 }
 
@@ -224,36 +218,22 @@ func (r *reader) proxy(f *httpFields) error {
 }
 
 // login sets the credentials of the request.
-func (r *reader) login(f *httpFields) error {
+func (r *reader) login(f *httpFields) {
 	if b := f.BasicAuth; b != nil {
-		user, err := r.either(b.Username, b.UsernameFile)
-		if err != nil {
-			return fmt.Errorf("http.basic_auth.username_file: %w", err)
-		}
-		password, err := r.either(b.Password, b.PasswordFile)
-		if err != nil {
-			return fmt.Errorf("http.basic_auth.password_file: %w", err)
-		}
+		user := r.either(b.Username, "http.basic_auth.username_file", b.UsernameFile)
+		password := r.either(b.Password, "http.basic_auth.password_file", b.PasswordFile)
 		basic := map[string]any{"username": user}
 		r.secret(basic, "password", password)
 		r.module.secrets = append(r.module.secrets, user+":"+password) // as it is sent, in base64
 		r.module.config["basicAuth"] = basic
 	}
-	token, err := r.either(f.BearerToken, f.BearerTokenFile)
-	if err != nil {
-		return fmt.Errorf("http.bearer_token_file: %w", err)
-	}
-	r.secret(r.module.config, "bearerToken", token)
+	r.secret(r.module.config, "bearerToken", r.either(f.BearerToken, "http.bearer_token_file", f.BearerTokenFile))
 	if a := f.Authorization; a != nil {
-		credentials, err := r.either(a.Credentials, a.CredentialsFile)
-		if err != nil {
-			return fmt.Errorf("http.authorization.credentials_file: %w", err)
-		}
+		credentials := r.either(a.Credentials, "http.authorization.credentials_file", a.CredentialsFile)
 		fields := map[string]any{"type": cmp.Or(a.Type, "Bearer")}
 		r.secret(fields, "credentials", credentials)
 		r.module.config["authorization"] = fields
 	}
-	return nil
 }
 
 func matches(list []headerMatch) (all []map[string]any) {
@@ -330,10 +310,7 @@ func (r *reader) tls(f *tlsFields) error {
 	fields := make(map[string]any)
 	ca := f.CA
 	if f.CAFile != "" {
-		var err error
-		if ca, err = r.text(f.CAFile); err != nil {
-			return fmt.Errorf("tls_config.ca_file: %w", err)
-		}
+		ca = r.text("tls_config.ca_file", f.CAFile)
 	}
 	for name, value := range map[string]string{"ca": ca, "serverName": f.ServerName, "minVersion": f.MinVersion, "maxVersion": f.MaxVersion} {
 		if value != "" {

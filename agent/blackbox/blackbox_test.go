@@ -3,6 +3,7 @@ package blackbox_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -145,11 +146,16 @@ func TestModulesBecomeHandlers(t *testing.T) {
 			w := scrape(t, "modules: {m: "+c.module+"}", url.Values{"module": {"m"}, "target": {c.target}, "hostname": {c.hostname}}.Encode(), nil,
 				func(_ context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error) {
 					asked++
-					var got, want any
+					var got, want map[string]any
 					if err := json.Unmarshal([]byte(c.config), &want); err != nil {
 						t.Fatal(err)
 					}
-					if err := json.Unmarshal(config, &got); err != nil || !reflect.DeepEqual(got, want) || handler != c.handler || target != c.to {
+					err := json.Unmarshal(config, &got)
+					if (got["timeout"] != nil) != (handler != "grpc") {
+						t.Errorf("the timeout is %v", got["timeout"])
+					}
+					delete(got, "timeout") // see TestTimeouts
+					if err != nil || !reflect.DeepEqual(got, want) || handler != c.handler || target != c.to {
 						t.Errorf("%s %s of %+v; want %s %s of %+v", handler, config, target, c.handler, c.config, c.to)
 					}
 					return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
@@ -166,15 +172,14 @@ func TestModulesBecomeHandlers(t *testing.T) {
 func TestErrorsOfFilesHaveTheirPlace(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"modules: {a: {prober: http, htp: {}}}":                           "blackbox.yml:1: modules.a.htp: unknown field",
-		"modules:\n  a:\n    prober: smtp":                                `blackbox.yml:3: modules.a: prober: "smtp" is unknown; known: dns, grpc, http, icmp, tcp`,
-		"modules: {a: {}}":                                                "modules.a: prober: the field is required",
-		"modules: {a: {prober: tcp, timeout: soon}}":                      "modules.a.timeout: ",
-		"modules: {a: {prober: dns}}":                                     "modules.a: dns.query_name: the field is required",
-		"modules: {a: {prober: http, http: {body_size_limit: many}}}":     "modules.a.http.body_size_limit: ",
-		"modules: {a: {prober: http, http: {bearer_token_file: nosuch}}}": "modules.a: http.bearer_token_file: nosuch: no such file",
-		"modules: {a: {prober: tcp, tcp: {tls_config: {cert_file: c}}}}":  "modules.a: tls_config: cert_file and key_file belong together",
-		"modules: {a: {prober: http, http: {body_size_limit: nan}}}":      "modules.a.http.body_size_limit: ",
+		"modules: {a: {prober: http, htp: {}}}":                          "blackbox.yml:1: modules.a.htp: unknown field",
+		"modules:\n  a:\n    prober: smtp":                               `blackbox.yml:3: modules.a: prober: "smtp" is unknown; known: dns, grpc, http, icmp, tcp`,
+		"modules: {a: {}}":                                               "modules.a: prober: the field is required",
+		"modules: {a: {prober: tcp, timeout: soon}}":                     "modules.a.timeout: ",
+		"modules: {a: {prober: dns}}":                                    "modules.a: dns.query_name: the field is required",
+		"modules: {a: {prober: http, http: {body_size_limit: many}}}":    "modules.a.http.body_size_limit: ",
+		"modules: {a: {prober: tcp, tcp: {tls_config: {cert_file: c}}}}": "modules.a: tls_config: cert_file and key_file belong together",
+		"modules: {a: {prober: http, http: {body_size_limit: nan}}}":     "modules.a.http.body_size_limit: ",
 		"mods: {}": "mods: unknown field",
 	} {
 		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) {
@@ -217,6 +222,8 @@ func TestUnsupportedFields(t *testing.T) {
 		`{prober: tcp, tcp: {query_response: [{send: !!binary AAAACATSFi8=}]}}`:                      "bytes (!!binary)",
 		`{prober: unix, unix: {query_response: [{send: PING}, {expect: PONG}]}}`:                     "prober: unix",
 		`{prober: grpc, grpc: {metadata: {a: [b]}}}`:                                                 "grpc.metadata",
+		`{prober: http, http: {bearer_token_file: nosuch, basic_auth: {password_file: b}}}`:          "http.basic_auth.password_file: b: no such file",
+		`{prober: tcp, tcp: {tls_config: {ca_file: nosuch}}}`:                                        "tls_config.ca_file: nosuch: no such file",
 		`{prober: grpc, grpc: {tls: true}}`:                                                          "does not verify certificates",
 	} {
 		f, err := load(t, "modules: {m: "+module+"}")
@@ -296,7 +303,11 @@ func TestTimeouts(t *testing.T) {
 			header.Set("X-Prometheus-Scrape-Timeout-Seconds", c.header)
 		}
 		var got time.Duration
-		scrape(t, "modules: {m: {prober: tcp, "+c.module+"}}", "module=m&target=a:1", header, func(context.Context, string, []byte, probe.Target) (probe.Handler, error) {
+		scrape(t, "modules: {m: {prober: tcp, "+c.module+"}}", "module=m&target=a:1", header, func(ctx context.Context, _ string, config []byte, _ probe.Target) (probe.Handler, error) {
+			// The plugin ends at its own timeout, before the deadline.
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) <= c.want || !strings.Contains(string(config), fmt.Sprintf(`"timeout":"%v"`, c.want)) {
+				t.Errorf("%q with %q: config %s, deadline in %v", c.module, c.header, config, time.Until(deadline))
+			}
 			return probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
 				got = req.Spec.Timeout
 				return probe.Outcome{Result: probe.Success}, nil
@@ -387,9 +398,11 @@ func TestFilesOfSecretsAreReadAtEachScrape(t *testing.T) {
 	var got []string
 	var f *blackbox.File
 	var err error
-	for _, want := range []string{"first", "second"} {
-		if err := os.WriteFile(token, []byte(want+"\n"), 0o600); err != nil {
-			t.Fatal(err)
+	for _, want := range []string{"", "first", "second"} { // at first, there is no such file
+		if want != "" {
+			if err := os.WriteFile(token, []byte(want+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if f == nil {
 			f, err = load(t, "modules: {m: {prober: http, http: {bearer_token_file: "+token+"}}}")

@@ -36,10 +36,10 @@ const anyTarget = "localhost:443"
 
 // check returns why the module cannot be used.
 func (m *Module) check(prepare Preparer) error {
-	if m.unsupported != nil {
-		return m.unsupported
+	if err := m.unusable(); err != nil {
+		return err
 	}
-	config, target, err := m.bind(anyTarget, "")
+	config, target, err := m.bind(anyTarget, "", 0)
 	if err != nil {
 		return err
 	}

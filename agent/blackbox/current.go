@@ -32,7 +32,7 @@ func (c *Current) Reload() error {
 	}
 	c.file.Store(f)
 	for _, name := range f.Names() {
-		if err := f.modules[name].unsupported; err != nil {
+		if err := f.modules[name].unusable(); err != nil {
 			c.log.Warn("a module cannot be used", "file", c.path, "module", name, "error", err.Error())
 		}
 	}

@@ -27,8 +27,8 @@ type File struct {
 
 // Load reads the file at path, and the files that its modules name, whose paths are relative to the
 // working directory, as in blackbox_exporter. Each error has the file, the line and the path of the
-// field. A module that asks for something that prober does not have is no error: see
-// [File.Unsupported].
+// field. A module that asks for something that prober does not have, or names a file that cannot be read,
+// is no error: see [File.Unsupported].
 func Load(path string) (*File, error) {
 	text, err := regular.Read(path, maxFile)
 	if err != nil {
@@ -96,12 +96,12 @@ func parseTimeout(text string) (time.Duration, error) {
 func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.modules)) }
 
 // Unsupported returns why modules cannot be used, by their names: they ask for something that prober does
-// not have.
+// not have, or name a file that cannot be read, which is read again at each scrape.
 func (f *File) Unsupported() map[string]error {
 	all := make(map[string]error)
 	for name, m := range f.modules {
-		if m.unsupported != nil {
-			all[name] = m.unsupported
+		if err := m.unusable(); err != nil {
+			all[name] = err
 		}
 	}
 	return all
@@ -113,15 +113,16 @@ type reader struct {
 	file   *File // gets the credentials
 }
 
-// text returns the contents of a file that a module names.
-func (r *reader) text(path string) (string, error) {
+// text returns the contents of the file of a field. If it cannot be read, the module cannot be used before
+// it can.
+func (r *reader) text(field, path string) string {
 	r.module.readsFiles = true
 	text, err := regular.Read(path, maxFile)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return "", fmt.Errorf("%s: no such file", path)
-	case err != nil:
-		return "", err
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%s: no such file", path)
 	}
-	return string(text), nil
+	if err != nil && r.module.unread == nil {
+		r.module.unread = fmt.Errorf("%s: %w", field, err)
+	}
+	return string(text)
 }

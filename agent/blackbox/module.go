@@ -1,6 +1,7 @@
 package blackbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -22,7 +23,11 @@ type Module struct {
 	config      map[string]any // of the handler, without what depends on the target
 	secrets     []string       // in config
 	unsupported error          // why it cannot be used; nil if it can
+	unread      error          // of a file that could not be read; nil if all could
 }
+
+// unusable returns why the module cannot be used now.
+func (m *Module) unusable() error { return cmp.Or(m.unsupported, m.unread) }
 
 // fresh returns the module with the present contents of its files, such as a token that is renewed.
 func (m *Module) fresh() (*Module, error) {
@@ -30,9 +35,12 @@ func (m *Module) fresh() (*Module, error) {
 		return m, nil
 	}
 	made := *m
-	made.secrets = nil
+	made.secrets, made.unread = nil, nil
 	r := reader{module: &made}
-	return &made, r.become()
+	if err := r.become(); err != nil {
+		return &made, err
+	}
+	return &made, made.unread
 }
 
 // moduleFields are the fields of a module.

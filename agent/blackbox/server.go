@@ -24,6 +24,8 @@ import (
 const (
 	// timeoutOffset is how much earlier than a scrape its probe ends, as in blackbox_exporter.
 	timeoutOffset = 500 * time.Millisecond
+	// reportTime is how long a plugin has after the timeout to report what it has measured until then.
+	reportTime = 250 * time.Millisecond
 	// longestTimeout is the timeout of a scrape that does not say its own, and the longest of one that does.
 	longestTimeout = 120 * time.Second
 	// maxInFlight is the most scrapes at the same time.
@@ -137,14 +139,18 @@ func (s *Server) probe(ctx context.Context, m *Module, target, hostname string, 
 		v.fail(errors.New("the scrape has no time for a probe"))
 		return v
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	deadline := timeout
+	if m.handler != grpcHandler {
+		deadline += reportTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	if v.module, v.err = m.fresh(); v.err != nil {
 		v.module = m
 		v.fail(v.err)
 		return v
 	}
-	config, to, err := v.module.bind(target, hostname)
+	config, to, err := v.module.bind(target, hostname, timeout)
 	if v.config = config; err != nil {
 		v.fail(err)
 		return v

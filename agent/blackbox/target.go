@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/daeace23/prober/probe"
 )
 
 // bind returns the config and the target of one scrape. hostname is the parameter of that name, "" without it.
-func (m *Module) bind(target, hostname string) (cfg []byte, to probe.Target, err error) {
+// A plugin ends by itself after the timeout, and so reports what it has measured; 0 sets none.
+func (m *Module) bind(target, hostname string, timeout time.Duration) (cfg []byte, to probe.Target, err error) {
 	fields := maps.Clone(m.config)
 	switch m.handler {
 	case httpHandler:
@@ -37,6 +39,9 @@ func (m *Module) bind(target, hostname string) (cfg []byte, to probe.Target, err
 	}
 	if err != nil {
 		return nil, to, err
+	}
+	if timeout > 0 && m.handler != grpcHandler {
+		fields["timeout"] = max(timeout.Round(time.Millisecond), time.Millisecond).String()
 	}
 	cfg, err = json.Marshal(fields)
 	return cfg, to, err

@@ -99,11 +99,12 @@ func TestHostileServersAreFailures(t *testing.T) {
 		timeout              time.Duration
 		want                 string
 	}{
-		{"endless body", "httpcheck", `{"failIfBodyNotMatchesRegexp":["x"]}`, then(header("\r\n"), endless("body ")), patience, "reading the body: more than 16777216 bytes read"},
+		{"endless body", "httpcheck", `{"failIfBodyNotMatchesRegexp":["x"]}`, then(header("\r\n"), endless("body ")), patience, "the body is longer than 16777216 bytes, the most that can be checked"},
+		{"endless body that nobody checks", "httpcheck", `{}`, then(header("\r\n"), endless("body ")), patience, "reading the body: more than 67108864 bytes read"},
 		{"endless body with a limit", "httpcheck", `{"bodySizeLimit":"64Ki"}`, then(header("\r\n"), endless("body ")), patience, "the body is longer than 65536 bytes"},
 		{"endless header", "httpcheck", `{}`, then(header("X-A: "), endless("a")), patience, "server response headers exceeded"},
 		{"header flood", "httpcheck", `{}`, then(header(""), endless("X-A: b\r\n")), patience, "server response headers exceeded"},
-		{"gzip bomb", "httpcheck", `{"compression":"gzip"}`, header(fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(zipped), zipped)), patience, "reading the body: more than 16777216 bytes read"},
+		{"gzip bomb", "httpcheck", `{"compression":"gzip"}`, header(fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(zipped), zipped)), patience, "reading the body: more than 67108864 bytes read"},
 		{"no HTTP", "httpcheck", `{}`, after(says("\x00\x01\x02\xff\xfe\r\n\r\n")), patience, "malformed HTTP"},
 		{"body that does not come", "httpcheck", `{}`, then(header("Content-Length: 5\r\n\r\n"), says("a")), 200 * time.Millisecond, "timed out after 200ms"},
 		{"invalid UTF-8", "httpcheck", `{"failIfBodyNotMatchesRegexp":["ok"]}`, header("Content-Length: 4\r\n\r\n\xff\xfe\x1b["), patience, `the body does not match "ok"`},

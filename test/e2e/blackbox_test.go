@@ -50,6 +50,12 @@ type exporters struct{ blackbox, prober string }
 // blackbox starts both with modules.
 func blackbox(t *testing.T, modules []module) exporters {
 	t.Helper()
+	return blackboxWithin(t, "10s", modules)
+}
+
+// blackboxWithin is the same with a timeout.
+func blackboxWithin(t *testing.T, timeout string, modules []module) exporters {
+	t.Helper()
 	var text strings.Builder
 	text.WriteString("modules:\n")
 	for _, m := range modules {
@@ -57,7 +63,7 @@ func blackbox(t *testing.T, modules []module) exporters {
 		if fields == "" {
 			fields = "{}"
 		}
-		fmt.Fprintf(&text, "  %s: {prober: %s, timeout: 10s, %s: %s}\n", m.name, m.prober, m.prober, fields)
+		fmt.Fprintf(&text, "  %s: {prober: %s, timeout: %s, %s: %s}\n", m.name, m.prober, timeout, m.prober, fields)
 	}
 	file := filepath.Join(t.TempDir(), "blackbox.yml")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
@@ -465,5 +471,82 @@ func TestBlackboxDNS(t *testing.T) {
 			target = server
 		}
 		compare(t, exporter, m, target, target, "dns", "{"+m.config+"}")
+	}
+}
+
+// TestBlackboxTimeouts has targets that do not answer in time: what was measured until then is reported.
+func TestBlackboxTimeouts(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/body" {
+			fmt.Fprint(w, "begins")
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(web.Close)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	deaf, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { deaf.Close() })
+	modules := []module{
+		{name: "web", prober: "http"},
+		{name: "banner", prober: "tcp", yaml: `{query_response: [{expect: "^SSH"}]}`},
+		{name: "name", prober: "dns", yaml: `{query_name: a.test}`},
+	}
+	x := blackboxWithin(t, "1s", modules)
+	for _, c := range []struct{ module, target string }{
+		{"web", web.URL + "/hang"}, {"web", web.URL + "/body"}, {"banner", silent.Addr().String()}, {"name", deaf.LocalAddr().String()},
+	} {
+		want, wantSuccess := askBlackbox(t, x.blackbox, c.module, c.target)
+		got, success := askBlackbox(t, x.prober, c.module, c.target)
+		for _, all := range []map[string]float64{want, got} {
+			for series := range all {
+				if strings.Contains(series, "duration_seconds") || strings.Contains(series, "lookup_time_seconds") {
+					all[series] = 0
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || success || wantSuccess {
+			t.Errorf("%s %s: success %t, blackbox_exporter %t (-blackbox_exporter +prober)\n%s", c.module, c.target, success, wantSuccess, diff)
+		}
+	}
+}
+
+// TestBlackboxOwnFiles starts agents with the files that Debian's blackbox_exporter has: its default and its example. Some
+// modules of the example name files that are not there.
+func TestBlackboxOwnFiles(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
+	t.Cleanup(target.Close)
+	found := 0
+	for _, path := range []string{"/etc/prometheus/blackbox.yml", "/usr/share/doc/prometheus-blackbox-exporter/examples/example.yml"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Logf("%s: %v", path, err) // packages may be installed without documents
+			continue
+		}
+		found++
+		theirs, ours := freeAddress(t), freeAddress(t)
+		listening(t, theirs, exec.Command("prometheus-blackbox-exporter", "--config.file", path, "--web.listen-address", theirs))
+		listening(t, ours, exec.Command(filepath.Join(bin, "prober"), "run", "--blackbox-config", path, "--listen", ours, "--socket", filepath.Join(t.TempDir(), "s")))
+		for _, m := range regexp.MustCompile(`(?m)^  (\w+):\n    prober: http$`).FindAllStringSubmatch(string(text), -1) {
+			if m[1] == "http_with_proxy" { // skip_resolve_phase_with_proxy
+				continue
+			}
+			want, wantSuccess := askBlackbox(t, theirs, m[1], target.URL)
+			got, success := askBlackbox(t, ours, m[1], target.URL)
+			unread := m[1] == "http_custom_ca_example" // whose file is not there: prober asks nobody
+			if success != wantSuccess || !unread && !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))) {
+				t.Errorf("%s of %s: success %t, %v; blackbox_exporter %t, %v", m[1], path, success, got, wantSuccess, want)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("blackbox_exporter has no file of its own")
 	}
 }

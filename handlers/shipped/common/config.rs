@@ -3,7 +3,7 @@
 
 use crate::regexp::Regexp;
 use prober::{json, Error, Request, Result};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An object of the config, as JSON.
 pub struct Config<'a>(pub &'a str);
@@ -71,6 +71,28 @@ impl<'a> Config<'a> {
     /// Returns a list of regular expressions.
     pub fn regexps(&self, name: &str) -> Result<Vec<Regexp>> {
         self.texts(name).iter().enumerate().map(|(i, text)| Regexp::at(&format!("{}[{}]", name, i), text)).collect()
+    }
+}
+
+/// The time that a check has by its field timeout. A check that ends by itself reports what it has measured
+/// so far; one that the deadline of the probe ends does not.
+#[derive(Clone, Copy)]
+pub struct Budget(Option<Instant>);
+
+impl Budget {
+    /// Returns a budget that begins now.
+    pub fn of(config: &Config) -> Result<Budget> {
+        Ok(Budget(config.duration("timeout")?.map(|d| Instant::now() + d)))
+    }
+
+    /// Returns what is left, and at least a millisecond: less would not wait at all. None means until the
+    /// deadline of the probe.
+    pub fn left(&self) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)))
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.0.map_or(false, |end| Instant::now() >= end)
     }
 }
 

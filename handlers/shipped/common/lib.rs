@@ -108,8 +108,9 @@ pub fn check_latency(findings: &mut Findings, config: &config::Config, took: std
     Ok(())
 }
 
-/// Checks the fields certificateAge and latency.
+/// Checks the fields timeout, certificateAge and latency.
 pub fn validate_limits(config: &config::Config) -> prober::Result<()> {
+    config.duration("timeout")?;
     for limits in ["certificateAge", "latency"] {
         let limits = config::Config(config.get(limits).unwrap_or("{}"));
         limits.duration("warn")?;

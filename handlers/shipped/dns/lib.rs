@@ -1,7 +1,7 @@
 //! The plugin dns: what blackbox_exporter's dns module checks, with its metrics, over UDP, TCP and TLS.
 //! Read probe first; message.rs has the questions and answers as bytes.
 
-use common::config::{tls_options, Config};
+use common::config::{tls_options, Budget, Config};
 use common::regexp::Regexp;
 use common::{ip_family, shorten, Findings};
 use message::{Question, Record, Response};
@@ -64,7 +64,7 @@ fn probe(request: &Request) -> Result {
     let question = question(&config)?;
     let mut findings = Findings::default();
     let start = Instant::now();
-    let response = exchange(request, &config, &question, &mut findings);
+    let response = exchange(request, &config, &Budget::of(&config)?, &question, &mut findings);
     let took = start.elapsed();
     match &response {
         Ok(response) => check(&mut findings, &config, &rules, response),
@@ -81,14 +81,14 @@ fn probe(request: &Request) -> Result {
 }
 
 /// Connects to the target, over TLS if the config asks for it.
-fn dial(config: &Config) -> io::Result<Conn> {
+fn dial(config: &Config, budget: &Budget) -> io::Result<Conn> {
     let protocol = config.text("transportProtocol");
     let mut url = format!("{}://?ipFamily={}", protocol, ip_family(config));
     let source = config.text("sourceIpAddress");
     if !source.is_empty() {
         url += &format!("&sourceAddress={}", source);
     }
-    let mut conn = net::dial(&url, None)?;
+    let mut conn = net::dial(&url, budget.left())?;
     if config.flag("dnsOverTls") {
         conn.start_tls(&tls_options(config))?;
     }
@@ -96,9 +96,9 @@ fn dial(config: &Config) -> io::Result<Conn> {
 }
 
 /// Asks the question, and adds the metrics of the connection.
-fn exchange(request: &Request, config: &Config, question: &Question, findings: &mut Findings) -> io::Result<Response> {
+fn exchange(request: &Request, config: &Config, budget: &Budget, question: &Question, findings: &mut Findings) -> io::Result<Response> {
     let start = Instant::now();
-    let conn = dial(config);
+    let conn = dial(config, budget);
     let connected = start.elapsed();
     let info = conn.as_ref().ok().and_then(|c| c.info().ok()).unwrap_or_default();
     let resolved: f64 = json::lookup(&info, "timings.dns").and_then(|n| n.parse().ok()).unwrap_or_default();
@@ -114,8 +114,8 @@ fn exchange(request: &Request, config: &Config, question: &Question, findings: &
     }
     let asked = Instant::now();
     let response = conn.and_then(|conn| match config.text("transportProtocol").as_str() {
-        "udp" => over_udp(conn, question),
-        _ => over_tcp(conn, question),
+        "udp" => over_udp(conn, budget, question),
+        _ => over_tcp(conn, budget, question),
     });
     let connect = (connected.as_secs_f64() - resolved).max(0.0);
     for (phase, took) in [("resolve", resolved), ("connect", connect), ("request", asked.elapsed().as_secs_f64())] {
@@ -125,13 +125,16 @@ fn exchange(request: &Request, config: &Config, question: &Question, findings: &
 }
 
 /// Asks over UDP, and again if no answer comes. Answers to other questions are left alone.
-fn over_udp(mut conn: Conn, question: &Question) -> io::Result<Response> {
+fn over_udp(mut conn: Conn, budget: &Budget, question: &Question) -> io::Result<Response> {
     let mut buf = vec![0; 64 << 10];
     loop {
         conn.write_all(&question.bytes)?;
         let asked = Instant::now();
         while let Some(left) = AGAIN_AFTER.checked_sub(asked.elapsed()).filter(|t| t.as_millis() > 0) {
-            conn.set_timeout(Some(left));
+            if budget.is_over() {
+                return Err(timed_out());
+            }
+            conn.set_timeout(Some(budget.left().map_or(left, |most| left.min(most))));
             match conn.read(&mut buf) {
                 Ok(n) if question.is_answered_by(&buf[..n]) => return message::parse(&buf[..n]),
                 Ok(_) => {}
@@ -142,14 +145,20 @@ fn over_udp(mut conn: Conn, question: &Question) -> io::Result<Response> {
     }
 }
 
-fn over_tcp(mut conn: Conn, question: &Question) -> io::Result<Response> {
+fn timed_out() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "timed out without an answer")
+}
+
+fn over_tcp(mut conn: Conn, budget: &Budget, question: &Question) -> io::Result<Response> {
+    conn.set_timeout(budget.left()); // a server that sends byte by byte has it for each
     let mut framed = (question.bytes.len() as u16).to_be_bytes().to_vec();
     framed.extend_from_slice(&question.bytes);
     conn.write_all(&framed)?;
     let mut size = [0; 2];
-    conn.read_exact(&mut size)?;
+    let late = |e: io::Error| if e.kind() == io::ErrorKind::WouldBlock { timed_out() } else { e };
+    conn.read_exact(&mut size).map_err(late)?;
     let mut answer = vec![0; usize::from(u16::from_be_bytes(size))];
-    conn.read_exact(&mut answer)?;
+    conn.read_exact(&mut answer).map_err(late)?;
     if !question.is_answered_by(&answer) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is to another question"));
     }

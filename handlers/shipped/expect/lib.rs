@@ -1,7 +1,7 @@
 //! The plugin expect: what blackbox_exporter's tcp module checks, with its metrics, over tcp, tls,
 //! starttls and unix sockets. Read probe first, then Talk::step.
 
-use common::config::{tls_options, Config};
+use common::config::{tls_options, Budget, Config};
 use common::regexp::{lossy, Regexp};
 use common::{ip_family, shorten, Findings};
 use prober::net::{self, Conn};
@@ -47,7 +47,8 @@ fn probe(request: &Request) -> Result {
     let steps = steps(&config)?;
     let mut findings = Findings::default();
     let start = Instant::now();
-    let conn = match dial(request, &config) {
+    let budget = Budget::of(&config)?;
+    let conn = match dial(request, &config, &budget) {
         Ok(conn) => conn,
         Err(e) => {
             common::unreached_metrics(&mut findings, request);
@@ -56,7 +57,7 @@ fn probe(request: &Request) -> Result {
             return Ok(findings.outcome(String::new()));
         }
     };
-    let mut talk = Talk { config: &config, findings, conn, buf: Vec::new(), last: String::new(), failed_regex: false };
+    let mut talk = Talk { config: &config, budget, findings, conn, buf: Vec::new(), last: String::new(), failed_regex: false };
     if let Err(why) = talk.carry_out(&steps) {
         talk.findings.fail(why);
     }
@@ -68,7 +69,7 @@ fn probe(request: &Request) -> Result {
 }
 
 /// Connects to the target, with TLS if the config asks for it.
-fn dial(request: &Request, config: &Config) -> std::io::Result<Conn> {
+fn dial(request: &Request, config: &Config, budget: &Budget) -> std::io::Result<Conn> {
     let mut url = String::new();
     if request.unix().is_empty() {
         url = format!("tcp://?ipFamily={}", ip_family(config));
@@ -77,7 +78,7 @@ fn dial(request: &Request, config: &Config) -> std::io::Result<Conn> {
             url += &format!("&sourceAddress={}", source);
         }
     }
-    let mut conn = net::dial(&url, None)?;
+    let mut conn = net::dial(&url, budget.left())?;
     if config.flag("tls") {
         conn.start_tls(&tls_options(config))?;
     }
@@ -87,6 +88,7 @@ fn dial(request: &Request, config: &Config) -> std::io::Result<Conn> {
 /// A conversation with the target.
 struct Talk<'a> {
     config: &'a Config<'a>,
+    budget: Budget,
     findings: Findings,
     conn: Conn,
     buf: Vec<u8>, // read, and not yet part of a line
@@ -118,6 +120,7 @@ impl Talk<'_> {
             self.last = line;
         }
         if !send.is_empty() {
+            self.conn.set_timeout(self.budget.left());
             self.conn.write_all((send + "\n").as_bytes()).map_err(|e| format!("sending: {}", e))?;
         }
         if step.start_tls {
@@ -166,10 +169,16 @@ impl Talk<'_> {
             if self.buf.len() >= MAX_LINE {
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("a line of more than {} bytes", MAX_LINE)));
             }
-            match self.conn.read(&mut chunk)? {
-                0 if self.buf.is_empty() => return Ok(None),
-                0 => return Ok(Some(std::mem::take(&mut self.buf))),
-                n => self.buf.extend_from_slice(&chunk[..n]),
+            if self.budget.is_over() {
+                return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "timed out"));
+            }
+            self.conn.set_timeout(self.budget.left());
+            match self.conn.read(&mut chunk) {
+                Ok(0) if self.buf.is_empty() => return Ok(None),
+                Ok(0) => return Ok(Some(std::mem::take(&mut self.buf))),
+                Ok(n) => self.buf.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {} // the time is over
+                Err(e) => return Err(e),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The plugin httpcheck: everything that blackbox_exporter's http module checks, with its metrics.
 //! Read probe first: it makes the request, and then checks the response in the order of that module.
 
-use common::config::{tls_options, Config};
+use common::config::{tls_options, Budget, Config};
 use common::regexp::{lossy, Regexp};
 use common::{ip_family, shorten, Findings};
 use prober::{http, json, Outcome, Request, Result};
@@ -18,6 +18,9 @@ prober::plugin!(probe, validate);
 
 /// The most redirects that are followed, as blackbox_exporter does.
 const MAX_REDIRECTS: u32 = 10;
+
+/// The most bytes of a body that rules can check.
+const MAX_CHECKED: usize = 16 << 20;
 
 /// The rules of a config that have expressions, compiled.
 struct Rules {
@@ -76,6 +79,7 @@ fn to_send(request: &Request, config: &Config) -> Result<http::Request> {
     if config.flag("followRedirects") {
         r.redirects = MAX_REDIRECTS;
     }
+    r.timeout = Budget::of(config)?.left();
     r.tls = tls_options(config);
     r.headers = config.pairs("headers");
     let credentials = authorization(config);
@@ -220,6 +224,10 @@ impl Exchange<'_> {
                     if self.length > most {
                         self.length = most;
                         self.findings.fail(format!("the body is longer than {} bytes", most));
+                        return Ok(());
+                    }
+                    if keep && self.body.len() + n > MAX_CHECKED {
+                        self.findings.fail(format!("the body is longer than {} bytes, the most that can be checked", MAX_CHECKED));
                         return Ok(());
                     }
                     if keep {
