@@ -105,7 +105,7 @@ type Config struct {
 func (c *Config) plugins() plugins.Config {
 	return plugins.Config{
 		PluginDirs: c.PluginDirs, ConfigFile: c.ConfigFile, LockFile: c.LockFile, DevPlugins: c.DevPlugins, StateDir: c.StateDir,
-		Version: c.Version, Compat: c.Compat, ShowOutput: c.ShowOutput, Compiler: c.Compiler, LookupEnv: c.LookupEnv,
+		Version: c.Version, Compat: c.Compat, ShowOutput: c.ShowOutput, Compiler: c.Compiler, Redirects: c.BlackboxConfig != "", LookupEnv: c.LookupEnv,
 		Mark: c.mark, Listeners: c.listeners, IdleAfter: c.idleAfter, AskEvery: c.askEvery,
 	}
 }

@@ -37,9 +37,12 @@ type Config struct {
 	StateDir   string            // stores plugins of registries; "": see [admit.CacheDir]
 	Version    string            // of the agent
 	Compat     probe.Compat
-	ShowOutput bool                             // see [builtin.Config.ShowBody]
-	Compiler   string                           // see [wasm.Config]
-	LookupEnv  func(name string) (string, bool) // finds the credentials of registries; nil: there are none
+	ShowOutput bool   // see [builtin.Config.ShowBody]
+	Compiler   string // see [wasm.Config]
+	// Redirects grants the shipped plugin httpcheck what redirects and proxies lead to, unless prober.yaml
+	// has grants for it.
+	Redirects bool
+	LookupEnv func(name string) (string, bool) // finds the credentials of registries; nil: there are none
 
 	Runner    builtin.CommandRunner // runs the commands of exec probes
 	Mark      string                // an environment variable of the programs of plugins
@@ -139,10 +142,24 @@ func NewScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.S
 	if err != nil && cfg.Log != nil {
 		cfg.Log.Error("plugins that are part of prober", "err", err) // cannot happen: its tests read the same bytes
 	}
+	for i := range own {
+		if cfg.Redirects && own[i].Manifest.Name == "httpcheck" {
+			own[i].Grants = anyWeb()
+		}
+	}
 	return admit.NewScanner(admit.ScannerConfig{
 		Config:     admit.Config{ConfigFile: cfg.ConfigFile, LockFile: cfg.LockFile, Dev: cfg.DevPlugins, Shipped: own},
 		PluginDirs: cfg.PluginDirs, Builtins: builtins, Sources: sources,
 	})
+}
+
+// anyWeb returns the grants of all hosts but those on loopback, link-local and metadata addresses.
+func anyWeb() []plugin.Grant {
+	grants, err := plugin.ParseGrants([]string{"http://*:*", "https://*:*"})
+	if err != nil {
+		panic(err) // they are constants
+	}
+	return grants
 }
 
 // newSources returns the registries of cfg.
