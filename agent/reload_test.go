@@ -273,7 +273,7 @@ func TestChangedSourceIsApplied(t *testing.T) {
 	const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 	put(t, file, []byte(head+"plugins: [{name: demo, source: far/x.wasm}]\n"))
 	put(t, module, guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	r := start(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: shop}\nspec: {containers: [{name: web}]}\n", func(c *agent.Config) { c.ConfigFile = file })
+	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
 	events := r.stream()
 	awaitOutput(t, events, "v1")
 	put(t, module, guestSpec{text: "v2"}.plugin("demo", "2.0.0"))

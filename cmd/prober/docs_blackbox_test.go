@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,7 +28,9 @@ const blackboxPage = "../../docs/migration/blackbox_exporter.md"
 // test. It applies the scrape job to the targets, and looks for what the expressions of the page select.
 func TestBlackboxExporterPage(t *testing.T) {
 	t.Parallel()
-	shop := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	shop.Config.ErrorLog = log.New(io.Discard, "", 0) // of attempts that time out
+	shop.StartTLS()
 	t.Cleanup(shop.Close)
 	shopAddress := shop.Listener.Addr().String()
 	cmdb := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
