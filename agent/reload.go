@@ -3,9 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/daeace23/prober/agent/plugins"
+	"github.com/daeace23/prober/internal/joined"
+	"github.com/daeace23/prober/plugin/admit"
 )
 
 // progress has the last attempts to reload the pods and the plugins, and the error of the last one to
@@ -22,6 +25,26 @@ type reloadAttempt struct {
 	err          error
 	changes      int // attempts so far that changed something
 	otherChanges int // changes of the other side when the attempt began
+}
+
+// failed says when the attempt failed, and why.
+func (a *reloadAttempt) failed() string {
+	return fmt.Sprintf("failed at %s, the last good state is kept: %s", a.at.Format(time.RFC3339), joined.Line(a.err))
+}
+
+// ofConfig reports whether the attempt failed because prober.yaml cannot be used.
+func (a *reloadAttempt) ofConfig() bool {
+	_, ok := errors.AsType[*admit.ConfigError](a.err)
+	return ok
+}
+
+// withoutConfig returns the attempt without the error of a prober.yaml that cannot be used.
+func (a *reloadAttempt) withoutConfig() *reloadAttempt {
+	of := *a
+	if a.ofConfig() {
+		of.err = nil
+	}
+	return &of
 }
 
 // begin records that an attempt begins.
@@ -130,7 +153,11 @@ func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	last := a.noteReload((*progress).ofPlugins, changed, err)
 	switch {
 	case err != nil && (textOf(err) != textOf(last.plugins.err) || r.isNews(known, a.pluginStamp)):
-		a.log.Error("some plugins cannot be used; their last good versions go on", "cause", r.cause, "error", err.Error())
+		text := "some plugins cannot be used; their last good versions go on"
+		if _, ok := errors.AsType[*admit.ConfigError](err); ok {
+			text = "prober.yaml cannot be used; its last good contents go on"
+		}
+		a.log.Error(text, "cause", r.cause, "error", err.Error())
 	case err == nil && (changed || last.plugins.err != nil):
 		a.log.Info("plugins reloaded", "cause", r.cause)
 	}

@@ -242,15 +242,15 @@ func TestChangedConfigFileIsApplied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ bad, want string }{
+	for _, c := range []struct{ bad, want string }{ // the last one is of the whole file
 		{"plugins: [{name: demo, digest: 'sha256:" + strings.Repeat("0", 64) + "'}]\n", "plugins[0]: digest of " + filepath.Join(folder, "demo.wasm")},
 		{"plugins: [{name: demo}, {name: absent}]\n", `plugins[1]: plugin \"absent\" is in none of the plugin folders`},
 		{"plugins: 1\n", "must be a list"},
 	} {
 		put(t, file, []byte(head+c.bad))
-		_, next = r.lines.await(t, next, "some plugins cannot be used", c.want)
+		_, next = r.lines.await(t, next, "cannot be used; ", c.want)
 	}
-	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "must be a list") {
+	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[+]plugins ok\n[!]config failed at ") || !strings.Contains(body, "must be a list") {
 		t.Errorf("got %s", body)
 	}
 	// A file that cannot be read is not reported as missing.

@@ -191,7 +191,10 @@ func (a *Agent) ready() []healthCheck {
 	}
 	last := a.lastReload()
 	checks := append(a.live(), pods, a.reloadCheck("reload", a.podsTrigger, &last.pods),
-		a.reloadCheck("plugins", a.pluginsTrigger, &last.plugins))
+		a.reloadCheck("plugins", a.pluginsTrigger, last.plugins.withoutConfig()))
+	if last.plugins.ofConfig() {
+		checks = append(checks, healthCheck{"config", "!", last.plugins.failed()})
+	}
 	if last.modules != nil {
 		checks = append(checks, healthCheck{"modules", "!", "those of /probe cannot be used, the last good ones are kept: " + joined.Line(last.modules)})
 	}
@@ -223,8 +226,7 @@ func (a *Agent) reloadCheck(name string, t *trigger, last *reloadAttempt) health
 		wrong = append(wrong, "under way since "+started.Format(time.RFC3339))
 	}
 	if last.err != nil {
-		wrong = append(wrong, fmt.Sprintf("failed at %s, the last good state is kept: %s",
-			last.at.Format(time.RFC3339), joined.Line(last.err)))
+		wrong = append(wrong, last.failed())
 	}
 	if len(wrong) == 0 {
 		return healthCheck{name, "+", "ok"}

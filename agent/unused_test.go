@@ -94,7 +94,7 @@ func TestPluginIsLoadedOnceConfigFileIsValid(t *testing.T) {
 	})
 	path := r.manifest
 	write(t, config, good+"oops: 1\n")
-	_, next := r.lines.await(t, 0, "some plugins cannot be used", "oops")
+	_, next := r.lines.await(t, 0, "prober.yaml cannot be used", "oops")
 	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: other", 1)))
 	_, _ = r.lines.await(t, next, "manifests cannot be used", "oops")
 	write(t, config, good)

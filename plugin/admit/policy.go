@@ -41,13 +41,23 @@ const Dev trust.State = "dev"
 // Shipped is the trust state of a plugin that is part of this program.
 const Shipped trust.State = "shipped"
 
-// New reads the files that cfg names.
+// ConfigError is the error for a prober.yaml that cannot be used, so that nothing is known of any
+// plugin. Errors of its entries for single plugins are none.
+type ConfigError struct{ Err error }
+
+// Error returns the text of the error inside.
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error inside, as errors.Join does.
+func (e *ConfigError) Unwrap() []error { return []error{e.Err} }
+
+// New reads the files that cfg names. Its error is a [*ConfigError] if prober.yaml cannot be used.
 func New(cfg Config) (*Policy, error) {
 	p := &Policy{cfg: cfg, file: config.Default()}
 	var err error
 	if cfg.ConfigFile != "" {
 		if p.file, err = config.Load(cfg.ConfigFile); err != nil {
-			return nil, err
+			return nil, &ConfigError{err}
 		}
 	}
 	if p.trust, err = TrustPolicy(cfg.ConfigFile, p.file); err != nil {

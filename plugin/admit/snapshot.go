@@ -108,7 +108,7 @@ func (s *Scanner) scan(wanted func(name string) bool, memory *memory) (*Snapshot
 		return nil, err
 	}
 	if err := policy.AgentConfig().CheckHandlers(s.cfg.ConfigFile, s.cfg.Builtins); err != nil {
-		return nil, err
+		return nil, &ConfigError{err}
 	}
 	policy.lister, policy.memory = &s.lister, memory
 	memory.begin(policy)

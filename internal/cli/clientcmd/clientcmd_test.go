@@ -100,6 +100,7 @@ func TestResponsesAreShownHarmlessly(t *testing.T) {
 			"type":"E","reason":"E","message":"E"}]}`, "E", evil),
 		"GET /api/v1/plugins": strings.ReplaceAll(`{"items":[{"name":"E","state":"failed","version":"E","digest":"E","error":"E"}]}`, "E", evil),
 		"POST /-/reload":      `409!{"error":"` + evil + `"}`,
+		"GET /readyz":         "[+]ping ok\n[!]targets \x1b[31m\a\nreadyz check passed\n",
 	}
 	a := newFakeAgent(t, all)
 	for _, args := range []string{

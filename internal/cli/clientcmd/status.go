@@ -21,8 +21,9 @@ func newStatus(env *command.Env) *cobra.Command {
 		Use:   "status",
 		Short: "Say in one line whether all is well",
 		Long: "Status counts the probes of a running agent by their decided results, and names the first that\n" +
-			"fails.\n\n" +
-			"Exit code 0 if all is well, 1 if a probe or a plugin fails, 3 if the agent does not respond, 64 wrong\nusage.",
+			"fails. Then come plugins that do not run, and what the agent itself reports in /readyz: a file that is\n" +
+			"refused, a source of targets that cannot be refreshed, trouble of its host. Those count with -n too.\n\n" +
+			"Exit code 0 if all is well, 1 if something fails, 3 if the agent does not respond, 64 wrong usage.",
 		Example:           "  prober status\n  prober status -n shop || page-someone",
 		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -46,6 +47,10 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 		return remote.Failed(err)
 	}
 	plugins, err := c.Plugins(ctx)
+	if err != nil {
+		return remote.Failed(err)
+	}
+	checks, err := c.Checks(ctx)
 	if err != nil {
 		return remote.Failed(err)
 	}
@@ -79,17 +84,39 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 			text.WriteString(": " + line(cmp.Or(last.Error, last.Output)))
 		}
 	}
-	broken := 0
-	for i := range plugins {
-		if p := &plugins[i]; p.State == "failed" || p.State == "withdrawn" {
-			if broken++; broken == 1 {
-				text.WriteString(fmt.Sprintf("; plugin %s is %s", line(p.Name), p.State))
-			}
-		}
+	troubles := troublesOf(plugins, checks)
+	for _, t := range troubles[:min(len(troubles), maxTroubles)] {
+		text.WriteString("; " + t)
+	}
+	if more := len(troubles) - maxTroubles; more > 0 {
+		text.WriteString(fmt.Sprintf("; and %d more", more))
 	}
 	fmt.Fprintln(env.Stdout, text.String())
-	if failing != nil || broken > 0 {
+	if failing != nil || len(troubles) > 0 {
 		return &command.Exit{Code: command.ExitFailed}
 	}
 	return nil
+}
+
+// maxTroubles is how many troubles of the agent are shown.
+const maxTroubles = 3
+
+// troublesOf returns what is wrong with the agent itself: checks that failed or warn, and plugins that
+// do not run.
+func troublesOf(plugins []api.PluginStatus, checks []client.Check) (troubles []string) {
+	about := make(map[string]bool)
+	for _, mark := range []string{"-", "!"} {
+		for _, c := range checks {
+			if c.Mark == mark {
+				about[c.Name] = true
+				troubles = append(troubles, line(c.Name)+": "+line(c.Text))
+			}
+		}
+	}
+	for i := range plugins {
+		if p := &plugins[i]; (p.State == "failed" || p.State == "withdrawn") && !about["plugin "+p.Name] {
+			troubles = append(troubles, fmt.Sprintf("plugin %s is %s", line(p.Name), p.State))
+		}
+	}
+	return troubles
 }
