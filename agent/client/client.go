@@ -21,12 +21,14 @@ const (
 	// maxAnswer is the limit of a response, in bytes.
 	maxAnswer = 64 << 20
 	// pageItems is how many items of a list are requested at once.
-	pageItems = 500
+	pageItems    = 500
+	maxRedirects = 10
 )
 
 // Config is what [New] needs.
 type Config struct {
-	// Server is "unix:PATH" of its socket, "HOST:PORT", or a URL.
+	// Server is "unix:PATH" of its socket, "HOST:PORT", or a URL. The name and the password of a URL are
+	// those of a user of the agent's web config.
 	Server string
 	// Token is the agent's token, which actions over TCP need; "" for none.
 	Token string
@@ -53,7 +55,7 @@ var ErrServer = errors.New("must be unix:PATH, HOST:PORT, or a URL")
 // New returns a client. It sends no request.
 func New(cfg Config) (*Client, error) {
 	transport := &http.Transport{DisableKeepAlives: true} // no proxy: it would get the token
-	c := &Client{name: cfg.Server, token: cfg.Token, timeout: cfg.Timeout, http: &http.Client{Transport: transport}}
+	c := &Client{name: cfg.Server, token: cfg.Token, timeout: cfg.Timeout, http: &http.Client{Transport: transport, CheckRedirect: keepToken}}
 	if path, ok := strings.CutPrefix(cfg.Server, "unix:"); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
@@ -67,7 +69,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	var err error
 	if c.base, err = url.Parse(server); err != nil || c.base.Host == "" || c.base.Scheme != "http" && c.base.Scheme != "https" {
-		return nil, fmt.Errorf("%s: %w", cfg.Server, ErrServer)
+		return nil, fmt.Errorf("%s: %w", cfg.Server[strings.LastIndexByte(cfg.Server, '@')+1:], ErrServer) // without a password
 	}
 	c.name = c.base.Host
 	if cfg.Transport != nil {
@@ -364,13 +366,31 @@ func (c *Client) roundTrip(ctx context.Context, method string, query url.Values,
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
 	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+		if c.base.User != nil { // whose name and password are in Authorization
+			req.Header.Set(tokenHeader, c.token)
+		} else {
+			req.Header.Set("Authorization", "Bearer "+c.token)
+		}
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unanswered(ctx, err)
 	}
 	return res, nil
+}
+
+// tokenHeader is the header of the token where Authorization has a name and a password.
+const tokenHeader = "X-Prober-Token"
+
+// keepToken lets a redirect take the token to no other server, as [http.Client] does with Authorization.
+func keepToken(req *http.Request, via []*http.Request) error {
+	if len(via) >= maxRedirects {
+		return errors.New("too many redirects")
+	}
+	if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
+		req.Header.Del(tokenHeader)
+	}
+	return nil
 }
 
 // unanswered returns the error of a request without a response: the cause of its context, which

@@ -3,9 +3,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -41,7 +48,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "signal": signal, "redis": redis, "guest": guest, "tester": tester,
+			"code": code, "serve": serve, "start": start, "line": line, "ask": ask, "finish": finish, "signal": signal, "redis": redis, "guest": guest, "tester": tester, "pki": pki,
 		},
 	})
 }
@@ -239,6 +246,35 @@ func redis(ts *testscript.TestScript, neg bool, args []string) {
 	module, err := redisModule()
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), module, 0o600))
+}
+
+// pki DIR writes an authority as ca.pem, and by it the certificate of a server at 127.0.0.1, server.pem, and
+// of a client, client.pem. Each has its key in the same file.
+func pki(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: pki DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	parent, parentKey := new(x509.Certificate), (*ecdsa.PrivateKey)(nil)
+	for i, name := range []string{"ca", "server", "client"} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		ts.Check(err)
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: i == 0,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		}
+		if i == 0 {
+			parent, parentKey = template, key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+		ts.Check(err)
+		secret, err := x509.MarshalPKCS8PrivateKey(key)
+		ts.Check(err)
+		text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
+		ts.Check(os.WriteFile(filepath.Join(dir, name+".pem"), text, 0o600))
+	}
 }
 
 // guestModule returns the guest that the tests of package wasm use, which is built once.

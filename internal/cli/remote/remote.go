@@ -4,6 +4,8 @@ package remote
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net/http"
 	"os"
@@ -23,8 +25,9 @@ const ExitUnreachable = 3
 
 // Flags say which agent a command asks.
 type Flags struct {
-	server, tokenFile string
-	timeout           time.Duration
+	server, tokenFile         string
+	caFile, certFile, keyFile string
+	timeout                   time.Duration
 }
 
 // defaultTimeout is how long an agent may take for a response.
@@ -34,6 +37,9 @@ const defaultTimeout = 10 * time.Second
 func (f *Flags) Add(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&f.server, "server", "", "the agent: unix:PATH of its socket, HOST:PORT, or a URL (default: the socket of this host's agent)")
 	c.PersistentFlags().StringVar(&f.tokenFile, "token-file", "", "file with the agent's token, for HOST:PORT and URLs")
+	c.PersistentFlags().StringVar(&f.caFile, "ca-file", "", "file with the authorities to trust, in PEM, for https URLs (default: those of the system)")
+	c.PersistentFlags().StringVar(&f.certFile, "cert-file", "", "file with a client certificate, in PEM, for https URLs")
+	c.PersistentFlags().StringVar(&f.keyFile, "key-file", "", "file with the key of --cert-file (default: that file)")
 	c.PersistentFlags().DurationVar(&f.timeout, "request-timeout", defaultTimeout, "how long the agent may take for a response; 0 for no limit")
 }
 
@@ -49,11 +55,47 @@ func (f *Flags) Client(env *command.Env) (*client.Client, error) {
 			return nil, command.Usage("", "--token-file: %w", err)
 		}
 	}
+	if strings.HasPrefix(cfg.Server, "https://") {
+		tlsConfig, err := f.tls()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: tlsConfig} // no proxy: it would get the token
+	}
 	c, err := client.New(cfg)
 	if err != nil {
 		return nil, command.Usage("", "--server %w", err)
 	}
 	return c, nil
+}
+
+// tls returns the settings of TLS; nil for the default.
+func (f *Flags) tls() (*tls.Config, error) {
+	if f.caFile == "" && f.certFile == "" && f.keyFile == "" {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.caFile != "" {
+		pem, err := os.ReadFile(f.caFile)
+		if err != nil {
+			return nil, command.Usage("", "--ca-file: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, command.Usage("", "--ca-file: %s has no certificate in PEM", f.caFile)
+		}
+	}
+	if f.certFile == "" && f.keyFile != "" {
+		return nil, command.Usage("", "--key-file: --cert-file is not set")
+	}
+	if f.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(f.certFile, cmp.Or(f.keyFile, f.certFile))
+		if err != nil {
+			return nil, command.Usage("", "--cert-file: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
 }
 
 // localSocket returns the socket of the agent that this user runs. If there is none, it returns
@@ -84,7 +126,7 @@ func Failed(err error) error {
 		e.Hint = "--server says where the agent is: unix:PATH as its --socket has it, HOST:PORT, or a URL"
 	}
 	if s, ok := errors.AsType[*client.StatusError](err); ok && s.Status == http.StatusUnauthorized {
-		e.Hint = "--token-file has the agent's token; without --server the agent's socket is asked, which needs none"
+		e.Hint = "--token-file has the agent's token; a user of its web config is in the URL, as https://NAME:PASSWORD@HOST; without --server the agent's socket is asked, which needs none"
 	}
 	return e
 }
