@@ -193,6 +193,40 @@ func TestWatchKeepsToItsSelection(t *testing.T) {
 	}
 }
 
+// A pause, its end, and an event that happens again are rows; what was listed is none again.
+func TestWatchShowsPausesAndRecurrences(t *testing.T) {
+	readiness := func(paused bool, run int) string {
+		return fmt.Sprintf(`{"namespace":"a","pod":"shop","container":"web","kind":"readiness","handler":"http","result":"success","paused":%v,"run":%d}`, paused, run)
+	}
+	event := func(count int) string {
+		return fmt.Sprintf(`{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","namespace":"a","name":"shop"},"type":"Warning","reason":"Unhealthy","message":"no","count":%d}`, count)
+	}
+	a := newFakeAgent(t, map[string]string{
+		"GET /api/v1/probes": `{"items":[` + readiness(false, 1) + `]}`, "GET /api/v1/events": `{"items":[` + event(1) + `]}`,
+		"GET /api/v1/stream": stream(
+			"probe "+readiness(false, 1), "probe "+readiness(true, 1), "probe "+readiness(true, 1), "probe "+readiness(false, 2), "probe "+readiness(false, 3),
+			"event "+event(1), "event "+event(2), "event "+event(2), "event "+event(5),
+		),
+	})
+	for _, c := range []struct {
+		args string
+		want string // rows with single spaces
+	}{
+		{"get probes -n a -w --no-headers", "shop web readiness http success - 1 -; shop web readiness http success (paused) - 1 -; shop web readiness http success - 2 -"},
+		{"get events -n a -w -o jsonpath={.items[*].count}", "1; 2; 5"},
+		{"get events -n a -w --no-headers", "- Warning Unhealthy pod/shop no; - Warning Unhealthy pod/shop no; - Warning Unhealthy pod/shop no"},
+	} {
+		_, stdout, _ := prober(a.URL, strings.Fields(c.args)...)
+		var rows []string
+		for row := range strings.Lines(stdout) {
+			rows = append(rows, strings.Join(strings.Fields(row), " "))
+		}
+		if got := strings.Join(rows, "; "); got != c.want {
+			t.Errorf("%s: got %s", c.args, got)
+		}
+	}
+}
+
 // The stream of another server, or of an agent with too many readers.
 func TestStreamThatIsRefused(t *testing.T) {
 	a := newFakeAgent(t, map[string]string{"GET /api/v1/pods": `{"items":[]}`})

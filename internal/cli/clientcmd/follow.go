@@ -84,10 +84,11 @@ func (g *getter) changed(event string, data []byte, s *selection) (*item, error)
 
 func (i *item) key() string { return i.namespace + "/" + i.name }
 
-// shown returns the cells of i that are shown, but for those that change with the time alone.
+// shown returns the cells of i that are shown, but for those that change with the time alone, and
+// which occurrence of an event it is.
 func (i *item) shown(g *getter) string {
 	changing := []string{"AGE", "RUN", "NEXT", "TOOK", "LAST SEEN"}
-	var cells []string
+	cells := []string{i.recurred}
 	for n, c := range g.of.columns {
 		if (!c.wide || g.output == wide) && !slices.Contains(changing, c.head) {
 			cells = append(cells, i.cells[n])

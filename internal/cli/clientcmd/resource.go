@@ -50,6 +50,7 @@ type item struct {
 	pod       string
 	cells     []string // of the columns
 	object    any      // for -o json
+	recurred  string   // changes when an event happens again, with the same cells
 	removed   bool
 }
 

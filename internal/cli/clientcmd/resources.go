@@ -97,9 +97,17 @@ func probeItem(p *api.ProbeStatus) item {
 	return item{
 		name: strings.Join([]string{p.Pod, p.Container, p.Kind}, "/"), namespace: p.Namespace, pod: p.Pod, object: p,
 		cells: []string{
-			p.Pod, p.Container, p.Kind, p.Handler, p.Result, last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, activity(p), output,
+			p.Pod, p.Container, p.Kind, p.Handler, resultText(p), last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, activity(p), output,
 		},
 	}
+}
+
+// resultText returns the decided result, and whether a pause keeps it.
+func resultText(p *api.ProbeStatus) string {
+	if p.Paused {
+		return p.Result + " (paused)"
+	}
+	return p.Result
 }
 
 // activity returns what a probe does.
@@ -195,7 +203,7 @@ func eventItem(e *v1.Event) item {
 		object += "/" + strings.TrimSuffix(container, "}")
 	}
 	return item{
-		name: e.Name, namespace: of.Namespace, pod: of.Name, object: e,
+		name: e.Name, namespace: of.Namespace, pod: of.Name, object: e, recurred: fmt.Sprint(e.Count, e.LastTimestamp.UnixNano()),
 		cells: []string{ago(e.LastTimestamp.Time), e.Type, e.Reason, object, fmt.Sprint(max(e.Count, 1)), e.Message},
 	}
 }

@@ -89,7 +89,7 @@ func (m *Model) act(action string) Command {
 	if action != "pause" {
 		return c
 	}
-	m.prompt = &prompt{label: "pause for (empty: until it is resumed)", text: "10m", done: func(text string) Command {
+	m.prompt = &prompt{label: "pause for (empty: until it is resumed)", text: "10m", proposed: true, done: func(text string) Command {
 		c.Pause = text
 		return c
 	}}
@@ -98,6 +98,7 @@ func (m *Model) act(action string) Command {
 
 func (m *Model) promptKey(name, text string) Command {
 	p := m.prompt
+	proposed := p.proposed
 	filters := p.label == "filter"
 	switch {
 	case name == "enter":
@@ -115,8 +116,12 @@ func (m *Model) promptKey(name, text string) Command {
 	case name == "ctrl+u":
 		p.text = ""
 	case len(p.text)+len(text) <= maxInput && !slices.ContainsFunc([]rune(text), func(r rune) bool { return !unicode.IsPrint(r) }):
+		if proposed && text != "" {
+			p.text = ""
+		}
 		p.text += text
 	}
+	p.proposed = proposed && text == "" && name != "backspace"
 	if filters {
 		m.setFilter(p.text)
 	}

@@ -68,7 +68,9 @@ type tick struct {
 type prompt struct {
 	label string
 	text  string
-	done  func(text string) Command
+	// proposed: text is a proposal, which the first character that the user types replaces.
+	proposed bool
+	done     func(text string) Command
 }
 
 // details is the screen of one probe.

@@ -205,12 +205,13 @@ func TestKeysAct(t *testing.T) {
 		t.Errorf("without probes: %+v", s.carried)
 	}
 	s.show(probeOf("shop", "web", "success", 0))
-	s.press("t", "r", "p", "enter", "p", "ctrl+u", "enter", "p", "esc", "p", "ctrl+u", "1h", "enter", "enter", "esc", "q", "/", "q", "ctrl+c")
+	s.press("t", "r", "p", "enter", "p", "ctrl+u", "enter", "p", "esc", "p", "ctrl+u", "1h", "enter",
+		"p", "1", "0", "m", "enter", "p", "backspace", "s", "enter", "enter", "esc", "q", "/", "q", "ctrl+c")
 	var got []string
 	for _, c := range s.carried {
 		got = append(got, strings.TrimSpace(c.Do+" "+c.Probe.Pod+" "+c.Pause))
 	}
-	want := []string{"trigger shop", "resume shop", "pause shop 10m", "pause shop", "pause shop 1h", "details shop", "quit", "quit"}
+	want := []string{"trigger shop", "resume shop", "pause shop 10m", "pause shop", "pause shop 1h", "pause shop 10m", "pause shop 10s", "details shop", "quit", "quit"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
