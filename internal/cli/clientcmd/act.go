@@ -63,7 +63,7 @@ func newAction(env *command.Env, a action) *cobra.Command {
 	return aboutProbes(env, &cobra.Command{
 		Use:   a.name,
 		Short: a.short,
-		Long: a.long + "\nWithout a container or a kind these are all probes of the pod or the container.\n\n" +
+		Long: a.long + "\n\n" +
 			"Exit code 0, 1 if it failed, 3 if the agent does not respond, 64 wrong usage.",
 		Example: fmt.Sprintf("  prober %s shop/web readiness\n  prober %[1]s shop", a.name),
 	}, func(ctx context.Context, c *client.Client, s *selection) error { return act(ctx, env, c, a, s) })

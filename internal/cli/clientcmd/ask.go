@@ -2,6 +2,7 @@ package clientcmd
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,7 @@ func ask(cmd *cobra.Command, env *command.Env, agent *remote.Flags, f func(ctx c
 func aboutProbes(env *command.Env, c *cobra.Command, run func(ctx context.Context, c *client.Client, s *selection) error) *cobra.Command {
 	var agent remote.Flags
 	var namespace string
+	c.Long = strings.Replace(c.Long, "\n\nExit code", "\n"+probeNames+"\n\nExit code", 1)
 	c.Use += " POD[/CONTAINER] [KIND]"
 	c.Args = cobra.RangeArgs(1, 2)
 	c.ValidArgsFunction = complete(env, &agent, find("probes"))

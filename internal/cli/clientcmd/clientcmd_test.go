@@ -67,7 +67,7 @@ func TestEmptyNameIsWrongUsage(t *testing.T) {
 	a := newFakeAgent(t, map[string]string{"GET /api/v1/probes": twoProbes})
 	for _, word := range []string{"", "/", "/web", "shop/"} {
 		for _, name := range []string{"pause", "resume", "trigger", "describe"} {
-			if code, _, stderr := prober(a.URL, name, word); code != 64 || !strings.Contains(stderr, "want POD or POD/CONTAINER") {
+			if code, _, stderr := prober(a.URL, name, word); code != 64 || !strings.Contains(stderr, ": want POD[/CONTAINER[/KIND]] or ") {
 				t.Errorf("%s %q: exit code %d, %s", name, word, code, stderr)
 			}
 		}
@@ -223,6 +223,74 @@ func TestWatchShowsPausesAndRecurrences(t *testing.T) {
 		}
 		if got := strings.Join(rows, "; "); got != c.want {
 			t.Errorf("%s: got %s", c.args, got)
+		}
+	}
+}
+
+// probesOf answers requests for probes by the pod, container, namespace and kind of their query.
+func probesOf(names ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			_, _ = io.WriteString(w, "{}")
+			return
+		}
+		if r.URL.Path != "/api/v1/probes" {
+			http.NotFound(w, r)
+			return
+		}
+		items := []string{}
+		for _, n := range names {
+			parts := strings.Split(n, "/")
+			all := true
+			for i, field := range []string{"namespace", "pod", "container", "kind"} {
+				want := r.URL.Query().Get(field)
+				all = all && (want == "" || want == parts[i])
+			}
+			if all {
+				items = append(items, fmt.Sprintf(`{"namespace":%q,"pod":%q,"container":%q,"kind":%q}`, parts[0], parts[1], parts[2], parts[3]))
+			}
+		}
+		_, _ = io.WriteString(w, `{"items":[`+strings.Join(items, ",")+`]}`)
+	}
+}
+
+// What exists decides what a name means. A name that means several things is an error, and acts on none.
+func TestNamesOfProbes(t *testing.T) {
+	agent := httptest.NewServer(probesOf("default/okp/a/readiness", "default/okp/a/liveness", "default/okp/b/liveness", "probe/x/y/liveness", "default/probe/x/startup",
+		"one/two/three/liveness", "two/one/two/liveness", "zoo/pod/shop/liveness", "zoo/shop/readiness/liveness", "k/zoo/shop/readiness"))
+	defer agent.Close()
+	for _, c := range []struct{ args, want string }{
+		{"okp", "default/okp/a readiness, default/okp/a liveness, default/okp/b liveness"},
+		{"okp/a", "default/okp/a readiness, default/okp/a liveness"},
+		{"okp/a/readiness", "default/okp/a readiness"},
+		{"okp/a/readiness readiness", "default/okp/a readiness"},
+		{"default/okp/a", "default/okp/a readiness, default/okp/a liveness"},
+		{"default/okp/a readiness", "default/okp/a readiness"},
+		{"default/okp/a readiness -n default", "default/okp/a readiness"},
+		{"default/okp/a/readiness", "default/okp/a readiness"},
+		{"probe/okp/a/readiness", "default/okp/a readiness"},
+		{"probe/default/okp/a/readiness", "default/okp/a readiness"},
+		{"pod/okp", "default/okp/a readiness, default/okp/a liveness, default/okp/b liveness"},
+		{"probe/x/y", "probe/x/y liveness"},
+		{"probe/x", "prober: error: probe/x is ambiguous: default/probe/x startup, probe/x/y liveness"},
+		{"one/two/three", "one/two/three liveness"},
+		{"one/two/liveness", "two/one/two liveness"},
+		{"zoo/shop/readiness", `prober: error: zoo/shop/readiness is ambiguous: k/zoo/shop readiness, zoo/shop/readiness liveness`},
+		{"zoo/shop/readiness liveness", "zoo/shop/readiness liveness"},
+		{"zoo/shop/readiness -n k", "k/zoo/shop readiness"},
+		{"default/okp/a -n other", `prober: error: "default/okp/a" in namespace other: want POD`},
+		{"okp/a/readiness/x", `prober: error: "okp/a/readiness/x": want POD`},
+		{"okp/c", "prober: error: no probe of okp/c"},
+		{"https://nobody/x", "prober: error: no probe of https://nobody/x"},
+		{"10.0.0.1:80", "prober: error: no probe of 10.0.0.1:80"},
+	} {
+		_, stdout, stderr := prober(agent.URL, append([]string{"pause"}, strings.Fields(c.args)...)...)
+		got := strings.TrimSuffix(strings.ReplaceAll(strings.ReplaceAll(stdout, " paused", ""), "\n", ", "), ", ")
+		if strings.HasPrefix(c.want, "prober: ") {
+			got = strings.Replace(got+stderr, "\n", " ", 1)
+		}
+		if got != c.want && (!strings.HasPrefix(c.want, "prober: ") || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s: got %s%s, want %s", c.args, got, stderr, c.want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func newDescribe(env *command.Env) *cobra.Command {
 		Use:   "describe",
 		Short: "Show all that a running agent knows of probes",
 		Long: "Describe shows probes with their spec, their state, their last ticks and the events of their\n" +
-			"container. Without a container or a kind these are all probes of the pod or the container.\n\n" +
+			"pod.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober describe shop/web readiness",
 	}, func(ctx context.Context, c *client.Client, s *selection) error { return describe(ctx, env, c, s) })

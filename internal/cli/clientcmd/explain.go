@@ -30,10 +30,9 @@ func newExplain(env *command.Env) *cobra.Command {
 		Long: "Explain shows for each probe one sentence: why its last tick did or did not change its result, and\n" +
 			"what comes next. Then come the last tick that was not a success, with what happened inside its\n" +
 			"attempts, and the ticks before. If there is no such probe, or the agent has refused a change of a\n" +
-			"manifest or a plugin, it shows why. Without a container or a kind these are all probes of the pod\n" +
-			"or the container.\n\n" +
+			"manifest or a plugin, it shows why; also for a target that is dropped or gone.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
-		Example: "  prober explain shop/web readiness",
+		Example: "  prober explain shop/web readiness\n  prober explain https://shop.example/ready",
 	}, func(ctx context.Context, c *client.Client, s *selection) error {
 		return explainProbes(ctx, env, c, s, output)
 	})

@@ -184,13 +184,15 @@ func (g *getter) missing(s *selection, items []item) (missing []string) {
 	switch g.of.name {
 	case "events":
 	case "probes":
-		if s.Pod != "" && len(items) == 0 && s.Result == "" && s.Handler == "" && s.selector == nil {
+		if s.word != "" && len(items) == 0 && s.Result == "" && s.Handler == "" && s.selector == nil {
 			return []string{s.String()}
 		}
 	default:
-		for _, n := range s.names {
-			if !slices.ContainsFunc(items, func(i item) bool { return i.name == n || slices.Contains(i.also, n) }) {
-				missing = append(missing, n)
+		for i := 0; i < len(s.names); i += 2 { // with and without the kind
+			names := s.names[i : i+2]
+			has := func(n string) bool { return slices.Contains(names, n) }
+			if !slices.ContainsFunc(items, func(i item) bool { return has(i.name) || slices.ContainsFunc(i.also, has) }) {
+				missing = append(missing, names[0])
 			}
 		}
 	}

@@ -203,7 +203,7 @@ func eventItem(e *v1.Event) item {
 		object += "/" + strings.TrimSuffix(container, "}")
 	}
 	return item{
-		name: e.Name, namespace: of.Namespace, pod: of.Name, object: e, recurred: fmt.Sprint(e.Count, e.LastTimestamp.UnixNano()),
+		name: e.Name, also: []string{e.Name}, namespace: of.Namespace, pod: of.Name, object: e, recurred: fmt.Sprint(e.Count, e.LastTimestamp.UnixNano()),
 		cells: []string{ago(e.LastTimestamp.Time), e.Type, e.Reason, object, fmt.Sprint(max(e.Count, 1)), e.Message},
 	}
 }
@@ -224,8 +224,8 @@ func listTargets(ctx context.Context, c *client.Client, s *selection) ([]item, e
 	var items []item
 	for i := range all.Items {
 		t := &all.Items[i]
-		names := []string{t.Pod, t.Name, t.Address}
-		if len(s.names) > 0 && !slices.ContainsFunc(s.names, func(n string) bool { return slices.Contains(names, n) }) {
+		names := targetNames(t)
+		if !s.named(names...) {
 			continue
 		}
 		reason := t.Reason
@@ -245,7 +245,7 @@ func listPlugins(ctx context.Context, c *client.Client, s *selection) ([]item, e
 	var items []item
 	for i := range plugins {
 		p := &plugins[i]
-		if len(s.names) > 0 && !slices.Contains(s.names, p.Name) {
+		if !s.named(p.Name) {
 			continue
 		}
 		items = append(items, item{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -14,17 +13,21 @@ import (
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
-	"github.com/daeace23/prober/probe"
 )
 
 // selection says which objects a command is about.
 type selection struct {
 	client.Filter
-	names    []string // of the command line; none: all
+	names    []string // of the command line, with and without their kind; none: all
 	targets  client.TargetFilter
 	warnings []string // of the last list
 	selector labels.Selector
 	labelled map[podName]bool // the pods that the selector matches
+
+	word     string          // the name of probes on the command line; "": all
+	readings []client.Filter // what it may mean
+	resolved bool            // Filter is what it means
+	target   *api.Target     // the target that it names
 }
 
 type podName struct{ namespace, name string }
@@ -55,10 +58,14 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 
 // of returns the selection of the flags and the arguments for a resource.
 func (f *selectionFlags) of(r *resource, args []string) (*selection, error) {
-	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, Result: f.result, Kind: f.kind}, names: args, targets: f.targets}
+	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, Result: f.result, Kind: f.kind}, targets: f.targets}
 	if r.name == "probes" {
 		if err := s.probeArgs(args); err != nil {
 			return nil, err
+		}
+	} else {
+		for _, a := range args {
+			s.names = append(s.names, a, r.bare(a))
 		}
 	}
 	if f.labels != "" {
@@ -70,31 +77,15 @@ func (f *selectionFlags) of(r *resource, args []string) (*selection, error) {
 	return s, nil
 }
 
-// probeArgs reads POD[/CONTAINER] [KIND].
-func (s *selection) probeArgs(args []string) error {
-	if len(args) > 2 {
-		return command.Usage("", "want POD[/CONTAINER] [KIND], got %s", command.Count(len(args), "argument"))
-	}
-	if len(args) > 0 {
-		pod, container, named := strings.Cut(args[0], "/")
-		if pod == "" || named && container == "" { // else it would mean all
-			return command.Usage("", "%q: want POD or POD/CONTAINER", args[0])
-		}
-		s.Pod, s.Container = pod, container
-	}
-	if len(args) > 1 {
-		if _, err := probe.ParseKind(args[1]); err != nil {
-			return command.Usage("", "%w", err)
-		}
-		s.Kind = args[1]
-	}
-	return nil
+// named reports whether the command line names an object with these names.
+func (s *selection) named(names ...string) bool {
+	return len(s.names) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(s.names, n) })
 }
 
-// match finds the pods of the selector.
+// match decides what the name of probes means, and finds the pods of the selector.
 func (s *selection) match(ctx context.Context, c *client.Client) error {
-	if s.selector == nil {
-		return nil
+	if err := s.resolve(ctx, c); err != nil || s.selector == nil {
+		return err
 	}
 	var list v1.PodList
 	if err := c.Pods(ctx, &list); err != nil {
@@ -131,7 +122,7 @@ func (s *selection) pods(ctx context.Context, c *client.Client) ([]v1.Pod, error
 	s.labelled = make(map[podName]bool)
 	return slices.DeleteFunc(list.Items, func(p v1.Pod) bool {
 		s.label(&p, false)
-		return !s.hasPod(p.Namespace, p.Name) || len(s.names) > 0 && !slices.Contains(s.names, p.Name)
+		return !s.hasPod(p.Namespace, p.Name) || !s.named(p.Name)
 	}), nil
 }
 
@@ -145,13 +136,16 @@ func (s *selection) events(ctx context.Context, c *client.Client) ([]v1.Event, e
 	}
 	return slices.DeleteFunc(list.Items, func(e v1.Event) bool {
 		of := &e.InvolvedObject
-		return !s.hasPod(of.Namespace, of.Name) || len(s.names) > 0 && !slices.Contains(s.names, of.Name)
+		return !s.hasPod(of.Namespace, of.Name) || !s.named(of.Name, e.Name)
 	}), nil
 }
 
 func (s *selection) probes(ctx context.Context, c *client.Client) ([]api.ProbeStatus, error) {
 	if err := s.match(ctx, c); err != nil {
 		return nil, err
+	}
+	if s.selectsNone() {
+		return nil, nil
 	}
 	probes, err := c.Probes(ctx, s.Filter)
 	if err != nil {
@@ -164,10 +158,16 @@ func (s *selection) probes(ctx context.Context, c *client.Client) ([]api.ProbeSt
 func (s *selection) has(i *item) bool {
 	if p, ok := i.object.(*api.ProbeStatus); ok {
 		f := &s.Filter
-		return s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&
+		return !s.selectsNone() && s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&
 			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.Result == "" || f.Result == p.Result)
 	}
-	return s.hasPod(i.namespace, i.pod) && (len(s.names) == 0 || slices.Contains(s.names, i.pod))
+	return s.hasPod(i.namespace, i.pod) && s.named(append(i.also, i.pod)...)
+}
+
+// selectsNone reports whether s names a target that is not probed, or that is not known: without the name
+// of a pod, Filter would select all probes.
+func (s *selection) selectsNone() bool {
+	return s.word != "" && (s.Pod == "" || s.target != nil && s.target.State != targetProbed)
 }
 
 // someProbes returns the probes that a command's arguments name, of which there must be one or more.
@@ -185,17 +185,22 @@ func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.Prob
 // whyNoTarget returns why the pods that s selects do not exist, if they are those of targets that
 // discovery has dropped; "" if that is not known.
 func whyNoTarget(ctx context.Context, c *client.Client, s *selection) string {
-	all, err := c.Targets(ctx, client.TargetFilter{Namespace: s.Namespace, Pod: s.Pod})
-	if err != nil {
-		return "" // an agent of an earlier version
-	}
-	why := ""
-	for i := range all.Items {
-		if t := &all.Items[i]; t.State != "probed" { // the last one is the newest
-			why = fmt.Sprintf(": the target %s of group %s is %s%s: %s", line(t.Name), line(t.Group), line(t.State), goneFor(t), line(t.Reason))
+	t := s.target
+	if t == nil && s.Pod != "" {
+		all, err := c.Targets(ctx, client.TargetFilter{Namespace: s.Namespace, Pod: s.Pod})
+		if err != nil {
+			return "" // an agent of an earlier version
+		}
+		for i := range all.Items {
+			if all.Items[i].State != targetProbed {
+				t = &all.Items[i] // the last one is the newest
+			}
 		}
 	}
-	return why
+	if t == nil || t.State == targetProbed {
+		return ""
+	}
+	return fmt.Sprintf(": the target %s of group %s is %s%s: %s", line(t.Name), line(t.Group), line(t.State), goneFor(t), line(t.Reason))
 }
 
 // goneFor returns for how long a target is gone.
@@ -211,6 +216,9 @@ func (s *selection) String() string {
 	name := s.Pod
 	if s.Container != "" {
 		name += "/" + s.Container
+	}
+	if s.target != nil || name == "" {
+		name = s.word
 	}
 	if s.Kind != "" {
 		name += " " + s.Kind

@@ -52,6 +52,9 @@ func watchProbes(ctx context.Context, env *command.Env, c *client.Client, s *sel
 	if _, err := c.Plugins(ctx); err != nil {
 		return remote.Failed(err)
 	}
+	if err := s.resolve(ctx, c); err != nil {
+		return remote.Failed(err)
+	}
 	cfg := watchConfig(env, c, s)
 	if in, out, ok := terminal(env); ok {
 		if err := watch.Screen(ctx, cfg, in, out); err != nil {

@@ -111,10 +111,13 @@ func localSocket(env *command.Env) string {
 }
 
 // Failed returns the error of a request to an agent, with its exit code: 3 if the agent did not
-// respond, else 1. It is nil if err is.
+// respond, else 1. It is nil if err is, and an [*command.Exit] stays as it is.
 func Failed(err error) error {
 	if err == nil {
 		return nil
+	}
+	if _, ok := errors.AsType[*command.Exit](err); ok {
+		return err
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i := range lines {

@@ -1,0 +1,202 @@
+package clientcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/client"
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/probe"
+)
+
+// probeNames is the help of a command whose arguments name probes.
+const probeNames = "The argument is POD, POD/CONTAINER[/KIND], NAMESPACE/POD/CONTAINER[/KIND], what get probes -o name\n" +
+	"prints, or the address or the name of a target of prober.yaml. Without a container or a kind these are\n" +
+	"all probes of the pod or the container."
+
+// maxCandidates is how many probes an ambiguous name lists.
+const maxCandidates = 8
+
+// probeArgs reads the arguments NAME [KIND], which [selection.resolve] makes sense of.
+func (s *selection) probeArgs(args []string) error {
+	if len(args) > 2 {
+		return command.Usage("", "want POD[/CONTAINER] [KIND], got %s", command.Count(len(args), "argument"))
+	}
+	if len(args) > 1 {
+		if _, err := probe.ParseKind(args[1]); err != nil {
+			return command.Usage("", "%w", err)
+		}
+		s.Kind = args[1]
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	s.word = args[0]
+	if strings.Contains(s.word, ":") { // the address of a target: no name of Kubernetes has a colon
+		return nil
+	}
+	parts := strings.Split(s.word, "/")
+	if slices.Contains(parts, "") {
+		parts = nil // else it would mean all
+	}
+	for _, r := range readings(parts) {
+		if !conflict(r.Namespace, s.Namespace) && !conflict(r.Kind, s.Kind) {
+			f := s.Filter
+			f.Namespace, f.Pod, f.Container, f.Kind = cmp.Or(r.Namespace, f.Namespace), r.Pod, r.Container, cmp.Or(r.Kind, f.Kind)
+			s.readings = append(s.readings, f)
+		}
+	}
+	if len(s.readings) == 0 {
+		return command.Usage("", "%q%s: want POD[/CONTAINER[/KIND]] or NAMESPACE/POD/CONTAINER[/KIND]", s.word, beside(s.Kind, s.Namespace))
+	}
+	return nil
+}
+
+// beside returns what else the command line says of a probe.
+func beside(kind, namespace string) (text string) {
+	if kind != "" {
+		text = " " + kind
+	}
+	if namespace != "" {
+		text += " in namespace " + namespace
+	}
+	return text
+}
+
+func conflict(a, b string) bool { return a != "" && b != "" && a != b }
+
+// readings returns what the parts of a name may mean, the most likely first.
+func readings(parts []string) (all []client.Filter) {
+	if len(parts) == 0 {
+		return nil
+	}
+	switch first := parts[0]; {
+	case len(parts) == 1:
+	case first == "probe" || first == "probes":
+		all = shapes(parts[1:])
+	case len(parts) == 2 && (first == "pod" || first == "pods" || first == "target" || first == "targets"):
+		all = shapes(parts[1:])
+	}
+	return append(all, shapes(parts)...)
+}
+
+// shapes returns the readings of parts, each of which is a namespace, a pod, a container or a kind.
+func shapes(parts []string) (all []client.Filter) {
+	n := len(parts)
+	_, err := probe.ParseKind(parts[n-1])
+	isKind := err == nil
+	switch {
+	case n == 1:
+		all = []client.Filter{{Pod: parts[0]}}
+	case n == 2:
+		all = []client.Filter{{Pod: parts[0], Container: parts[1]}}
+	case n == 3 && isKind:
+		all = []client.Filter{{Pod: parts[0], Container: parts[1], Kind: parts[2]}, {Namespace: parts[0], Pod: parts[1], Container: parts[2]}}
+	case n == 3:
+		all = []client.Filter{{Namespace: parts[0], Pod: parts[1], Container: parts[2]}}
+	case n == 4 && isKind:
+		all = []client.Filter{{Namespace: parts[0], Pod: parts[1], Container: parts[2], Kind: parts[3]}}
+	}
+	return all
+}
+
+// resolve decides what the name on the command line means: that of its readings which exists, or else a
+// target. If nothing exists, it is the first reading.
+func (s *selection) resolve(ctx context.Context, c *client.Client) error {
+	if s.word == "" || s.resolved {
+		return nil
+	}
+	var chosen client.Filter
+	var candidates []string
+	selected := make(map[string]bool) // the sets of probes that readings select
+	for _, f := range s.readings {
+		probes, err := c.Probes(ctx, client.Filter{Namespace: f.Namespace, Pod: f.Pod, Container: f.Container, Kind: f.Kind})
+		if err != nil {
+			return err
+		}
+		var names []string
+		for i := range probes {
+			names = append(names, line(probeName(&probes[i])))
+		}
+		if len(names) > 0 {
+			selected[strings.Join(names, ", ")], chosen = true, f
+		}
+		candidates = append(candidates, names...)
+	}
+	if len(selected) > 1 {
+		return s.ambiguous(candidates, "name it with its namespace, as NAMESPACE/POD/CONTAINER KIND, or with -n")
+	}
+	if s.resolved = true; len(selected) == 1 {
+		s.Filter = chosen
+		return nil
+	}
+	if len(s.readings) > 0 {
+		s.Filter = s.readings[0]
+	}
+	return s.resolveTarget(ctx, c)
+}
+
+// resolveTarget looks for the name among the targets. One that is probed is preferred, and then the newest.
+func (s *selection) resolveTarget(ctx context.Context, c *client.Client) error {
+	all, err := c.Targets(ctx, client.TargetFilter{Namespace: s.Namespace})
+	if _, ok := errors.AsType[*client.StatusError](err); ok {
+		return nil // an agent of an earlier version has none
+	}
+	if err != nil {
+		return err
+	}
+	word := find("targets").bare(s.word)
+	var probed []string
+	for i := range all.Items {
+		t := &all.Items[i]
+		if !slices.Contains(targetNames(t), word) {
+			continue
+		}
+		switch {
+		case t.State == targetProbed:
+			probed = append(probed, "target/"+line(t.Pod))
+			s.target = t
+		case len(probed) == 0:
+			s.target = t
+		}
+	}
+	if len(probed) > 1 {
+		return s.ambiguous(probed, "name its pod")
+	}
+	if len(probed) == 1 {
+		s.Filter.Namespace, s.Filter.Pod, s.Filter.Container = s.target.Namespace, s.target.Pod, ""
+	}
+	return nil
+}
+
+func (s *selection) ambiguous(candidates []string, hint string) error {
+	slices.Sort(candidates)
+	candidates = slices.Compact(candidates)
+	text := strings.Join(candidates[:min(len(candidates), maxCandidates)], ", ")
+	if more := len(candidates) - maxCandidates; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return command.Usage(hint, "%s is ambiguous: %s", line(s.word), text)
+}
+
+// targetProbed is the state of a target that has a probe.
+const targetProbed = "probed"
+
+// targetNames returns the names of a target.
+func targetNames(t *api.Target) []string {
+	return []string{t.Pod, t.Name, t.Address, t.Group + "/" + t.Name}
+}
+
+// bare returns a name without the kind before it, as -o name prints it; events take that of a pod too.
+func (r *resource) bare(word string) string {
+	kind, name, ok := strings.Cut(word, "/")
+	if ok && (kind == r.name || slices.Contains(r.aliases, kind) || r.name == "events" && kind == "pod") {
+		return name
+	}
+	return word
+}
