@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -33,10 +36,31 @@ func (a *Agent) guarded(next http.Handler) http.Handler {
 		default:
 			answered := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 			act.by = caller
-			next.ServeHTTP(answered, r.WithContext(context.WithValue(r.Context(), actionKey{}, &act)))
+			if readBody(w, answered, r) {
+				next.ServeHTTP(answered, r.WithContext(context.WithValue(r.Context(), actionKey{}, &act)))
+			}
 			a.acted(&act, actionResult(answered.status))
 		}
 	})
+}
+
+// maxBody is the limit of the body of an action, in bytes.
+const maxBody = 4096
+
+// readBody reads the body of an action into memory, also of those that need none. If that fails, it
+// responds with the error. of is the writer of the connection, which a longer body ends.
+func readBody(of, w http.ResponseWriter, r *http.Request) bool {
+	text, err := io.ReadAll(http.MaxBytesReader(of, r.Body, maxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		reply.Fail(w, http.StatusRequestEntityTooLarge, "the body has more than %d bytes", maxBody)
+		return false
+	}
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "body: %v", err)
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	return true
 }
 
 // throttled passes requests to next, which checks names and passwords, unless too many were wrong.
@@ -150,10 +174,10 @@ func (a *Agent) acted(act *action, result string) {
 func callerText(c *access.Caller) string { return c.From + ", with the " + c.Via }
 
 // probeAction returns what the action of r does with a probe. Its error is that of the parameters.
-func (a *Agent) probeAction(w http.ResponseWriter, r *http.Request) (func(manager.Key) error, error) {
+func (a *Agent) probeAction(r *http.Request) (func(manager.Key) error, error) {
 	name := r.PathValue("action")
 	if name == "pause" {
-		p, err := pauses.Read(w, r)
+		p, err := pauses.Read(r)
 		if err != nil {
 			return nil, err
 		}

@@ -282,6 +282,7 @@ type explanation struct {
 	Probe   stream.Probe        `json:"probe"`
 	Summary string              `json:"summary"`
 	Ticks   []manager.TickTrace `json:"ticks"`
+	Agent   []api.Check         `json:"agent,omitempty"`
 }
 
 // serveExplain responds with why the result of one probe is what it is.
@@ -302,7 +303,17 @@ func (a *Agent) serveExplain(w http.ResponseWriter, r *http.Request) {
 	if of.PausedBy != "" || of.PauseReason != "" || !of.PausedUntil.IsZero() {
 		x.Summary = explain.Paused(x.Probe.Result.Word(), of.PausedBy, of.PauseReason, of.PausedUntil, time.Now())
 	}
-	reply.JSON(w, explanation{of, x.Summary, x.Ticks})
+	reply.JSON(w, explanation{of, x.Summary, x.Ticks, a.troubles()})
+}
+
+// troubles returns the checks of /readyz that do not pass.
+func (a *Agent) troubles() (checks []api.Check) {
+	for _, c := range a.ready() {
+		if result := map[string]string{"!": "warning", "-": "failure"}[c.mark]; result != "" {
+			checks = append(checks, api.Check{Name: c.name, Result: result, Text: c.text})
+		}
+	}
+	return checks
 }
 
 // namedProbe returns the probe that the path of r names. While its pod is replaced there are two: it is
@@ -366,7 +377,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 	kind, err := probe.ParseKind(r.PathValue("kind"))
 	var act func(manager.Key) error
 	if err == nil {
-		act, err = a.probeAction(w, r)
+		act, err = a.probeAction(r)
 	}
 	if err != nil {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -91,5 +92,32 @@ func TestPauseParametersAreChecked(t *testing.T) {
 	r.get("/api/v1/probes", &probes)
 	if len(probes.Items) != 1 || probes.Items[0].Paused {
 		t.Errorf("it is paused: %+v", probes.Items)
+	}
+}
+
+// Bodies are limited alike for all actions, also for those that need none.
+func TestBodyOfActionIsLimited(t *testing.T) {
+	t.Parallel()
+	r := start(t, newTarget(t).external("shop"))
+	awaitProbe(t, r.stream(), "ready", ready)
+	v := newValidator(t)
+	for _, path := range []string{pausePath, strings.Replace(pausePath, "pause", "trigger", 1), "/-/reload"} {
+		for size, want := range map[int]int{4096: http.StatusOK, 4097: http.StatusRequestEntityTooLarge, 100_000: http.StatusRequestEntityTooLarge} {
+			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://localhost"+path, strings.NewReader(strings.Repeat(" ", size)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := r.local.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(res.Body)
+			if res.Body.Close(); err != nil || res.StatusCode != want {
+				t.Errorf("%s with %d bytes: %d %s, %v", path, size, res.StatusCode, body, err)
+			}
+			if err := v.check("POST", "/-/reload", res.StatusCode, string(body)); err != nil { // as of the others
+				t.Error(err)
+			}
+		}
 	}
 }

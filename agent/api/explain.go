@@ -13,6 +13,16 @@ type Explanation struct {
 	// comes next. Its durations count from the time of the response.
 	Summary string            `json:"summary"`
 	Ticks   []TickExplanation `json:"ticks"` // newest first; empty if none are kept
+	// Agent is what is wrong with the agent itself, such as a file that it has refused; absent if
+	// nothing is.
+	Agent []Check `json:"agent,omitempty"`
+}
+
+// Check is a check of /readyz that does not pass.
+type Check struct {
+	Name   string `json:"name"`   // such as "reload" or "plugin redis"
+	Result string `json:"result"` // "warning", or "failure" while the agent is not ready
+	Text   string `json:"text"`
 }
 
 // TickExplanation is a tick of a probe with what happened inside its attempts, and what the

@@ -191,7 +191,6 @@ func TestRead(t *testing.T) {
 		{name: "unknown field", body: `{"until":"1s"}`, err: `unknown field "until"`},
 		{name: "a number", body: `{"for":10}`, err: "body: json: cannot unmarshal number"},
 		{name: "more than an object", body: `{} {}`, err: "there is text after the object"},
-		{name: "a long body", body: `{"reason":"` + strings.Repeat("a", 5000), err: "the body has more than 4096 bytes"},
 		{name: "no unit", query: "for=10", err: `for "10" must be a duration such as 10m or 1h30m, from 1s to 8784h0m0s`},
 		{name: "too short", query: "for=1ms", err: "must be a duration"},
 		{name: "negative", query: "for=-1m", err: "must be a duration"},
@@ -203,7 +202,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/?"+c.query, strings.NewReader(c.body))
-			got, err := pauses.Read(httptest.NewRecorder(), r)
+			got, err := pauses.Read(r)
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}

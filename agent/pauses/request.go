@@ -23,13 +23,12 @@ const (
 	minFor = time.Second
 	// MaxReason is the limit of a reason, in bytes.
 	MaxReason = 256
-	maxBody   = 4096
 )
 
 // Read returns the pause that a request asks for: with the parameters "for" and "reason" of its
-// query, or with a body, the JSON of an [api.PauseRequest]. By is not set.
-func Read(w http.ResponseWriter, r *http.Request) (Pause, error) {
-	asked, err := fromBody(http.MaxBytesReader(w, r.Body, maxBody))
+// query, or with a body, the JSON of an [api.PauseRequest], whose size the caller limits. By is not set.
+func Read(r *http.Request) (Pause, error) {
+	asked, err := fromBody(r.Body)
 	if err != nil {
 		return Pause{}, err
 	}
@@ -51,9 +50,6 @@ func Read(w http.ResponseWriter, r *http.Request) (Pause, error) {
 func fromBody(body io.Reader) (asked api.PauseRequest, err error) {
 	text, err := io.ReadAll(body)
 	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return asked, fmt.Errorf("the body has more than %d bytes", maxBody)
-		}
 		return asked, fmt.Errorf("body: %w", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {

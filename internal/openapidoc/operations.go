@@ -210,6 +210,9 @@ func (o *operation) responses(s *schemas) object {
 	if o.method == "get" { // it is that of exporter-toolkit
 		all["401"] = object{"description": "The request has no user that is valid.", "content": object{"text/plain": object{"schema": object{"type": "string"}}}}
 	}
+	if o.method != "get" {
+		all["413"] = object{"description": "The body has more than 4 KiB.", "content": failed}
+	}
 	for _, code := range o.codes {
 		switch text := map[int]string{
 			400: "A parameter is wrong.", 404: "There is no such object.", 409: "The state of the object does not allow it.",
