@@ -122,6 +122,7 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		{"get pods", 0, "NAMESPACE NAME READY STATUS RESTARTS AGE\ndefault shop #/# Running # #", ""},
 		{"get po shop nothere -o name", 1, "pod/shop", "prober: error: pods not found: nothere"},
 		{"get pods -o jsonpath={.items[*].metadata.labels.app}", 0, "shop", ""},
+		{"get probes -o jsonpath={.items[?(@.run>0)].kind}", 0, "liveness readiness", ""},
 		{"get pods -o jsonpath={.items", 64, "", "-o jsonpath: "},
 		{"get pods -o xml", 64, "", `unknown format "xml"; known: table, wide, json, yaml, name, jsonpath=TEMPLATE`},
 		{"get plugins", 0, "", "no plugins found"},
@@ -153,6 +154,11 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 	_, stdout, _ = r.run(t, "__complete", "describe", "")
 	if got := strings.Fields(stdout); !slices.Equal(got[:3], []string{"shop", "shop/idle", "shop/web"}) {
 		t.Errorf("completion: %s", stdout)
+	}
+	for _, words := range []string{"get probes -n", "describe --namespace", "status -n"} {
+		if _, stdout, _ = r.run(t, append(append([]string{"__complete"}, strings.Fields(words)...), "def")...); strings.Fields(stdout)[0] != "default" {
+			t.Errorf("completion of %s: %s", words, stdout)
+		}
 	}
 }
 

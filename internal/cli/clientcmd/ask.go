@@ -39,5 +39,6 @@ func aboutProbes(env *command.Env, c *cobra.Command, run func(ctx context.Contex
 	}
 	agent.Add(c)
 	c.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace (default: all)")
+	completeNamespaces(c, env, &agent)
 	return c
 }

@@ -227,6 +227,25 @@ func TestWatchShowsPausesAndRecurrences(t *testing.T) {
 	}
 }
 
+func TestExplainCutsBetweenCharacters(t *testing.T) {
+	for _, c := range []struct{ output, want string }{
+		{strings.Repeat("é", 50), strings.Repeat("é", 50)},
+		{strings.Repeat("é", 51), strings.Repeat("é", 50) + "..."},
+		{"a" + strings.Repeat("é", 51), "a" + strings.Repeat("é", 49) + "..."},
+		{"a" + strings.Repeat("世", 40), "a" + strings.Repeat("世", 33) + "..."},
+		{"aa" + strings.Repeat("世", 40), "aa" + strings.Repeat("世", 32) + "..."},
+	} {
+		a := newFakeAgent(t, map[string]string{
+			"GET /readyz": "", "GET /api/v1/probes": `{"items":[{"namespace":"a","pod":"shop","container":"web","kind":"liveness"}]}`,
+			"GET /api/v1/probes/a/shop/web/liveness/explain": `{"ticks":[{"result":"success","output":"` + c.output + `"}]}`,
+		})
+		_, stdout, stderr := prober(a.URL, "explain", "shop")
+		if !strings.HasSuffix(stdout, "  "+c.want+"\n") {
+			t.Errorf("want %s, got\n%s%s", c.want, stdout, stderr)
+		}
+	}
+}
+
 // probesOf answers requests for probes by the pod, container, namespace and kind of their query.
 func probesOf(names ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -18,9 +18,19 @@ const completionTimeout = time.Second
 
 // complete returns the completion of the names of a resource, which asks the agent.
 func complete(env *command.Env, agent *remote.Flags, r *resource) cobra.CompletionFunc {
+	return completion(env, agent, func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) []string {
+		if r.name == "probes" && len(args) > 1 {
+			return nil
+		}
+		return namesOf(ctx, c, r, namespaceOf(cmd), args)
+	})
+}
+
+// completion returns the completion by names, which are of the agent.
+func completion(env *command.Env, agent *remote.Flags, names func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
-		if r.name == "probes" && len(args) > 1 || env.SetFlags(cmd.Flags()) != nil {
+		if env.SetFlags(cmd.Flags()) != nil {
 			return nil, none
 		}
 		c, err := agent.Client(env)
@@ -29,16 +39,42 @@ func complete(env *command.Env, agent *remote.Flags, r *resource) cobra.Completi
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
-		names := namesOf(ctx, c, r, args)
-		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, word) || slices.Contains(args, n) || line(n) != n })
-		slices.Sort(names)
-		return slices.Compact(names), none
+		all := slices.DeleteFunc(names(ctx, c, cmd, args), func(n string) bool { return !strings.HasPrefix(n, word) || slices.Contains(args, n) || line(n) != n })
+		slices.Sort(all)
+		return slices.Compact(all), none
 	}
 }
 
+// completeNamespaces has the flag -n of cmd completed, if it has one.
+func completeNamespaces(cmd *cobra.Command, env *command.Env, agent *remote.Flags) {
+	if cmd.Flags().Lookup("namespace") == nil {
+		return
+	}
+	_ = cmd.RegisterFlagCompletionFunc("namespace", completion(env, agent, // it has the flag
+		func(ctx context.Context, c *client.Client, _ *cobra.Command, _ []string) (namespaces []string) {
+			pods, err := new(selection).pods(ctx, c)
+			if err != nil {
+				return nil
+			}
+			for i := range pods {
+				namespaces = append(namespaces, pods[i].Namespace)
+			}
+			return namespaces
+		}))
+}
+
+// namespaceOf returns the flag -n of cmd; "" for none.
+func namespaceOf(cmd *cobra.Command) string {
+	f := cmd.Flags().Lookup("namespace")
+	if f == nil {
+		return ""
+	}
+	return f.Value.String()
+}
+
 // namesOf returns the words that may come after args; none if the agent does not respond.
-func namesOf(ctx context.Context, c *client.Client, r *resource, args []string) (names []string) {
-	s := new(selection)
+func namesOf(ctx context.Context, c *client.Client, r *resource, namespace string, args []string) (names []string) {
+	s := &selection{Filter: client.Filter{Namespace: namespace}}
 	if r.name == "probes" && s.probeArgs(args) != nil {
 		return nil
 	}

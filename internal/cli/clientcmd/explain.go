@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -199,10 +200,14 @@ func writeTicks(out io.Writer, ticks []api.TickExplanation) error {
 const maxExcerpt = 100
 
 func excerpt(text string) string {
-	if len(text) > maxExcerpt {
-		return text[:maxExcerpt] + "..."
+	if len(text) <= maxExcerpt {
+		return text
 	}
-	return text
+	end := maxExcerpt
+	for end > maxExcerpt-utf8.UTFMax && !utf8.RuneStart(text[end]) { // not within a character
+		end--
+	}
+	return text[:end] + "..."
 }
 
 // foldText says what the thresholds made of a tick.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/daeace23/prober/agent/client"
@@ -66,6 +67,7 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 		ValidArgsFunction: complete(env, agent, r),
 	}
 	flags.add(c, r)
+	completeNamespaces(c, env, agent)
 	c.Flags().BoolVar(&g.noHeaders, "no-headers", false, "leave the headers of the table out")
 	if r.event != "" {
 		c.Flags().BoolVarP(&g.watch, "watch", "w", false, "show changes until interrupted")
@@ -147,7 +149,7 @@ func (g *getter) writePath(path *jsonpath.JSONPath, items []item) error {
 		return command.Failed(err)
 	}
 	var list any
-	if err := json.Unmarshal(text, &list); err != nil {
+	if err := utiljson.Unmarshal(text, &list); err != nil { // integers as int64, which kubectl's filters compare
 		return command.Failed(err)
 	}
 	if err := path.Execute(g.env.Stdout, list); err != nil {

@@ -37,6 +37,7 @@ func newStatus(env *command.Env) *cobra.Command {
 	}
 	agent.Add(c)
 	flags.add(c, find("pods"))
+	completeNamespaces(c, env, &agent)
 	return c
 }
 

@@ -45,6 +45,7 @@ func newWatch(env *command.Env) *cobra.Command {
 	}
 	agent.Add(c)
 	flags.add(c, r)
+	completeNamespaces(c, env, &agent)
 	return c
 }
 
