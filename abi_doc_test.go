@@ -298,7 +298,7 @@ func TestABIBounds(t *testing.T) {
 	known := constants(t, "internal/abi", "handlers/wasm", "handlers/wasm/internal/binary", "handlers/wasm/internal/guest", "plugin")
 	names := map[string]string{
 		"name of a metric": "MaxMetricName", "its unit": "MaxUnit", "key of kv": "maxKVKey", "keys of kv": "MaxKVKeys", "path of `config_get`": "maxKey",
-		"DialURL": "maxURL", "DNSRequest": "maxDNSRequest", "TLSOptions": "maxOptions", "HTTPRequest": "maxHTTPRequest",
+		"DialURL": "maxURL", "DNSRequest": "maxDNSRequest", "EchoRequest": "maxEchoRequest", "payload of an echo request": "MaxEcho", "TLSOptions": "maxOptions", "HTTPRequest": "maxHTTPRequest",
 		"head of an HTTP answer": "maxHTTPHead", "manifest": "MaxManifest", "handles of one `poll`": "maxPoll",
 		"levels of a document": "maxDepth", "events of one attempt that `--explain` shows": "maxTraced",
 	}

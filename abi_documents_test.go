@@ -59,6 +59,8 @@ func abiDocuments() map[string]document {
 	}
 	dns := abi.DNSRequest{Name: "a", Type: "b", Server: "c"}
 	answer := abi.DNSAnswer{RCode: "a", Server: "b", Took: 1, Answers: []abi.DNSRecord{{Name: "a", Type: "b", TTL: 1, Data: "c"}}}
+	ping := abi.EchoRequest{Host: "a", Route: abi.Route{IPFamily: "b", SourceAddress: "c"}, Payload: 1, HopLimit: 2, DontFragment: true}
+	pong := abi.EchoReply{Local: "a", Remote: "b", Payload: 1, HopLimit: 2, DNS: 1, Setup: 2, RTT: 3}
 	return map[string]document{
 		"Request":     {request, func() []byte { return abi.AppendRequest(nil, &request) }, decodes(abi.DecodeRequest)},
 		"Result":      {result, func() []byte { return abi.AppendResult(nil, &result) }, decodes(abi.DecodeResult)},
@@ -68,6 +70,8 @@ func abiDocuments() map[string]document {
 		"HTTPHead":    {head, func() []byte { return abi.Append(nil, &head) }, decodes(abi.Decode[abi.HTTPHead])},
 		"DNSRequest":  {dns, func() []byte { return abi.Append(nil, &dns) }, decodes(abi.Decode[abi.DNSRequest])},
 		"DNSAnswer":   {answer, func() []byte { return abi.Append(nil, &answer) }, decodes(abi.Decode[abi.DNSAnswer])},
+		"EchoRequest": {ping, func() []byte { return abi.Append(nil, &ping) }, decodes(abi.Decode[abi.EchoRequest])},
+		"EchoReply":   {pong, func() []byte { return abi.Append(nil, &pong) }, decodes(abi.Decode[abi.EchoReply])},
 	}
 }
 

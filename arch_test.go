@@ -84,11 +84,13 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/sched":    {},
 	"handlers/wasm/internal/guest": {
 		ours: []string{
-			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/wasm/internal/binary", "handlers/wasm/internal/egress", "handlers/wasm/internal/memory",
+			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/wasm/internal/binary", "handlers/wasm/internal/echo", "handlers/wasm/internal/egress",
+			"handlers/wasm/internal/memory",
 			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/dnswire", "internal/explain", "internal/perfdata",
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
+	"handlers/wasm/internal/echo":      {others: []string{"golang.org/x/net/bpf", "golang.org/x/net/icmp", "golang.org/x/net/ipv4", "golang.org/x/net/ipv6"}},
 	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {

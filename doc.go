@@ -71,10 +71,12 @@
 //  1. A host function asks where it may dial: for a connection in
 //     handlers/wasm/internal/guest.Call.dial, for a request in
 //     handlers/wasm/internal/guest.exchange.endpoint, for a name server in
-//     handlers/wasm/internal/guest.Call.dnsServers.
+//     handlers/wasm/internal/guest.Call.dnsServers, for an echo request in
+//     handlers/wasm/internal/guest.Call.echoTo.
 //  2. handlers/wasm/internal/egress.Policy.Resolve reads a URL, and calls
 //     handlers/wasm/internal/egress.Policy.Unix for the path of a socket, or
-//     handlers/wasm/internal/egress.Policy.Dial for host:port.
+//     handlers/wasm/internal/egress.Policy.Dial for host:port. For a host alone, of an echo request, it is
+//     handlers/wasm/internal/egress.Policy.Echo.
 //  3. handlers/wasm/internal/egress.dial.decideName decides whether a name may be looked up.
 //     handlers/wasm/internal/egress.dial.literal decides whether an address is the target's.
 //  4. handlers/wasm/internal/egress.dial.checkAddr decides on every address, by the next three:

@@ -12,6 +12,7 @@ const (
 	CapabilityHTTP = "http"
 	CapabilityDNS  = "dns"
 	CapabilityKV   = "kv"
+	CapabilityICMP = "icmp"
 )
 
 // Capability is a permission that a manifest requests by name. It covers the functions of
@@ -21,7 +22,7 @@ type Capability struct {
 	Summary string // one line for operators
 	Module  string // the import module; internal/abi lists its functions
 
-	// Target reports whether the target of the probe is always granted, as it is for net and http.
+	// Target reports whether the target of the probe is always granted, as it is for net, http and icmp.
 	// A plugin needs a request and a grant only to reach anything else.
 	Target bool
 	// Waits reports whether a call may wait for an answer from the network.
@@ -63,6 +64,12 @@ var capabilities = []Capability{
 		Grant:    "kv",
 		Patterns: []string{"kv"},
 		Widest:   []string{"kv"},
+	},
+	{
+		Name: CapabilityICMP, Module: abi.ModuleICMP, Summary: "ICMP echo requests: ping",
+		Target: true, Waits: true,
+		Patterns: []string{targetGrant, "icmp://HOST"},
+		Widest:   []string{"icmp://*"},
 	},
 }
 

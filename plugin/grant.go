@@ -23,6 +23,7 @@ import (
 //	unix:///run/x.sock            one socket
 //	dns  dns://*.internal         look-ups of every name, or of some
 //	kv                            what a probe keeps from attempt to attempt
+//	icmp://10.0.0.0/8             echo requests to a host, or to a range
 //	!10.0.0.0/8  !tcp://db:22     a denial, which wins over all grants
 //
 // A port is a number, a range, a list of both, or *. tcp covers tls and HTTP to the
@@ -98,6 +99,8 @@ func parseGrant(text string) (Grant, error) {
 		return g, nil
 	case scheme == "dns":
 		return g, g.host.parse(rest, false)
+	case scheme == "icmp":
+		return g, g.withoutPort(rest)
 	case slices.Contains(hostSchemes, scheme):
 		return g, g.address(rest)
 	}
@@ -141,6 +144,15 @@ func (g *Grant) address(text string) error {
 		return err
 	}
 	return g.parsePorts(ports)
+}
+
+// withoutPort reads HOST.
+func (g *Grant) withoutPort(text string) error {
+	host, ports, path := split(text)
+	if ports != "" || path != "" {
+		return errors.New("must be icmp://HOST, without a port and a path")
+	}
+	return g.host.parse(host, true)
 }
 
 // split takes HOST:PORTS/path apart, where HOST may be 10.0.0.0/8 or [fd00::/8].

@@ -35,6 +35,7 @@ func TestGrantsMatch(t *testing.T) {
 	literal := dial("tcp", "", "10.0.0.7", 5432, "")
 	six := dial("tcp", "", "fd00::7", 5432, "")
 	socket := dial("unix", "", "", 0, "/run/x.sock")
+	ping := dial("icmp", "db.prod.internal", "10.0.0.7", 0, "")
 	page := dial("https", "api.example.com", "192.0.2.1", 443, "/v1/pods")
 	for _, c := range []struct {
 		grant string
@@ -81,6 +82,20 @@ func TestGrantsMatch(t *testing.T) {
 		{"unix:///run/x.sock", socket, true},
 		{"unix:///run/y.sock", socket, false},
 		{"tcp://*:*", socket, false},
+		{"icmp://10.0.0.7", ping, true},
+		{"icmp://10.0.0.0/8", ping, true},
+		{"icmp://db.prod.internal", ping, true},
+		{"icmp://*.internal", ping, true},
+		{"icmp://*", ping, true},
+		{"icmp://[fd00::/8]", ping, false},
+		{"icmp://[fd00::/8]", dial("icmp", "", "fd00::7", 0, ""), true},
+		{"icmp://fd00::7", dial("icmp", "", "fd00::7", 0, ""), true},
+		{"icmp://*", db, false},
+		{"tcp://*:*", ping, false},
+		{"!10.0.0.0/8", ping, true},
+		{"!10.0.0.7:22", ping, false},
+		{"!icmp://10.0.0.7", ping, true},
+		{"!icmp://10.0.0.7", db, false},
 		{"target", db, false},
 		{"kv", db, false},
 		{"dns", db, false},
@@ -196,6 +211,10 @@ func TestParseGrantErrors(t *testing.T) {
 		"db:5432":                 "unknown; known: target, tcp://HOST:PORTS, ",
 		"ftp://db:21":             `unknown scheme "ftp"; known: target, tcp://HOST:PORTS, `,
 		"tcp://db":                "the port is missing",
+		"icmp://db:7":             "must be icmp://HOST, without a port and a path",
+		"icmp://10.0.0.7/a":       "must be icmp://HOST, without a port and a path",
+		"icmp://":                 "is neither a name nor an address",
+		"icmp":                    "unknown; known: ",
 		"tcp://db:0":              `"0" is not a port`,
 		"tcp://db:65536":          "is not a port",
 		"tcp://db:9-1":            "is not a port",

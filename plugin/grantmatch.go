@@ -10,11 +10,11 @@ import (
 
 // Dial is a connection that is about to be made to one address. Grants are matched with it.
 type Dial struct {
-	Scheme string     // "tcp", "udp", "tls", "http", "https" or "unix"
+	Scheme string     // "tcp", "udp", "tls", "http", "https", "unix" or "icmp"
 	Name   string     // the name that was dialled, in lower case; "" if an address was
 	Addr   netip.Addr // what Name resolved to, not mapped and without a zone
-	Port   uint16
-	Path   string // of the socket, or of the URL, escaped
+	Port   uint16     // 0 of icmp
+	Path   string     // of the socket, or of the URL, escaped
 }
 
 // Matches reports whether the pattern matches d. [Grant.Deny] reports whether it allows or denies.

@@ -184,10 +184,10 @@ func TestRequestListsFeatures(t *testing.T) {
 		grants   []string
 		want     string
 	}{
-		{nil, nil, `"features":["net","http"]`},
-		{nil, []string{"dns", "kv"}, `"features":["net","http"]`},
-		{[]plugin.Request{{Capability: "dns"}, {Capability: "kv"}}, []string{"dns", "kv"}, `"features":["net","http","dns","kv"]`},
-		{[]plugin.Request{{Capability: "dns", Optional: true}, {Capability: "kv"}}, []string{"kv"}, `"features":["net","http","kv"]`},
+		{nil, nil, `"features":["net","http","icmp"]`},
+		{nil, []string{"dns", "kv"}, `"features":["net","http","icmp"]`},
+		{[]plugin.Request{{Capability: "dns"}, {Capability: "kv"}}, []string{"dns", "kv"}, `"features":["net","http","dns","kv","icmp"]`},
+		{[]plugin.Request{{Capability: "dns", Optional: true}, {Capability: "kv"}}, []string{"kv"}, `"features":["net","http","kv","icmp"]`},
 	} {
 		p := loadAs(t, host, "request", asking("request", c.requests...), grants(t, c.grants...)...)
 		got, err := attempt(t, p, probe.Request{}, 5*time.Second)

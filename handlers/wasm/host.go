@@ -21,6 +21,7 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
@@ -64,6 +65,10 @@ type Config struct {
 	// server. Nil means those of /etc/resolv.conf, whose search domains are not used; empty
 	// means none.
 	DNSServers []string
+
+	// Echo sends an ICMP echo request that the grants allow, and returns its reply. Nil means the
+	// sockets of the system: those for every user if it has them, else raw ones.
+	Echo func(ctx context.Context, r EchoRequest) (EchoReply, error)
 
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
 	LookupIP func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -118,6 +123,19 @@ type Config struct {
 // plugins use a simulated one.
 type Clock = guest.Clock
 
+// Echo is the default of [Config.Echo].
+func Echo(ctx context.Context, r EchoRequest) (EchoReply, error) { return echo.Do(ctx, r) }
+
+// EchoRequest is one ICMP echo request of [Config.Echo].
+type EchoRequest = echo.Request
+
+// EchoReply is the reply to an [EchoRequest].
+type EchoReply = echo.Reply
+
+// EchoNotPermittedError is the error of [Config.Echo] if this user may not send echo requests. It says
+// nothing about the target.
+type EchoNotPermittedError = echo.NotPermittedError
+
 // TLSConfig returns the TLS configuration that the guest wants for an HTTP request. ctx is
 // that of the request which [Config.RoundTrip] gets; for another it returns nil.
 func TLSConfig(ctx context.Context) *tls.Config { return guest.TLSConfig(ctx) }
@@ -170,6 +188,9 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Handshake == nil {
 		cfg.Handshake = guest.Handshake
 	}
+	if cfg.Echo == nil {
+		cfg.Echo = Echo
+	}
 	if cfg.LookupIP == nil {
 		cfg.LookupIP = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -189,6 +210,7 @@ func New(cfg Config) (*Host, error) {
 	h.budget, h.quota = memory.NewBudget(cfg.TotalMemory, h.evictIdle), sched.NewQuota(cfg.TotalMemory)
 	h.guests = guest.Host{
 		DialContext: cfg.DialContext, Handshake: cfg.Handshake, RoundTrip: cfg.RoundTrip, Credentials: cfg.Credentials, DNSServers: cfg.DNSServers,
+		Echo:  cfg.Echo,
 		Clock: cfg.Clock, Rand: cfg.Rand, Logger: cfg.Logger, Interpreter: cfg.Interpreter, Strict: cfg.Strict, Compat: cfg.Compat, Version: cfg.Version,
 		Network: egress.Network{LookupIP: cfg.LookupIP, Listeners: cfg.Listeners, Clock: cfg.Clock},
 		Budget:  h.budget, Born: cfg.Clock.Now(),

@@ -20,6 +20,7 @@ const (
 	ModuleHTTP = "prober_v1_http"
 	ModuleDNS  = "prober_v1_dns"
 	ModuleKV   = "prober_v1_kv"
+	ModuleICMP = "prober_v1_icmp"
 )
 
 // The exports of a guest.
@@ -41,6 +42,7 @@ const (
 	MaxKV         = 64 << 10 // bytes of the keys and values of a probe
 	MaxKVKeys     = 1024     // of a probe: each costs the host more than its bytes
 	MaxRedirects  = 10       // hops that an HTTP request may ask for
+	MaxEcho       = 65_507   // bytes of the payload of an echo request
 )
 
 // The levels of the log function.

@@ -52,6 +52,11 @@ import (
 //	get(key, klen, buf, cap) -> len               -ENOENT
 //	set(key, klen, ptr, len) -> 0                 -EDQUOT above [MaxKV] bytes of keys and values, or [MaxKVKeys] keys
 //	delete(key, klen) -> 0                        0 also if there is no such key
+//
+// prober_v1_icmp, the capability "icmp":
+//
+//	echo(req, len, timeout) -> handle             an [EchoRequest] as JSON; returns when the reply has come
+//	read(handle, buf, cap) -> len                 the [EchoReply] as JSON; frees the handle when it fits
 func Imports() []Func {
 	return []Func{
 		{ModuleCore, "request_read", i32s(2), i32s(1)},
@@ -83,6 +88,9 @@ func Imports() []Func {
 		{ModuleKV, "get", i32s(4), i32s(1)},
 		{ModuleKV, "set", i32s(4), i32s(1)},
 		{ModuleKV, "delete", i32s(2), i32s(1)},
+
+		{ModuleICMP, "echo", i32s(3), i32s(1)},
+		{ModuleICMP, "read", i32s(3), i32s(1)},
 	}
 }
 

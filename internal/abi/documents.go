@@ -193,3 +193,50 @@ func (a *DNSAnswer) fields() []field {
 func (r *DNSRecord) fields() []field {
 	return []field{{"name", &r.Name}, {"type", &r.Type}, {"ttl", &r.TTL}, {"data", &r.Data}}
 }
+
+// EchoRequest is the argument of echo. As JSON:
+//
+//	{"host": "db.internal", "ipFamily": "4,6", "sourceAddress": "10.0.0.1", "payload": 56, "hopLimit": 64,
+//	 "dontFragment": true}
+//
+// Every field may be absent. host is a name or an address, by default the probe's target. payload
+// is the number of bytes after the header of ICMP, [DefaultEcho] by default and [MaxEcho] at most.
+// hopLimit is the TTL of IPv4, 1 to 255, by default that of the system.
+type EchoRequest struct {
+	Host         string
+	Route        Route
+	Payload      int
+	HopLimit     int
+	DontFragment bool
+}
+
+// DefaultEcho is the default of [EchoRequest].Payload, in bytes.
+const DefaultEcho = 56
+
+func (r *EchoRequest) fields() []field {
+	return []field{
+		{"host", &r.Host}, {"ipFamily", &r.Route.IPFamily}, {"sourceAddress", &r.Route.SourceAddress},
+		{"payload", &r.Payload}, {"hopLimit", &r.HopLimit}, {"dontFragment", &r.DontFragment},
+	}
+}
+
+// EchoReply describes the reply to an echo request. As JSON:
+//
+//	{"local": "10.0.0.1", "remote": "10.0.0.7", "payload": 56, "hopLimit": 64,
+//	 "timings": {"dns": 0.001, "setup": 0.0001, "rtt": 0.002}}
+//
+// local and remote are addresses. hopLimit is that of the reply, as it came; 0 if the system does not
+// tell. Timings are in seconds: to resolve the name, to open the socket, and from the request to the
+// reply.
+type EchoReply struct {
+	Local, Remote     string
+	Payload, HopLimit int
+	DNS, Setup, RTT   time.Duration
+}
+
+func (r *EchoReply) fields() []field {
+	return []field{
+		{"local", &r.Local}, {"remote", &r.Remote}, {"payload", &r.Payload}, {"hopLimit", &r.HopLimit},
+		{"timings", []field{{"dns", &r.DNS}, {"setup", &r.Setup}, {"rtt", &r.RTT}}},
+	}
+}

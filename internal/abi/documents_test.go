@@ -40,6 +40,12 @@ func TestDocumentsRoundTrip(t *testing.T) {
 	}, abi.Append, abi.Decode[abi.ConnInfo])
 	roundTrip(t, abi.DNSRequest{Name: "a.b", Type: "TXT", Server: "target"}, abi.Append, abi.Decode[abi.DNSRequest])
 	roundTrip(t, abi.DNSAnswer{RCode: "NXDOMAIN"}, abi.Append, abi.Decode[abi.DNSAnswer])
+	roundTrip(t, abi.EchoRequest{
+		Host: "db", Route: abi.Route{IPFamily: abi.IPv4First, SourceAddress: "10.0.0.1"}, Payload: 8, HopLimit: 1, DontFragment: true,
+	}, abi.Append, abi.Decode[abi.EchoRequest])
+	roundTrip(t, abi.EchoReply{
+		Local: "10.0.0.1", Remote: "10.0.0.7", Payload: 8, HopLimit: 64, DNS: 1, Setup: time.Microsecond, RTT: time.Second,
+	}, abi.Append, abi.Decode[abi.EchoReply])
 	roundTrip(t, abi.DNSAnswer{RCode: "NOERROR", Server: "10.0.0.2:53", Took: 3 * time.Millisecond, Answers: []abi.DNSRecord{
 		{Name: "a", Type: "CNAME", TTL: 60, Data: "b"}, {Name: "b", Type: "A", Data: "10.0.0.7"},
 	}}, abi.Append, abi.Decode[abi.DNSAnswer])

@@ -47,12 +47,12 @@ type Policy struct {
 
 // Endpoint is an allowed destination of a dial, with resolved names.
 type Endpoint struct {
-	Network  string     // "tcp", "udp" or "unix"
+	Network  string     // "tcp", "udp", "unix" or "icmp"
 	Secure   bool       // with TLS
 	OnTarget bool       // it is the target of the probe
 	Host     string     // as the guest named it
 	Options  url.Values // the query of the URL
-	Addrs    []string
+	Addrs    []string   // host:port, whose port is 0 of icmp; or the path of the socket
 }
 
 // Resolve returns the endpoint of rawURL, or a *[Denied] if the guest may not dial it.
@@ -135,6 +135,22 @@ func (p *Policy) Dial(ctx context.Context, scheme, addr, path string) (Endpoint,
 	return to, err
 }
 
+// Echo returns the endpoint of echo requests to host, or a *[Denied]. An empty host means the target.
+func (p *Policy) Echo(ctx context.Context, host string) (Endpoint, error) {
+	if host == "" {
+		host = p.Target.Host
+	}
+	d := dial{Policy: p, prefix: icmp, Dial: plugin.Dial{Scheme: icmp}}
+	if host != "" {
+		d.prefix = fmt.Sprintf("icmp %.200s", host)
+	}
+	addrs, err := d.addresses(ctx, host)
+	return Endpoint{Network: icmp, OnTarget: d.onTarget, Host: host, Addrs: addrs}, err
+}
+
+// icmp is the scheme of echo requests, which have no port.
+const icmp = "icmp"
+
 // CheckTCP returns an error if a server that the guest may ask over UDP is denied over TCP.
 // host is the name of the server. The error begins with text.
 func (p *Policy) CheckTCP(ctx context.Context, host string, at netip.AddrPort, text string) error {
@@ -150,7 +166,7 @@ func (d *dial) addresses(ctx context.Context, host string) ([]string, error) {
 	if host == "" {
 		return nil, fmt.Errorf("%s: the probe's target has no host", d.text())
 	}
-	d.onTarget = d.Target.Unix == "" && int(d.Port) == d.Target.Port
+	d.onTarget = d.Target.Unix == "" && (d.Scheme == icmp || int(d.Port) == d.Target.Port)
 	if literal, ok := parseLiteral(host); ok {
 		return d.literal(ctx, literal)
 	}

@@ -19,7 +19,7 @@ func (n *Network) listensOn(scheme, addr string) bool {
 				return true
 			}
 		case *net.TCPAddr:
-			if scheme != "unix" && scheme != "udp" && reachesListener(l.AddrPort(), addr) {
+			if scheme != "unix" && scheme != "udp" && scheme != icmp && reachesListener(l.AddrPort(), addr) {
 				return true
 			}
 		case *net.UDPAddr:

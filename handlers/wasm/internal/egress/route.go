@@ -75,6 +75,9 @@ func (r Route) Choose(to Endpoint) ([]string, error) {
 	return chosen, nil
 }
 
+// Source returns the source address; the zero Addr lets the system choose.
+func (r Route) Source() netip.Addr { return r.source }
+
 // sourceKey is the key of the source address in the context of a dial.
 type sourceKey struct{}
 

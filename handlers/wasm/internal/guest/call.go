@@ -48,6 +48,7 @@ type Call struct {
 	net       network
 	web       network // the HTTP responses
 	dns       lookups
+	icmp      echoes
 	kv        draft
 	outlived  bool // a goroutine may use the call after its end
 }

@@ -48,6 +48,8 @@ func hostFuncs(module string) map[string]hostFunc {
 		return dnsFuncs()
 	case abi.ModuleKV:
 		return kvFuncs()
+	case abi.ModuleICMP:
+		return icmpFuncs()
 	}
 	return nil
 }

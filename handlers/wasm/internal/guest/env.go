@@ -1,9 +1,9 @@
 // Package guest carries out the calls of a guest: it provides the host functions, ends the guest
 // at its deadline, and reads its result.
 //
-// Read call.go first, one call; then watchdog.go and fuel.go, how it ends. core.go has the functions of
-// prober_v1 and how all of them are called. net.go, tls.go, http.go, dns.go and kv.go have those
-// of a capability each. wasi.go and command.go have what a guest sees of the system.
+// Read call.go first, one call; then watchdog.go, how it ends. core.go has the functions of
+// prober_v1 and how all of them are called. net.go, tls.go, http.go, dns.go, kv.go and icmp.go have
+// those of a capability each. wasi.go and command.go have what a guest sees of the system.
 package guest
 
 import (
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
@@ -46,6 +47,7 @@ type Host struct {
 	RoundTrip   func(req *http.Request, addr string) (*http.Response, error)
 	Credentials func(plugin, name string) (*tls.Config, error)
 	DNSServers  []string
+	Echo        func(ctx context.Context, r echo.Request) (echo.Reply, error)
 	Clock       Clock
 	Rand        io.Reader
 	Logger      *slog.Logger

@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/handlers/internal/rawconn"
+	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
@@ -150,7 +151,7 @@ func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err
 
 // dialFault returns the reason of a Failure after a dial that failed with err.
 func dialFault(err error, errno abi.Errno) probe.Reason {
-	if probe.IsHostResources(err) {
+	if _, ok := errors.AsType[*echo.NotPermittedError](err); ok || probe.IsHostResources(err) {
 		return probe.ReasonHostResources
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
@@ -243,6 +244,9 @@ func errnoOf(err error) abi.Errno {
 	}
 	if e, ok := errors.AsType[*tlsError](err); ok {
 		return e.errno()
+	}
+	if _, ok := errors.AsType[*echo.NotPermittedError](err); ok {
+		return abi.EPERM
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -28,6 +28,7 @@ const (
 	stageDial      = "no answer to the SYN"
 	stageHandshake = "the TLS handshake is not finished"
 	stageHeaders   = "no response headers"
+	stageEcho      = "no echo reply"
 )
 
 // record is what a guest did in its call. It belongs to the goroutine of the call, except the

@@ -1,0 +1,58 @@
+package echo
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+)
+
+// stripHeader is the option IP_STRIPHDR.
+const stripHeader = 0x17
+
+// listenDatagram opens a socket that needs no privilege.
+func listenDatagram(six bool, source netip.Addr) (net.PacketConn, error) {
+	family, protocol := syscall.AF_INET, protocolICMP
+	if six {
+		family, protocol = syscall.AF_INET6, protocolICMPv6
+	}
+	syscall.ForkLock.RLock()
+	fd, err := syscall.Socket(family, syscall.SOCK_DGRAM, protocol)
+	if err == nil {
+		syscall.CloseOnExec(fd)
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if !six {
+		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, stripHeader, 1)
+	}
+	if err != nil {
+		_ = syscall.Close(fd)
+		return nil, os.NewSyscallError("setsockopt", err)
+	}
+	return bound(fd, source)
+}
+
+// The options IP_DONTFRAG and IPV6_DONTFRAG.
+const (
+	dontFragment4 = 28
+	dontFragment6 = 62
+)
+
+// fragment sets whether packets may be sent in pieces.
+func fragment(fd int, six, pieces bool) error {
+	if pieces {
+		return nil
+	}
+	if six {
+		return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, dontFragment6, 1))
+	}
+	return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, dontFragment4, 1))
+}
+
+// receiveErrors does nothing: the socket receives messages about errors as packets.
+func receiveErrors(int, bool) error { return nil }
+
+func receivedError(int) *RefusedError { return nil }

@@ -1,0 +1,92 @@
+package echo
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+)
+
+// listenDatagram opens a socket that needs no privilege, but a group in net.ipv4.ping_group_range.
+func listenDatagram(six bool, source netip.Addr) (net.PacketConn, error) {
+	family, protocol := syscall.AF_INET, protocolICMP
+	if six {
+		family, protocol = syscall.AF_INET6, protocolICMPv6
+	}
+	fd, err := syscall.Socket(family, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, protocol)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	return bound(fd, source)
+}
+
+// fragment sets whether packets may be sent in pieces. If not, they are sent whatever the kernel knows of
+// the path: a link that is too small answers.
+func fragment(fd int, six, pieces bool) error {
+	level, option, value := syscall.IPPROTO_IP, syscall.IP_MTU_DISCOVER, syscall.IP_PMTUDISC_PROBE
+	switch {
+	case six && pieces:
+		return nil // the kernel does, once it knows the path
+	case six:
+		level, option, value = syscall.IPPROTO_IPV6, syscall.IPV6_MTU_DISCOVER, syscall.IPV6_PMTUDISC_PROBE
+	case pieces: // else the first packets must not be, until the kernel knows the path
+		value = syscall.IP_PMTUDISC_DONT
+	}
+	return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, level, option, value))
+}
+
+// receiveErrors has the kernel keep messages about errors for [receivedError].
+func receiveErrors(fd int, six bool) error {
+	if six {
+		return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_RECVERR, 1))
+	}
+	return os.NewSyscallError("setsockopt", syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, syscall.IP_RECVERR, 1))
+}
+
+// The origins of an error in the header linux/errqueue.h.
+const (
+	originICMP   = 2
+	originICMPv6 = 3
+)
+
+// receivedError returns the first message that the kernel has kept; nil if there is none.
+func receivedError(fd int) *RefusedError {
+	var data, control [512]byte
+	_, n, _, _, err := syscall.Recvmsg(fd, data[:], control[:], syscall.MSG_ERRQUEUE|syscall.MSG_DONTWAIT)
+	if err != nil {
+		return nil
+	}
+	messages, err := syscall.ParseSocketControlMessage(control[:n])
+	if err != nil {
+		return nil
+	}
+	for _, m := range messages {
+		four := m.Header.Level == syscall.IPPROTO_IP && m.Header.Type == syscall.IP_RECVERR
+		six := m.Header.Level == syscall.IPPROTO_IPV6 && m.Header.Type == syscall.IPV6_RECVERR
+		if four || six {
+			return extended(m.Data)
+		}
+	}
+	return nil
+}
+
+// extended reads a struct sock_extended_err and the address after it; it returns nil unless that is a
+// message of ICMP.
+func extended(b []byte) *RefusedError {
+	const size = 16
+	if len(b) < size || b[4] != originICMP && b[4] != originICMPv6 {
+		return nil
+	}
+	e := &RefusedError{six: b[4] == originICMPv6, kind: b[5], code: b[6]}
+	if e.tooBig() {
+		e.MTU = int(binary.NativeEndian.Uint32(b[8:]))
+	}
+	switch from := b[size:]; {
+	case len(from) >= 8 && binary.NativeEndian.Uint16(from) == syscall.AF_INET:
+		e.From = netip.AddrFrom4([4]byte(from[4:8]))
+	case len(from) >= 24 && binary.NativeEndian.Uint16(from) == syscall.AF_INET6:
+		e.From = netip.AddrFrom16([16]byte(from[8:24])).Unmap()
+	}
+	return e
+}
