@@ -39,6 +39,9 @@ type Host struct {
 	// the servers in /etc/resolv.conf.
 	DNSServers []string
 
+	// Echo replies to the requests of [Echo], which have a host. Without it there are no replies.
+	Echo func(ctx context.Context, q EchoRequest) (EchoReply, error)
+
 	// KV has the values of [KV], instead of a map of the handler. An attempt that ends with an
 	// outcome changes it.
 	KV map[string][]byte

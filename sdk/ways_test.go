@@ -3,14 +3,17 @@
 package sdk_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,7 +78,7 @@ func buildGuest(t *testing.T, built func() ([]byte, error)) []byte {
 func imports(t *testing.T, module []byte) []string {
 	t.Helper()
 	var names []string
-	for _, name := range []string{"prober_v1_dns", "prober_v1_http", "prober_v1_kv", "prober_v1_net"} {
+	for _, name := range []string{"prober_v1_dns", "prober_v1_http", "prober_v1_icmp", "prober_v1_kv", "prober_v1_net"} {
 		// in the section of imports a name follows its length
 		if strings.Contains(string(module), string(rune(len(name)))+name) {
 			names = append(names, name)
@@ -98,7 +101,7 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	if base, err := os.UserCacheDir(); err == nil {
 		cache = filepath.Join(base, "prober-test", "wasm")
 	}
-	host, err := wasm.New(wasm.Config{CacheDir: cache, Interpreter: interpreter})
+	host, err := wasm.New(wasm.Config{CacheDir: cache, Interpreter: interpreter, Echo: replies})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +110,7 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	m.Isolation, m.Stateful = isolation, isolation == plugin.Pooled
 	m.Requests = []plugin.Request{
 		{Capability: "net", Allow: []string{"target"}}, {Capability: "http", Allow: []string{"target"}},
-		{Capability: "dns"}, {Capability: "kv"},
+		{Capability: "dns"}, {Capability: "kv"}, {Capability: "icmp"},
 	}
 	grants, err := plugin.ParseGrants([]string{"dns", "kv"})
 	if err != nil {
@@ -118,6 +121,24 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 		t.Fatal(err)
 	}
 	return guest
+}
+
+// replies is a network in which every host but one replies to echo requests.
+func replies(_ context.Context, r wasm.EchoRequest) (wasm.EchoReply, error) {
+	if r.Addr.String() == "10.0.0.98" {
+		return wasm.EchoReply{}, errors.New("10.0.0.1 says: host unreachable")
+	}
+	return wasm.EchoReply{Local: netip.MustParseAddr("10.0.0.1"), Payload: r.Payload, HopLimit: r.HopLimit, RTT: 2 * time.Millisecond}, nil
+}
+
+// nativeReplies is the same network for a native program.
+func nativeReplies(ctx context.Context, q sdk.EchoRequest) (sdk.EchoReply, error) {
+	addr, err := netip.ParseAddr(q.Host)
+	if err != nil {
+		return sdk.EchoReply{}, err
+	}
+	reply, err := replies(ctx, wasm.EchoRequest{Addr: addr, Payload: cmp.Or(q.Payload, 56), HopLimit: q.HopLimit})
+	return sdk.EchoReply{Local: reply.Local.String(), Remote: q.Host, Payload: reply.Payload, HopLimit: reply.HopLimit, RTT: reply.RTT}, err
 }
 
 // web starts a server that repeats the request.
@@ -190,7 +211,7 @@ func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	got, err := h.Probe(ctx, probe.Request{
+	got, err := h.Probe(sdk.WithHost(ctx, sdk.Host{Echo: nativeReplies}), probe.Request{
 		Target: target, Spec: probe.Spec{Timeout: 3 * time.Minute}, Container: &probe.Container{Name: "web"},
 	})
 	if err != nil {
@@ -202,7 +223,7 @@ func attempt(t *testing.T, h probe.Handler, target probe.Target) string {
 // TestGuestAndNativeAgree makes the same attempts in a guest and in a native program.
 func TestGuestAndNativeAgree(t *testing.T) {
 	plain, secure, ca := web(t)
-	names, echo := dnsServer(t), echoServer(t)
+	names, echo, lonely := dnsServer(t), echoServer(t), probe.Target{Host: "10.0.0.7"}
 	quote := func(text string) string {
 		doc, err := json.Marshal(text)
 		if err != nil {
@@ -239,6 +260,9 @@ func TestGuestAndNativeAgree(t *testing.T) {
 		{"a type that nobody knows", `{"do":"dns","name":"db.test","type":"ANY","server":"target"}`, names, []string{
 			`failure: dns: unknown type "ANY"; known: A, AAAA, CNAME, MX, NS, PTR, SOA, SRV, TXT`,
 		}},
+		{"echo", `{"do":"echo"}`, lonely, []string{"success: 56 bytes from 10.0.0.7 to 10.0.0.1, hop limit 7, after 2ms"}},
+		{"echo with a payload", `{"do":"echo","payload":9,"host":"10.0.0.7"}`, lonely, []string{"success: 9 bytes from 10.0.0.7 to 10.0.0.1, hop limit 7, after 2ms"}},
+		{"echo to a host without a route", `{"do":"echo"}`, probe.Target{Host: "10.0.0.98"}, []string{"failure: icmp 10.0.0.98: 10.0.0.1 says: host unreachable"}},
 		{"the context", `{"do":"context"}`, plain, []string{"success: true true true true <nil> <nil> <nil>"}},
 		{"reads", `{"do":"reads"}`, echo, []string{"success: [true false a b c false true false true]", "success: [true false a b c false true false true]"}},
 		{"no URL", `{"do":"http","url":"ftp:///"}`, plain, []string{`failure: http: "ftp:///": want http:// or https://HOST/path`}},
@@ -341,7 +365,7 @@ func TestGuestImportsOnlyWhatItCalls(t *testing.T) {
 		want   []string
 	}{
 		{buildGuest(t, minimal), []string{"prober_v1_net"}},
-		{buildGuest(t, everything), []string{"prober_v1_dns", "prober_v1_http", "prober_v1_kv", "prober_v1_net"}},
+		{buildGuest(t, everything), []string{"prober_v1_dns", "prober_v1_http", "prober_v1_icmp", "prober_v1_kv", "prober_v1_net"}},
 	} {
 		if got := imports(t, c.module); !slices.Equal(got, c.want) {
 			t.Errorf("imports from %v, want %v", got, c.want)

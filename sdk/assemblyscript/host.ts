@@ -81,6 +81,13 @@ export declare function kvSet(key: usize, len: i32, value: usize, valueLen: i32)
 export declare function kvDelete(key: usize, len: i32): i32;
 
 // @ts-ignore: decorator
+@external("prober_v1_icmp", "echo")
+export declare function icmpEcho(req: usize, len: i32, timeoutMs: i32): i32;
+// @ts-ignore: decorator
+@external("prober_v1_icmp", "read")
+export declare function icmpRead(handle: i32, buf: usize, cap: i32): i32;
+
+// @ts-ignore: decorator
 @external("wasi_snapshot_preview1", "clock_time_get")
 export declare function clockTimeGet(clock: i32, precision: i64, to: usize): i32;
 

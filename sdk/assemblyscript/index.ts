@@ -18,6 +18,7 @@ export { Errno } from "./host";
 export { Conn, dial, dialURL, poll } from "./net";
 export { get, HttpRequest, HttpResponse } from "./http";
 export { DnsAnswer, DnsRecord, resolve } from "./dns";
+export { EchoReply, EchoRequest } from "./icmp";
 export { kvDelete, kvGet, kvSet } from "./kv";
 export { items, lookup, lookupRaw, quote } from "./json";
 

@@ -103,6 +103,9 @@ PROBER_HOST("prober_v1_kv", get) prober_v1_kv_get(const char *key, uint32_t n, c
 PROBER_HOST("prober_v1_kv", set) prober_v1_kv_set(const char *key, uint32_t n, const void *value, uint32_t m);
 PROBER_HOST("prober_v1_kv", delete) prober_v1_kv_delete(const char *key, uint32_t n);
 
+PROBER_HOST("prober_v1_icmp", echo) prober_v1_icmp_echo(const char *req, uint32_t n, int32_t timeout_ms);
+PROBER_HOST("prober_v1_icmp", read) prober_v1_icmp_read(int32_t h, char *buf, uint32_t cap);
+
 /* ---- Memory and strings ---- */
 
 /* The compiler may emit calls to these functions even without a libc. */
@@ -683,7 +686,7 @@ PROBER_FUNC int prober_starttls(int conn, const char *options) {
 
 PROBER_FUNC int prober_close(int conn) { return prober_v1_net_close(conn); }
 
-/* ---- HTTP, DNS and kv: the manifest must request each capability ---- */
+/* ---- HTTP, DNS, ICMP and kv: the manifest must request each capability ---- */
 
 /* prober_http sends an HTTP request, described by JSON such as
    {"url":"http:///healthz","method":"GET"}. A URL without a host is for the target. It returns a
@@ -724,6 +727,14 @@ PROBER_FUNC int prober_http_close(int answer) { return prober_v1_http_close(answ
 PROBER_FUNC int prober_dns(const char *request, char *buf, size_t cap) {
 	int h = prober_v1_dns_lookup(request, (uint32_t)strlen(request), PROBER_UNTIL_DEADLINE);
 	return h < 0 ? h : prober_v1_dns_read(h, buf, (uint32_t)cap, PROBER_UNTIL_DEADLINE);
+}
+
+/* prober_echo sends an ICMP echo request: ping. request is JSON such as {"payload":1400}, or "{}" for the
+   target. It writes the reply as JSON and returns its length, or a negative number if none comes. If the
+   length is above cap, nothing is written. */
+PROBER_FUNC int prober_echo(const char *request, char *buf, size_t cap) {
+	int h = prober_v1_icmp_echo(request, (uint32_t)strlen(request), PROBER_UNTIL_DEADLINE);
+	return h < 0 ? h : prober_v1_icmp_read(h, buf, (uint32_t)cap);
 }
 
 /* prober_kv_get, _set and _delete access values that the host keeps for the next attempts of the

@@ -31,6 +31,7 @@ requests:
 - {capability: http, allow: [target], reason: to ask}
 - {capability: dns, allow: [target, dns], reason: to ask}
 - {capability: kv, allow: [kv], reason: to remember}
+- {capability: icmp, reason: to ask}
 `
 
 // everything has the guests that use all of an SDK, and the commands that build them. $SDK is the
@@ -113,12 +114,14 @@ func TestSDKsImportWholeABI(t *testing.T) {
 	for _, c := range everything {
 		t.Run(c.language, func(t *testing.T) {
 			all, dns := guest(t, "everything", c.ext, c.build), guest(t, "dns", c.ext, c.build)
-			got := imports(t, filepath.Join(all, "everything/everything.wasm"), filepath.Join(dns, "dns/dns.wasm"))
+			ping := guest(t, "icmp", c.ext, c.build)
+			got := imports(t, filepath.Join(all, "everything/everything.wasm"), filepath.Join(dns, "dns/dns.wasm"), filepath.Join(ping, "icmp/icmp.wasm"))
 			if !slices.Equal(got, want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			testEverything(t, all)
 			testLookUps(t, dns)
+			testEchoes(t, ping)
 		})
 	}
 }
@@ -160,6 +163,17 @@ func testEverything(t *testing.T, plugins string) {
 			t.Errorf("got %v, %q; want an error with %q in it", err, out, "do no evil")
 		}
 	})
+}
+
+// testEchoes runs a guest that sends an echo request to its target.
+func testEchoes(t *testing.T, plugins string) {
+	v, code := probePluginIn(t, plugins, "icmp", "127.0.0.1", `{}`, "--grant", "kv", "--grant", "dns")
+	if code != 0 && strings.Contains(fmt.Sprint(v), "ping_group_range") {
+		t.Skipf("this user may not send echo requests: %v", v)
+	}
+	want(t, v, code, "success", "127.0.0.1 replied with 1400 bytes")
+	v, code = probePluginIn(t, plugins, "icmp", "127.0.0.1", `{}`, "--grant", "kv", "--grant", "dns", "--grant", "!icmp://127.0.0.1")
+	want(t, v, code, "failure", "denied")
 }
 
 // testLookUps runs a guest that looks up a name with its target.

@@ -56,4 +56,8 @@ imports! {
         "set" kv_set(key: *const u8, len: usize, value: *const u8, value_len: usize) -> i32;
         "delete" kv_delete(key: *const u8, len: usize) -> i32;
     }
+    "prober_v1_icmp" {
+        "echo" icmp_echo(req: *const u8, len: usize, timeout_ms: i32) -> i32;
+        "read" icmp_read(handle: i32, buf: *mut u8, cap: usize) -> i32;
+    }
 }

@@ -24,6 +24,7 @@ pub mod digest;
 pub mod dns;
 mod host;
 pub mod http;
+pub mod icmp;
 pub mod json;
 pub mod kv;
 pub mod net;

@@ -22,7 +22,7 @@ import (
 // Probe carries out the function that the config selects.
 func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	ways := map[string]func(context.Context, *sdk.Request) (string, error){
-		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep,
+		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep, "echo": echo,
 		"context": ofContext, "keepContext": keepContext, "keepLookup": keepLookup, "keepReader": keepReader,
 		"change": change, "reads": reads,
 	}
@@ -84,6 +84,13 @@ func overDNS(ctx context.Context, r *sdk.Request) (string, error) {
 		text += fmt.Sprintf(" %s %s %d %s", a.Name, a.Type, a.TTL, a.Data)
 	}
 	return text, err
+}
+
+func echo(ctx context.Context, r *sdk.Request) (string, error) {
+	reply, err := sdk.Echo(ctx, sdk.EchoRequest{
+		Host: r.Config.String("host", ""), IPFamily: r.Config.String("family", ""), Payload: r.Config.Int("payload", 0), HopLimit: 7, DontFragment: true,
+	})
+	return fmt.Sprintf("%d bytes from %s to %s, hop limit %d, after %v", reply.Payload, reply.Remote, reply.Local, reply.HopLimit, reply.RTT), err
 }
 
 func overKV(_ context.Context, r *sdk.Request) (string, error) {

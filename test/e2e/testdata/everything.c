@@ -1,4 +1,4 @@
-/* Everything uses all of prober.h but DNS. The config's "do" says what an attempt is about. */
+/* Everything uses all of prober.h but DNS and ICMP. The config's "do" says what an attempt is about. */
 #include "prober.h"
 
 static char buf[8192];

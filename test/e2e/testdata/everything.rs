@@ -1,4 +1,4 @@
-//! Everything uses all of the crate but DNS. The config's "do" says what an attempt is about.
+//! Everything uses all of the crate but DNS and ICMP. The config's "do" says what an attempt is about.
 
 use prober::{config, http, json, kv, net, Level, Metric, Outcome, Request};
 use std::io::{Read, Write};

@@ -1,0 +1,59 @@
+// ICMP echo requests by the host: ping. The manifest requests the capability "icmp".
+
+import * as host from "./host";
+import { lookup, quote } from "./json";
+
+/** An echo request. A new one goes to the target. */
+export class EchoRequest {
+  /** A name or an address, in place of the target. */
+  host: string = "";
+  /** "4", "6", "4,6" or "6,4"; "" is any address. */
+  ipFamily: string = "";
+  /** An address of the host that sends it. */
+  sourceAddress: string = "";
+  /** Bytes after the header of ICMP. */
+  payload: i32 = 56;
+  /** The TTL of IPv4; 0 is that of the system. */
+  hopLimit: i32 = 0;
+  /** It is sent in one piece or not at all. */
+  dontFragment: bool = false;
+
+  /** Sends the request, and waits for its reply; returns null if none comes. */
+  send(timeoutMs: i32 = host.UNTIL_DEADLINE): EchoReply | null {
+    let doc = '{"payload":' + this.payload.toString() + ',"hopLimit":' + this.hopLimit.toString();
+    if (this.host != "") doc += ',"host":' + quote(this.host);
+    if (this.ipFamily != "") doc += ',"ipFamily":' + quote(this.ipFamily);
+    if (this.sourceAddress != "") doc += ',"sourceAddress":' + quote(this.sourceAddress);
+    if (this.dontFragment) doc += ',"dontFragment":true';
+    const req = new host.Bytes(doc + "}");
+    const handle = host.icmpEcho(req.p, req.n, timeoutMs);
+    if (handle < 0) return null;
+    const b = new host.Buffer(512);
+    let n = host.icmpRead(handle, b.p, b.cap);
+    if (!b.fits(n)) n = host.icmpRead(handle, b.p, b.cap);
+    return n < 0 ? null : new EchoReply(b.text(n));
+  }
+}
+
+/** The reply to an echo request. */
+export class EchoReply {
+  readonly local: string;
+  readonly remote: string;
+  /** What is left of the hop limit of the reply; 0 if it is not known. */
+  readonly hopLimit: i32;
+  /** Seconds from the request to the reply. */
+  readonly rtt: f64;
+
+  constructor(readonly json: string) {
+    this.local = field(json, "local");
+    this.remote = field(json, "remote");
+    const hops = field(json, "hopLimit");
+    this.hopLimit = hops == "" ? 0 : I32.parseInt(hops);
+    this.rtt = F64.parseFloat(field(json, "timings.rtt"));
+  }
+}
+
+function field(doc: string, path: string): string {
+  const value = lookup(doc, path);
+  return value === null ? "" : value;
+}
