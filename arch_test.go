@@ -107,7 +107,7 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/cert":    {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/capture": {ours: []string{"probe", "plugin/plugintest/internal/cert"}},
 	"plugin/plugintest/internal/peer": {
-		ours: []string{"probe", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
+		ours: []string{"probe", "handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/field"},
 	},
 	"plugin/plugintest/internal/peer/httpmatch": {ours: []string{"internal/yamlpos", "plugin/plugintest/internal/field"}},
 	"plugin/plugintest/internal/peer/socket": {
@@ -119,6 +119,9 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/peer/dns": {
 		ours:   []string{"internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer"},
 		others: []string{"go.yaml.in/yaml", "golang.org/x/net/dns/dnsmessage"},
+	},
+	"plugin/plugintest/internal/peer/icmp": {
+		ours: []string{"handlers/wasm", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer"},
 	},
 	"plugin/plugintest/internal/testfile": {
 		ours:   []string{"probe", "plugin", "internal/regular", "internal/yamlpos", "plugin/plugintest/internal/capture", "plugin/plugintest/internal/field", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/*"},

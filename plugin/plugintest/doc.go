@@ -55,9 +55,10 @@
 //	net: […]                               # peers that can be dialled
 //	http: […]                              # requests over prober_v1_http, and their answers
 //	dns: […]                               # look-ups over prober_v1_dns, and their answers
+//	icmp: […]                              # echo requests over prober_v1_icmp, and their replies
 //
-// A name without addresses does not exist. The target, and every host that net, http or
-// dns name, has an address without being listed.
+// A name without addresses does not exist. The target, and every host that net, http,
+// dns or icmp name, has an address without being listed.
 //
 // A case fails if the plugin dials, requests or looks up something for which the case has no
 // peer, exchange or record, and if it does not use one of them. It fails if the guest runs for
@@ -141,6 +142,19 @@
 // and the last one from then on. A question that is repeated for want of an answer counts.
 // Records of the types A and AAAA also give their name addresses for dials. A name with addresses
 // needs no record.
+//
+// # ICMP
+//
+//	icmp:
+//	- latency: 20ms                        # until the reply of the target
+//	  hopLimit: 57                         # of the reply; 64 by default
+//	  request: {payload: 1400, dontFragment: true}   # what the request must have; hopLimit, sourceAddress
+//	- {host: db.internal, behaviour: timeout}   # or refuse
+//	- {host: 10.0.0.9, error: "10.0.0.1 says: host unreachable"}
+//
+// Of several replies of one host each answers one request, and the last one all further requests. An
+// error is the text of a message of ICMP that comes in place of the reply. These peers have no other
+// behaviours. A process skips cases with them.
 //
 // # Faults
 //

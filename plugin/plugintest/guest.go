@@ -126,6 +126,9 @@ func (g *guestRun) load(ctx context.Context, v variant, manifest *plugin.Manifes
 		RoundTrip: func(req *http.Request, addr string) (*http.Response, error) {
 			return s.network.RoundTrip(req, addr)
 		},
+		Echo: func(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, error) {
+			return s.network.Echo(ctx, r)
+		},
 		DNSServers: []string{peer.DNSServer},
 		Handshake: func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 			return s.network.Handshake(ctx, conn, config)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/web"
@@ -109,6 +110,11 @@ func (n *Native) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 var _ http.RoundTripper = (*Native)(nil)
+
+// Echo replies to an ICMP echo request to an address with the hosts of the case.
+func (n *Native) Echo(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, error) {
+	return n.net.Echo(ctx, r)
+}
 
 // Check returns how the attempt differs from what the case wants; nil if it does not. err is the
 // plugin's error as a handler returns it, or a [ConfigError]; virtual is the time that the

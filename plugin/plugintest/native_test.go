@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin/plugintest"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/sdk"
@@ -34,6 +36,16 @@ func native(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return all, nil
 	case "http":
 		return askNatively(ctx, r.Config)
+	case "echo":
+		text := ""
+		for range r.Config.Int("times", 1) {
+			reply, err := sdk.Echo(ctx, sdk.EchoRequest{Host: r.Config.String("addr", ""), HopLimit: 9})
+			if err != nil {
+				return sdk.Failuref("%s%v", text, err), nil
+			}
+			text += fmt.Sprintf("%s to %s, hop limit %d, %v; ", reply.Remote, reply.Local, reply.HopLimit, reply.RTT)
+		}
+		return sdk.Successf("%s", text), nil
 	case "dns":
 		var q sdk.DNSQuery
 		if err := json.Unmarshal([]byte(r.Config.String("request", "")), &q); err != nil {
@@ -130,6 +142,14 @@ func judge(t *testing.T, c *plugintest.Case) (failures []string) {
 		n := plugintest.NewNative(c)
 		ctx := sdk.WithHost(t.Context(), sdk.Host{
 			Dial: n.DialContext, Handshake: n.Handshake, RoundTrip: n.RoundTrip, DNSServers: n.DNSServers(), KV: n.KV,
+			Echo: func(ctx context.Context, q sdk.EchoRequest) (sdk.EchoReply, error) {
+				addrs, err := n.LookupIP(ctx, q.Host)
+				if err != nil {
+					return sdk.EchoReply{}, err
+				}
+				got, err := n.Echo(ctx, wasm.EchoRequest{Addr: addrs[0], Payload: 56, HopLimit: q.HopLimit})
+				return sdk.EchoReply{Local: got.Local.String(), Remote: addrs[0].String(), HopLimit: got.HopLimit, RTT: got.RTT}, err
+			},
 		})
 		handler, err := sdk.Native(sdk.Func(native)).Prepare(c.ConfigJSON(), c.Target)
 		if err != nil {
@@ -155,7 +175,7 @@ func TestNativePassesCases(t *testing.T) {
 		"dns garbage": true,
 	}
 	ran := 0
-	for _, path := range []string{"testdata/good_test.yaml", "testdata/web_test.yaml", "testdata/dns_test.yaml"} {
+	for _, path := range []string{"testdata/good_test.yaml", "testdata/web_test.yaml", "testdata/dns_test.yaml", "testdata/icmp_test.yaml"} {
 		f, err := plugintest.Load(path)
 		if err != nil {
 			t.Fatal(err)

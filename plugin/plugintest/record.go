@@ -19,7 +19,7 @@ import (
 )
 
 // Recorder notes what a plugin sees while it probes a real target, for a case to replay: dials,
-// the bytes of connections, what is inside the TLS of the host, requests of HTTP and look-ups.
+// the bytes of connections, what is inside the TLS of the host, requests of HTTP, look-ups and echo requests.
 // It is safe for concurrent use, but it mixes up attempts that run at once.
 type Recorder struct {
 	mu      sync.Mutex
@@ -29,6 +29,7 @@ type Recorder struct {
 	// Of the attempt that is under way.
 	budget *capture.Budget
 	conns  []*capture.Conn
+	echoes []capture.Echo
 	names  map[string][]netip.Addr
 	begun  []chan struct{} // dials, handshakes and look-ups; each is closed when it ends
 
@@ -46,7 +47,7 @@ func NewRecorder() *Recorder {
 }
 
 func (r *Recorder) forget() {
-	r.budget, r.conns, r.begun, r.names = capture.NewBudget(), nil, nil, make(map[string][]netip.Addr)
+	r.budget, r.conns, r.echoes, r.begun, r.names = capture.NewBudget(), nil, nil, nil, make(map[string][]netip.Addr)
 }
 
 // begin notes that something begins. The caller calls ended when it has ended.
@@ -78,8 +79,8 @@ func (r *Recorder) settle() {
 	}
 }
 
-// Wrap has the recorder note what a host does for its guests: the dials, handshakes and look-ups
-// of cfg, or their defaults. Requests that a RoundTrip of cfg answers without a dial are not
+// Wrap has the recorder note what a host does for its guests: the dials, handshakes, look-ups
+// and echo requests of cfg, or their defaults. Requests that a RoundTrip of cfg answers without a dial are not
 // noted.
 func (r *Recorder) Wrap(cfg *wasm.Config) {
 	if cfg.Clock != nil {
@@ -99,7 +100,11 @@ func (r *Recorder) Wrap(cfg *wasm.Config) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
+	if cfg.Echo == nil {
+		cfg.Echo = wasm.Echo
+	}
 	r.servers = cfg.DNSServers
+	cfg.Echo = r.replies(cfg.Echo)
 	cfg.DialContext = r.dials(cfg.DialContext)
 	cfg.Handshake = r.handshakes(cfg.Handshake)
 	cfg.LookupIP = r.lookups(cfg.LookupIP)
@@ -124,6 +129,19 @@ func (r *Recorder) handshakes(handshake capture.HandshakeFunc) capture.Handshake
 	return func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 		defer r.begin()()
 		return capture.Secure(ctx, conn, config, handshake)
+	}
+}
+
+type echoFunc = func(ctx context.Context, req wasm.EchoRequest) (wasm.EchoReply, error)
+
+func (r *Recorder) replies(echo echoFunc) echoFunc {
+	return func(ctx context.Context, req wasm.EchoRequest) (wasm.EchoReply, error) {
+		defer r.begin()()
+		reply, err := echo(ctx, req)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.echoes = append(r.echoes, capture.Echo{Addr: req.Addr, HopLimit: reply.HopLimit, Latency: reply.RTT, Err: err})
+		return reply, err
 	}
 }
 
@@ -158,7 +176,7 @@ func (r *Recorder) Note(req probe.Request, config []byte, grants []plugin.Grant,
 	for _, c := range r.conns {
 		conns = append(conns, c.Summary())
 	}
-	c := testfile.Recorded(req, config, grants, r.names, r.servers, conns)
+	c := testfile.Recorded(req, config, grants, capture.Attempt{Names: r.names, DNSServers: r.servers, Echoes: r.echoes}, conns)
 	r.forget()
 	r.mu.Unlock()
 	c.Want.Result = answer.Result()

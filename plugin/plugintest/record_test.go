@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -317,6 +318,26 @@ func TestReplayMatchesDNS(t *testing.T) {
 	}
 	contents(t, path, "server: target")
 	f = load(t, fmt.Sprintf("- name: x\n  replay: %s\n  want: {result: success, message: /10.0.0.1/}\n", path))
+	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
+		t.Errorf("%q\n%s", r.Failures, r.Diff)
+	}
+}
+
+func TestReplayMatchesEchoRequests(t *testing.T) {
+	t.Parallel()
+	n := 0
+	cfg := wasm.Config{Echo: func(_ context.Context, r wasm.EchoRequest) (wasm.EchoReply, error) {
+		if n++; n == 3 {
+			return wasm.EchoReply{}, errors.New("10.0.0.1 says: network unreachable")
+		}
+		return wasm.EchoReply{Payload: r.Payload, HopLimit: 50 + n, RTT: time.Duration(n) * time.Millisecond}, nil
+	}}
+	path, out := record(t, attempt{cfg: cfg, target: probe.Target{Host: "10.0.0.7"}, config: `{"do":"echo","times":3}`})
+	if out.Result != probe.Failure || !strings.Contains(out.Output, "hop limit 52, 2ms; ") {
+		t.Fatalf("got %+v", out)
+	}
+	contents(t, path, "{hopLimit: 51, latency: 1ms}", "{hopLimit: 52, latency: 2ms}", "{error: '10.0.0.1 says: network unreachable'}")
+	f := load(t, fmt.Sprintf("- name: x\n  replay: %s\n  want: {result: failure, message: '/hop limit 51, 1ms; .* hop limit 52, 2ms; .*network unreachable/'}\n", path))
 	if r := run(t, f, plugintest.Config{CasesOnly: true}).Results[0]; !r.OK() {
 		t.Errorf("%q\n%s", r.Failures, r.Diff)
 	}

@@ -144,7 +144,7 @@ func run(t *testing.T, f *plugintest.File, cfg plugintest.Config) *plugintest.Re
 
 func TestRunPassesTestdata(t *testing.T) {
 	t.Parallel()
-	for path, checks := range map[string]int{"testdata/good_test.yaml": 5, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0} {
+	for path, checks := range map[string]int{"testdata/good_test.yaml": 5, "testdata/web_test.yaml": 0, "testdata/dns_test.yaml": 0, "testdata/icmp_test.yaml": 0} {
 		f, err := plugintest.Load(path)
 		if err != nil {
 			t.Fatal(err)
@@ -238,6 +238,10 @@ func TestRunReportsFailures(t *testing.T) {
 			[]string{"the plugin requests GET http://a:1/a, for which host.http has no exchange; line 5: the method is GET, want POST", "line 5: no request matches any method /b"}},
 		{"DNS name without a record", `grants: [dns], host: {dns: [{name: a.internal, answers: [10.0.0.1]}, {name: b.internal, type: MX}]}, want: {result: failure}, request: {config: {do: dns, request: '{"name":"c.internal"}'}}`,
 			[]string{"the plugin looks up A c.internal, for which host.dns has no record", "line 5: nothing looks up A a.internal", "line 5: nothing looks up MX b.internal"}},
+		{"echo request without a reply", `host: {icmp: [{host: a.internal}]}, want: {result: failure}, request: {target: {host: 10.0.0.7}, config: {do: echo}}`,
+			[]string{"the plugin sends an echo request to 10.0.0.7, for which host.icmp has no reply", "line 5: no echo request goes to a.internal"}},
+		{"another echo request", `host: {icmp: [{request: {payload: 57, hopLimit: 8, dontFragment: true, sourceAddress: 10.0.0.1}}]}, want: {result: success}, request: {target: {host: a.internal}, config: {do: echo}}`,
+			[]string{"line 5: the echo request has payload: got 56, want 57; hopLimit: got 9, want 8; sourceAddress: got invalid IP, want 10.0.0.1; dontFragment: got false, want true"}},
 		{"missing handshake", `host: {net: [{dial: "tls://web.internal:80", script: [{handshake: {}}]}]}, want: {result: failure}`,
 			[]string{`tls://web.internal:80 still waits for a handshake of TLS; got "hello\n"`}},
 	} {

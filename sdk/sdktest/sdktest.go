@@ -108,7 +108,7 @@ func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, s *schema.Schema) (
 		}
 		ctx := sdk.WithHost(t.Context(), sdk.Host{
 			Dial: world.DialContext, Handshake: world.Handshake, RoundTrip: world.RoundTrip,
-			DNSServers: world.DNSServers(), KV: world.KV,
+			DNSServers: world.DNSServers(), KV: world.KV, Echo: echo(world),
 		})
 		ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 		defer cancel()

@@ -49,6 +49,15 @@ type Attempt struct {
 	Target     probe.Target
 	Names      map[string][]netip.Addr // that were looked up
 	DNSServers []string                // for look-ups that name no server
+	Echoes     []Echo                  // in their order
+}
+
+// Echo is one ICMP echo request, and its reply or its error.
+type Echo struct {
+	Addr     netip.Addr
+	HopLimit int // of the reply
+	Latency  time.Duration
+	Err      error
 }
 
 // Host returns the name of an address that no other address shares, or the address.

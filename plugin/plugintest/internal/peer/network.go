@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin/plugintest/internal/clock"
 	"github.com/daeace23/prober/probe"
 )
@@ -227,6 +228,19 @@ func (n *Network) HTTP() HTTPPlayer {
 		}
 	}
 	return nil
+}
+
+// Echo replies to an ICMP echo request.
+func (n *Network) Echo(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, error) {
+	if n.Over() {
+		return wasm.EchoReply{}, n.attempt.Err()
+	}
+	for _, p := range n.players {
+		if hosts, ok := p.(EchoPlayer); ok {
+			return hosts.Echo(ctx, r)
+		}
+	}
+	return wasm.EchoReply{}, errors.ErrUnsupported
 }
 
 // Failures returns what the plugin did that the case does not foresee, and which peers it did

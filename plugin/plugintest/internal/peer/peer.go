@@ -4,13 +4,13 @@
 //   - [Peers] are what one case has in that field, as decoded or recorded.
 //   - A [Player] plays them for one attempt. It holds the state, such as which peers were used.
 //
-// Each folder is one protocol with one field below host: socket has net, web has http, and dns has
-// dns. testfile/host.go lists them. [Network] brings the players of an attempt together.
+// Each folder is one protocol with one field below host: socket has net, web has http, and dns and
+// icmp have dns and icmp. testfile/host.go lists them. [Network] brings the players of an attempt together.
 //
 // A protocol that plugins reach by a dial implements only [Protocol], [Peers] and [Player]: guests
 // dial it through [Network], and for processes package loopback serves what Dial returns at its
-// sockets. One that guests reach by a host function of its own, as [HTTPPlayer], also needs code in
-// plugintest/guest.go, network.go and, as a server, in loopback/web.go.
+// sockets. One that guests reach by a host function of its own, as [HTTPPlayer] and [EchoPlayer], also
+// needs code in plugintest/guest.go, network.go and, as a server, in loopback/web.go.
 package peer
 
 import (
@@ -19,6 +19,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/plugin/plugintest/internal/capture"
 	"github.com/daeace23/prober/plugin/plugintest/internal/cert"
@@ -90,6 +91,12 @@ type HTTPPlayer interface {
 	Certificate(addr string) *cert.Spec
 	// HandshakeFailed marks the exchange whose certificate was shown at addr as used.
 	HandshakeFailed(addr string)
+}
+
+// EchoPlayer is the player that also replies to ICMP echo requests.
+type EchoPlayer interface {
+	Player
+	Echo(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, error)
 }
 
 // TLSConn is a connection of [Player.Dial] on which TLS may be started.

@@ -9,6 +9,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/dns"
+	"github.com/daeace23/prober/plugin/plugintest/internal/peer/icmp"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/socket"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/web"
 )
@@ -20,6 +21,7 @@ var protocols = []peer.Protocol{
 	socket.Protocol{},
 	web.Protocol{},
 	dns.Protocol{},
+	icmp.Protocol{},
 }
 
 // maxKept is what a probe may keep at most, keys and values.

@@ -3,7 +3,6 @@ package testfile
 import (
 	"bytes"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,21 +72,22 @@ func decodeReplay(r *field.Reader, n *yamlpos.Node, path string, c *Case) bool {
 	return true
 }
 
-// Recorded returns a recorded attempt as a case.
-func Recorded(req probe.Request, config []byte, grants []plugin.Grant, names map[string][]netip.Addr, dnsServers []string, conns []*capture.Summary) *Case {
+// Recorded returns a recorded attempt as a case. seen has what is known beside its target and conns.
+func Recorded(req probe.Request, config []byte, grants []plugin.Grant, seen capture.Attempt, conns []*capture.Summary) *Case {
 	c := newCase()
 	if req.Spec.Timeout > 0 {
 		c.Timeout = req.Spec.Timeout
 	}
 	c.Kind, c.Attempt, c.LastResult = req.Kind, max(1, req.Attempt), req.LastResult
-	c.Target, c.PodIP, c.Config, c.Grants, c.Names = req.Target, req.PodIP, config, grants, names
+	c.Target, c.PodIP, c.Config, c.Grants, c.Names = req.Target, req.PodIP, config, grants, seen.Names
 	if req.Pod != nil {
 		c.Pod = *req.Pod
 	}
 	if req.Container != nil {
 		c.Container = *req.Container
 	}
-	c.Peers = record(&capture.Attempt{Target: c.Target, Names: names, DNSServers: dnsServers}, conns)
+	seen.Target = c.Target
+	c.Peers = record(&seen, conns)
 	return c
 }
 

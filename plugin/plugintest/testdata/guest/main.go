@@ -53,6 +53,8 @@ func (guest) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		return ask(r.Config), nil
 	case "dns":
 		return lookUp(r.Config), nil
+	case "echo":
+		return ping(ctx, r.Config), nil
 	case "count":
 		n, code := count()
 		return sdk.Successf("%d, %d", n, code), nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"unsafe"
 
@@ -79,6 +80,19 @@ func lookUp(c *sdk.Config) probe.Outcome {
 			return failed()
 		}
 		text += fmt.Sprintf("%s\n", buf[:size])
+	}
+	return sdk.Successf("%s", text)
+}
+
+// ping sends as many echo requests as the config says, and returns their replies.
+func ping(ctx context.Context, c *sdk.Config) probe.Outcome {
+	text := ""
+	for range c.Int("times", 1) {
+		reply, err := sdk.Echo(ctx, sdk.EchoRequest{Host: c.String("addr", ""), HopLimit: 9})
+		if err != nil {
+			return sdk.Failuref("%s%v", text, err)
+		}
+		text += fmt.Sprintf("%s to %s, hop limit %d, %v; ", reply.Remote, reply.Local, reply.HopLimit, reply.RTT)
 	}
 	return sdk.Successf("%s", text)
 }
