@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +130,51 @@ func TestHostileServersAreFailures(t *testing.T) {
 			out, err := h.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: c.timeout}})
 			if err != nil || out.Result != probe.Failure || !strings.Contains(out.Output, c.want) || len(out.Output) > 1000 {
 				t.Errorf("got %s %.300q, %v; want %q", out.Result, out.Output, err, c.want)
+			}
+		})
+	}
+}
+
+// TestHostileEchoReplies has hosts whose replies are nonsense, or never come. Each attempt has a message of a
+// moderate length and finite metrics.
+func TestHostileEchoReplies(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		echo         func(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, error)
+		want         string
+	}{
+		{"a long error", `{"count":20}`, func(context.Context, wasm.EchoRequest) (wasm.EchoReply, error) {
+			return wasm.EchoReply{}, fmt.Errorf("%s: %w", strings.Repeat("no ", 100_000), syscall.EHOSTUNREACH)
+		}, "20 of 20 echo requests had no reply (100 %)"},
+		{"times that cannot be", `{"count":2,"latency":{"warn":"1ms"}}`, func(context.Context, wasm.EchoRequest) (wasm.EchoReply, error) {
+			return wasm.EchoReply{HopLimit: -1, RTT: -time.Hour, Setup: 1 << 62}, nil
+		}, "2 of 2 replies from 127.0.0.1"},
+		{"silence", `{"count":20}`, func(ctx context.Context, _ wasm.EchoRequest) (wasm.EchoReply, error) {
+			<-ctx.Done()
+			return wasm.EchoReply{}, ctx.Err()
+		}, "20 of 20 echo requests had no reply (100 %)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache"), Echo: c.echo})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close()
+			loaded, err := host.Load(t.Context(), found(t, "icmp"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer loaded.Close()
+			target := probe.Target{Host: "127.0.0.1"}
+			h, err := loaded.Prepare([]byte(c.config), target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			out, err := h.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: 2 * time.Second}})
+			if err != nil || !strings.Contains(out.Output, c.want) || len(out.Output) > 1000 || len(out.Metrics) == 0 {
+				t.Errorf("got %s %.300q, %d metrics, %v; want %q", out.Result, out.Output, len(out.Metrics), err, c.want)
 			}
 		})
 	}

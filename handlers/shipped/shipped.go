@@ -19,10 +19,12 @@ var (
 	expect []byte
 	//go:embed httpcheck/httpcheck.wasm
 	httpcheck []byte
+	//go:embed icmp/icmp.wasm
+	icmp []byte
 )
 
 // Names returns the names of all shipped plugins.
-func Names() []string { return []string{"dns", "expect", "httpcheck"} }
+func Names() []string { return []string{"dns", "expect", "httpcheck", "icmp"} }
 
 // Path returns the path that a shipped plugin has in messages. There is no such file.
 func Path(name string) string { return "built-in:" + name }
@@ -35,7 +37,7 @@ func Plugins() ([]plugin.Found, error) {
 		name   string
 		module []byte
 	}{
-		{"dns", dns}, {"expect", expect}, {"httpcheck", httpcheck},
+		{"dns", dns}, {"expect", expect}, {"httpcheck", httpcheck}, {"icmp", icmp},
 	} {
 		path := Path(p.name)
 		manifest, err := plugin.ReadModule(path, p.module)
