@@ -118,7 +118,7 @@ func (b *bench) prepare(ctx context.Context, name string) (err error) {
 	case b.flags.target != "" && b.caseFlag != "":
 		return command.Usage("leave one of the two out", "--target and --case: only one of the two can be given")
 	case b.flags.target != "":
-		return nil
+		return b.input.check(b.found.Manifest)
 	case string(b.input.config) != "{}" || len(b.input.grants) > 0:
 		return command.Usage("--target names a server to ask; a case has its own config and grants", "--config and --grant: there is no --target")
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ type pluginFlags struct {
 }
 
 func (f *pluginFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH")
+	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH; HOST for a plugin that pings")
 	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE, with secrets as ${file:PATH} or ${env:NAME}")
 	command.NotFromEnv(c.Flags().Lookup("config"))
 	c.Flags().StringArrayVar(&f.grants, "grant", nil, "grant of a capability beside the target: kv, dns, or a pattern such as tcp://*.internal:5432")
@@ -84,6 +85,7 @@ func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) 
 // input is what a plugin is called with.
 type input struct {
 	target  probe.Target
+	noPort  error // why the target is none for a plugin that needs a port; nil if it has one
 	config  json.RawMessage
 	secrets manager.Secrets // that config refers to
 	grants  []plugin.Grant
@@ -92,7 +94,11 @@ type input struct {
 // read returns the values of the flags. It reads the file of --config and the secrets.
 func (f *pluginFlags) read(ctx context.Context, env *command.Env) (in input, err error) {
 	if f.target != "" {
-		if in.target, err = oneshot.ParseTarget(f.target); err != nil {
+		in.target, err = oneshot.ParseTarget(f.target)
+		if host, ok := hostAlone(f.target); err != nil && ok {
+			in.target, in.noPort, err = host, err, nil
+		}
+		if err != nil {
 			return in, err
 		}
 	}
@@ -109,6 +115,24 @@ func (f *pluginFlags) read(ctx context.Context, env *command.Env) (in input, err
 		return in, command.Usage("", "--grant: %w", err)
 	}
 	return in, nil
+}
+
+// hostAlone reads HOST, a name or an address without a port. ok is false if it is none.
+func hostAlone(text string) (target probe.Target, ok bool) {
+	host := text
+	if inner, bracketed := strings.CutPrefix(text, "["); bracketed {
+		host = strings.TrimSuffix(inner, "]")
+	}
+	_, err := netip.ParseAddr(host)
+	return probe.Target{Host: host}, err == nil || plugin.ValidHost(strings.ToLower(strings.TrimSuffix(host, ".")))
+}
+
+// check returns an error unless a plugin may have the target. Those that ping need no port.
+func (in *input) check(m *plugin.Manifest) error {
+	if pings := func(r plugin.Request) bool { return r.Capability == plugin.CapabilityICMP }; slices.ContainsFunc(m.Requests, pings) {
+		return nil
+	}
+	return in.noPort
 }
 
 // secret resolves a reference in --config. Its file may be a pipe, as <(…) of a shell is.
@@ -140,7 +164,8 @@ func NewProbe(env *command.Env) *cobra.Command {
 		Short: "Probe a target with a plugin",
 		Example: "  prober probe plugin redis --plugins /etc/prober/plugins --target 127.0.0.1:6379\n" +
 			"  prober probe plugin demo/demo.wasm --target 127.0.0.1:25 --config @demo.json --explain\n" +
-			"  prober probe plugin redis --plugins /etc/prober/plugins --target unix:/run/redis.sock -o json",
+			"  prober probe plugin redis --plugins /etc/prober/plugins --target unix:/run/redis.sock -o json\n" +
+			"  prober probe plugin icmp --target 10.0.0.7",
 		Args: command.Arguments("NAME|FILE.wasm"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			return o.probePlugin(cmd.Context(), args[0], &f)
@@ -160,6 +185,9 @@ func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFla
 	o.Target, o.Config, o.Secrets, o.grants = in.target, in.config, in.secrets, in.grants
 	found, err := f.find(o.Env, name)
 	if err != nil {
+		return err
+	}
+	if err := in.check(found.Manifest); err != nil {
 		return err
 	}
 	o.credentials = f.credentials.TLS
