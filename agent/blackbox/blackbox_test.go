@@ -133,6 +133,7 @@ func TestModulesBecomeHandlers(t *testing.T) {
 		},
 		{"dns over TLS", `{prober: dns, dns: {query_name: a, dns_over_tls: true, transport_protocol: tcp}}`, "dns.example", "", "dns", `{"queryName":"a","dnsOverTls":true,"transportProtocol":"tcp"}`, probe.Target{Host: "dns.example", Port: 853}},
 		{"icmp", `{prober: icmp, icmp: {ttl: 5, payload_size: 99, dont_fragment: true}}`, "example.com", "", "icmp", `{"ttl":5,"payloadSize":99,"dontFragment":true}`, probe.Target{Host: "example.com"}},
+		{"icmp over IPv6", `{prober: icmp, icmp: {preferred_ip_protocol: ip4, ip_protocol_fallback: false, source_ip_address: 10.0.0.9}}`, "[::1]", "", "icmp", `{"preferredIpProtocol":"ip4","ipProtocolFallback":false,"sourceIpAddress":"10.0.0.9"}`, probe.Target{Host: "::1"}},
 		{"grpc", `{prober: grpc, grpc: {service: s}}`, "127.0.0.1:81", "", "grpc", `{"port":81,"service":"s"}`, probe.Target{Host: "127.0.0.1", Port: 81}},
 		{"grpc without a port", `{prober: grpc}`, "127.0.0.1", "", "grpc", `{"port":80}`, probe.Target{Host: "127.0.0.1", Port: 80}},
 		{

@@ -474,6 +474,24 @@ func TestBlackboxDNS(t *testing.T) {
 	}
 }
 
+// sameScrape compares a scrape of blackbox_exporter with one of an agent; durations by their names only.
+func sameScrape(t *testing.T, x exporters, module, target string) (success bool) {
+	t.Helper()
+	want, wantSuccess := askBlackbox(t, x.blackbox, module, target)
+	got, success := askBlackbox(t, x.prober, module, target)
+	for _, all := range []map[string]float64{want, got} {
+		for series := range all {
+			if strings.Contains(series, "duration_seconds") || strings.Contains(series, "lookup_time_seconds") {
+				all[series] = 0
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || success != wantSuccess {
+		t.Errorf("%s of %s: success %t, blackbox_exporter %t; (-blackbox_exporter +prober)\n%s", module, target, success, wantSuccess, diff)
+	}
+	return success
+}
+
 // TestBlackboxTimeouts has targets that do not answer in time: what was measured until then is reported.
 func TestBlackboxTimeouts(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -503,17 +521,8 @@ func TestBlackboxTimeouts(t *testing.T) {
 	for _, c := range []struct{ module, target string }{
 		{"web", web.URL + "/hang"}, {"web", web.URL + "/body"}, {"banner", silent.Addr().String()}, {"name", deaf.LocalAddr().String()},
 	} {
-		want, wantSuccess := askBlackbox(t, x.blackbox, c.module, c.target)
-		got, success := askBlackbox(t, x.prober, c.module, c.target)
-		for _, all := range []map[string]float64{want, got} {
-			for series := range all {
-				if strings.Contains(series, "duration_seconds") || strings.Contains(series, "lookup_time_seconds") {
-					all[series] = 0
-				}
-			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" || success || wantSuccess {
-			t.Errorf("%s %s: success %t, blackbox_exporter %t (-blackbox_exporter +prober)\n%s", c.module, c.target, success, wantSuccess, diff)
+		if sameScrape(t, x, c.module, c.target) {
+			t.Errorf("%s of %s succeeded", c.module, c.target)
 		}
 	}
 }
@@ -548,5 +557,35 @@ func TestBlackboxOwnFiles(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("blackbox_exporter has no file of its own")
+	}
+}
+
+// TestBlackboxICMP sends the same scrapes to blackbox_exporter and to prober, with one file of modules. As
+// this user neither may be allowed to send echo requests: both then fail.
+func TestBlackboxICMP(t *testing.T) {
+	const modules = `modules:
+  plain: {prober: icmp, timeout: 10s}
+  four: {prober: icmp, timeout: 10s, icmp: {preferred_ip_protocol: ip4}}
+  fouronly: {prober: icmp, timeout: 10s, icmp: {preferred_ip_protocol: ip4, ip_protocol_fallback: false}}
+  ttl: {prober: icmp, timeout: 10s, icmp: {ttl: 1}}
+  small: {prober: icmp, timeout: 10s, icmp: {payload_size: 1}}
+  large: {prober: icmp, timeout: 10s, icmp: {payload_size: 65000}}
+  whole: {prober: icmp, timeout: 10s, icmp: {preferred_ip_protocol: ip4, dont_fragment: true, payload_size: 1400}}
+  source: {prober: icmp, timeout: 10s, icmp: {preferred_ip_protocol: ip4, source_ip_address: 127.0.0.9}}
+  nosource: {prober: icmp, timeout: 10s, icmp: {preferred_ip_protocol: ip4, source_ip_address: 192.0.2.1}}
+`
+	file := filepath.Join(t.TempDir(), "blackbox.yml")
+	if err := os.WriteFile(file, []byte(modules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours := freeAddress(t), freeAddress(t)
+	listening(t, theirs, exec.Command("prometheus-blackbox-exporter", "--config.file", file, "--web.listen-address", theirs))
+	listening(t, ours, exec.Command(filepath.Join(bin, "prober"), "run", "--blackbox-config", file, "--listen", ours, "--socket", filepath.Join(t.TempDir(), "s")))
+	for _, c := range []struct{ module, target string }{
+		{"plain", "127.0.0.1"}, {"plain", "::1"}, {"plain", "localhost"}, {"four", "127.0.0.1"}, {"four", "::1"},
+		{"fouronly", "127.0.0.1"}, {"fouronly", "::1"}, {"ttl", "127.0.0.1"}, {"ttl", "::1"}, {"small", "127.0.0.1"}, {"large", "127.0.0.1"},
+		{"large", "::1"}, {"whole", "127.0.0.1"}, {"source", "127.0.0.1"}, {"nosource", "127.0.0.1"},
+	} {
+		sameScrape(t, exporters{theirs, ours}, c.module, c.target)
 	}
 }

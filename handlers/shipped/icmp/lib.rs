@@ -1,7 +1,7 @@
 //! The plugin icmp: what blackbox_exporter's icmp module checks, with its metrics, and the loss of several
 //! requests as check_ping does. Read probe first.
 
-use common::config::Config;
+use common::config::{Budget, Config};
 use common::{address_metrics, ip_family, unreached_metrics, Findings};
 use prober::icmp::{echo, Reply, Request as EchoRequest};
 use prober::{deadline, Error, Request, Result};
@@ -85,9 +85,11 @@ impl Pings {
             hop_limit: number(config, "ttl"),
             dont_fragment: config.flag("dontFragment"),
         };
+        let budget = Budget::of(config)?;
         let mut pings = Pings { count, replies: Vec::new(), last: None, refused: None };
         for left in (1..=count).rev() {
-            let share = deadline().map(|rest| (rest - RESERVE.min(rest / 10)) / left);
+            let rest = budget.left().or_else(|| deadline().map(|rest| rest - RESERVE.min(rest / 10)));
+            let share = rest.map(|rest| rest / left);
             match echo(&request, share.map(|s| s.max(Duration::from_millis(1)))) {
                 Ok(reply) => pings.replies.push(reply),
                 Err(e) if e.to_string().starts_with("more than ") => return Err(Error::new(e)), // a limit of the host
