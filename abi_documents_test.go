@@ -40,7 +40,7 @@ func abiDocuments() map[string]document {
 		Host:      abi.Host{Version: "a", Features: []string{"b"}},
 	}
 	result := abi.Result{
-		Result: probe.Failure, HasResult: true, Message: "a", Details: any,
+		Result: probe.Failure, HasResult: true, Message: "a", Details: any, Reason: "body",
 		Metrics: []probe.Metric{{Name: "a", Value: 1, Unit: "b", Labels: map[string]string{"*": "c"}}},
 	}
 	tls := abi.TLSOptions{ServerName: "a", ALPN: []string{"b"}, Verify: "c", CA: "d", Credentials: "e", MinVersion: "f", MaxVersion: "g"}

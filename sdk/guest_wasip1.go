@@ -184,7 +184,7 @@ func fail(err error) int32 {
 
 // answer passes out to the host, with message and metric unless that needs result_write.
 func answer(out probe.Outcome) int32 {
-	more := out.Details != ""
+	more := out.Details != "" || out.Reason != ""
 	for _, m := range out.Metrics {
 		more = more || len(m.Labels) > 0
 	}

@@ -113,8 +113,9 @@ func (r *refusal) Error() string {
 }
 
 // send sends m to a path below the endpoint, until the collector has taken it, has refused it for good, or
-// ctx ends. answer gets the response. failed is called after each request that fails.
-func (c *client) send(ctx context.Context, path string, m, answer proto.Message, failed func(error)) error {
+// ctx ends. When ended is closed, it does not try again. answer gets the response. failed is called after each
+// request that fails.
+func (c *client) send(ctx context.Context, ended <-chan struct{}, path string, m, answer proto.Message, failed func(error)) error {
 	body, err := pack(m)
 	if err != nil {
 		failed(err)
@@ -136,6 +137,8 @@ func (c *client) send(ctx context.Context, path string, m, answer proto.Message,
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-ended:
+			return err
 		case <-c.replaced:
 			return errReplaced
 		case <-time.After(wait):

@@ -96,43 +96,47 @@ func (e *Exporter) Set(configFile string, o *config.OTLP) {
 	}
 }
 
-// Run sends until ctx ends, and then what is left, for at most 2 s.
+// Run sends until ctx ends. What is being sent then, and what is left, has 2 s more.
 func (e *Exporter) Run(ctx context.Context) {
-	var wait sync.WaitGroup
-	wait.Go(func() { e.runMetrics(ctx) })
-	wait.Go(func() { e.runSpans(ctx) })
-	wait.Wait()
-	c := e.current.Load()
-	if c == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
+	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	e.sendSpans(ctx, c)
-	e.sendMetrics(ctx, c)
-	c.close()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastFlush, cancel) })()
+	var wait sync.WaitGroup
+	wait.Go(func() { e.runMetrics(ctx, requests) })
+	wait.Go(func() { e.runSpans(ctx, requests) })
+	wait.Wait()
+	if c := e.current.Load(); c != nil {
+		e.sendSpans(requests, ctx.Done(), c)
+		e.sendMetrics(requests, ctx.Done(), c)
+		c.close()
+	}
 }
 
-// runMetrics sends all metrics in the interval of the configuration, and once when that is new.
-func (e *Exporter) runMetrics(ctx context.Context) {
+// runMetrics sends all metrics in the interval of the configuration, and once when that is new, until ctx ends.
+func (e *Exporter) runMetrics(ctx, requests context.Context) {
+	var c *client
+	var next <-chan time.Time
 	for {
-		c := e.current.Load()
-		var next <-chan time.Time
-		if c != nil {
-			next = time.After(c.spec.Interval)
-			e.sendMetrics(ctx, c)
-		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.changed:
+			now := e.current.Load()
+			if now == c {
+				continue
+			}
+			c, next = now, nil
 		case <-next:
+		}
+		if c != nil {
+			next = time.After(c.spec.Interval)
+			e.sendMetrics(requests, ctx.Done(), c)
 		}
 	}
 }
 
-// runSpans sends the spans every 5 s, and earlier if there are many.
-func (e *Exporter) runSpans(ctx context.Context) {
+// runSpans sends the spans every 5 s, and earlier if there are many, until ctx ends.
+func (e *Exporter) runSpans(ctx, requests context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -141,7 +145,7 @@ func (e *Exporter) runSpans(ctx context.Context) {
 		case <-e.spans.many:
 		}
 		if c := e.current.Load(); c != nil {
-			e.sendSpans(ctx, c)
+			e.sendSpans(requests, ctx.Done(), c)
 		}
 	}
 }
@@ -153,7 +157,7 @@ func (e *Exporter) Counts() metrics.OTLPCounts {
 }
 
 // report counts a request, and logs the first failure of a signal and its end.
-func (e *Exporter) report(ctx context.Context, of signal, err error) {
+func (e *Exporter) report(of signal, err error) {
 	s := &e.signals[of]
 	if err == nil {
 		s.ok.Add(1)
@@ -161,9 +165,6 @@ func (e *Exporter) report(ctx context.Context, of signal, err error) {
 			e.cfg.Log.Info("OTLP export works again", "signal", of.String())
 		}
 		return
-	}
-	if ctx.Err() == context.Canceled {
-		return // the agent ends, and tries once more
 	}
 	s.errors.Add(1)
 	if !s.failing.Swap(true) {

@@ -18,7 +18,7 @@ const maxPoints = 2000
 
 // sendMetrics sends all metrics, in several requests where there are many. It gives up when the next ones
 // are due.
-func (e *Exporter) sendMetrics(ctx context.Context, c *client) {
+func (e *Exporter) sendMetrics(ctx context.Context, ended <-chan struct{}, c *client) {
 	ctx, cancel := context.WithTimeout(ctx, c.spec.Interval)
 	defer cancel()
 	var batch []*metricspb.Metric
@@ -27,7 +27,7 @@ func (e *Exporter) sendMetrics(ctx context.Context, c *client) {
 		if points == 0 {
 			return nil
 		}
-		err := e.sendBatch(ctx, c, batch)
+		err := e.sendBatch(ctx, ended, c, batch)
 		batch, points = nil, 0
 		return err
 	}
@@ -46,14 +46,14 @@ func (e *Exporter) sendMetrics(ctx context.Context, c *client) {
 }
 
 // sendBatch sends one request.
-func (e *Exporter) sendBatch(ctx context.Context, c *client, batch []*metricspb.Metric) error {
+func (e *Exporter) sendBatch(ctx context.Context, ended <-chan struct{}, c *client, batch []*metricspb.Metric) error {
 	request := &collectorpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricspb.ResourceMetrics{{
 		Resource: e.resource, ScopeMetrics: []*metricspb.ScopeMetrics{{Scope: e.scope(), Metrics: batch}},
 	}}}
 	var answer collectorpb.ExportMetricsServiceResponse
-	err := c.send(ctx, "/v1/metrics", request, &answer, func(err error) { e.report(ctx, metricSignal, err) })
+	err := c.send(ctx, ended, "/v1/metrics", request, &answer, func(err error) { e.report(metricSignal, err) })
 	if err == nil {
-		e.report(ctx, metricSignal, rejected(answer.PartialSuccess.GetRejectedDataPoints(), answer.PartialSuccess.GetErrorMessage()))
+		e.report(metricSignal, rejected(answer.PartialSuccess.GetRejectedDataPoints(), answer.PartialSuccess.GetErrorMessage()))
 	}
 	return err
 }

@@ -173,7 +173,7 @@ func random(n int) []byte {
 }
 
 // sendSpans sends all spans, unless the collector does not take them for a minute.
-func (e *Exporter) sendSpans(ctx context.Context, c *client) {
+func (e *Exporter) sendSpans(ctx context.Context, ended <-chan struct{}, c *client) {
 	ctx, cancel := context.WithTimeout(ctx, maxSend)
 	defer cancel()
 	for {
@@ -185,7 +185,7 @@ func (e *Exporter) sendSpans(ctx context.Context, c *client) {
 			Resource: e.resource, ScopeSpans: []*tracepb.ScopeSpans{{Scope: e.scope(), Spans: spans}},
 		}}}
 		var answer collectorpb.ExportTraceServiceResponse
-		err := c.send(ctx, "/v1/traces", request, &answer, func(err error) { e.report(ctx, traceSignal, err) })
+		err := c.send(ctx, ended, "/v1/traces", request, &answer, func(err error) { e.report(traceSignal, err) })
 		_, refused := errors.AsType[*refusal](err)
 		if err != nil && !refused {
 			return // they stay in the queue
@@ -195,7 +195,7 @@ func (e *Exporter) sendSpans(ctx context.Context, c *client) {
 			e.spans.dropped.Add(uint64(removed))
 			continue
 		}
-		e.report(ctx, traceSignal, rejected(answer.PartialSuccess.GetRejectedSpans(), answer.PartialSuccess.GetErrorMessage()))
+		e.report(traceSignal, rejected(answer.PartialSuccess.GetRejectedSpans(), answer.PartialSuccess.GetErrorMessage()))
 	}
 }
 

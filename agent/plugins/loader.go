@@ -54,7 +54,7 @@ func (s *Set) wasmHost() (*wasm.Host, error) {
 	}
 	host, err := wasm.New(wasm.Config{
 		Logger: s.cfg.Log, Version: s.cfg.Version, TotalMemory: s.total, Compat: s.cfg.Compat, Listeners: s.cfg.Listeners,
-		Compiler: s.cfg.Compiler, Credentials: s.credentials.TLS,
+		Compiler: s.cfg.Compiler, Credentials: s.credentials.TLS, ShowOutput: s.cfg.ShowOutput,
 	})
 	if err == nil {
 		s.host = host

@@ -30,6 +30,7 @@ spec:
     readinessProbe:
       httpGet: {host: 127.0.0.1, port: %s, path: /}
       periodSeconds: 1
+      timeoutSeconds: 10 # of a machine that is busy
       failureThreshold: 1
   - name: idle
     command: [sleep, "600"]

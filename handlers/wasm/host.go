@@ -115,6 +115,8 @@ type Config struct {
 	// empty, or there is no cache on disk, modules are compiled in this process without them.
 	Compiler string
 
+	// ShowOutput tells plugins that they may show what a target sent, such as the beginning of a body.
+	ShowOutput bool
 	// Version is the version of prober that the request document names.
 	Version string
 }

@@ -133,7 +133,7 @@ func TestGuestSendsEchoRequests(t *testing.T) {
 			t.Errorf("%v: got %+v", c.req, reply)
 		}
 		want := fmt.Sprintf("%s: %d bytes, hop limit 63", to, c.want.Payload)
-		if len(events) != 1 || events[0].Type != probe.TraceCall || events[0].Name != "echo" || events[0].Detail != want {
+		if len(events) != 2 || events[0].Type != probe.TraceCall || events[0].Name != "echo" || events[0].Detail != want {
 			t.Errorf("%v: traced %+v, want %s", c.req, events, want)
 		}
 		n.seen()

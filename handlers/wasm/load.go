@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -70,6 +71,10 @@ func (h *Host) admit(found plugin.Found) (p *Handler, err error) {
 	}
 	if p.guest.Permissions, err = egress.NewPermissions(p.guest.Manifest.Requests, found.Grants); err != nil {
 		return p, err
+	}
+	p.guest.Features = p.guest.Permissions.Features()
+	if h.cfg.ShowOutput {
+		p.guest.Features = append(slices.Clip(p.guest.Features), abi.FeatureOutput)
 	}
 	p.stubName = compiled.Name(p.guest.Digest, p.tableEntries(), !h.cfg.Checks)
 	if p.module = h.readStub(p.stubName); p.module != nil {

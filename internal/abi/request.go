@@ -156,3 +156,6 @@ func (r *Request) decode(data []byte, text string) error {
 	s := scanner{data: data, text: text}
 	return s.document(r.fields())
 }
+
+// FeatureOutput is the feature of a host whose operator lets probes show what targets send.
+const FeatureOutput = "output"

@@ -16,6 +16,7 @@ type Result struct {
 	Message   string
 	Metrics   []probe.Metric
 	Details   []byte // a JSON object, or nil
+	Reason    string // why it is a Failure, a [probe.Reason]
 }
 
 func (r *Result) fields() []field {
@@ -24,6 +25,7 @@ func (r *Result) fields() []field {
 		{"message", &r.Message},
 		{"metrics", listOf(&r.Metrics, MaxMetrics, metricFields)},
 		{"details", &r.Details},
+		{"reason", &r.Reason},
 	}
 }
 
@@ -47,7 +49,7 @@ func AppendResult(b []byte, r *Result) []byte {
 // AppendOutcome appends the result document of out. If that is longer than the contract
 // allows, it leaves out what the host would cut.
 func AppendOutcome(b []byte, out probe.Outcome) []byte {
-	r := Result{Message: out.Output, Metrics: out.Metrics, Details: []byte(out.Details)}
+	r := Result{Message: out.Output, Metrics: out.Metrics, Details: []byte(out.Details), Reason: string(out.Reason)}
 	doc := AppendResult(b, &r)
 	if len(doc)-len(b) <= MaxResult {
 		return doc

@@ -71,6 +71,10 @@ func TestOutcome(t *testing.T) {
 			0, abi.Result{Metrics: []probe.Metric{{Name: "a"}, {Name: "b"}}},
 			probe.Outcome{Metrics: []probe.Metric{{Name: "a"}}, Result: probe.Success}, "", []int{plugin.LimitSeries},
 		},
+		"reason":               {2, abi.Result{Reason: "http_status"}, probe.Outcome{Result: probe.Failure, Reason: probe.ReasonHTTPStatus}, "", nil},
+		"reason of the host":   {2, abi.Result{Reason: "host_stall"}, probe.Outcome{Result: probe.Failure}, "", nil},
+		"unknown reason":       {2, abi.Result{Reason: "bored"}, probe.Outcome{Result: probe.Failure}, "", nil},
+		"reason of a success":  {0, abi.Result{Reason: "body"}, probe.Outcome{Result: probe.Success}, "", nil},
 		"error of the plugin":  {-3, abi.Result{Message: "no"}, probe.Outcome{}, "guest: no", nil},
 		"error without a text": {-3, abi.Result{}, probe.Outcome{}, "guest: the plugin returned -3", nil},
 		"unknown code":         {4, abi.Result{}, probe.Outcome{}, "protocol: the plugin returned 4; want 0 to 3, or a negative number", nil},
@@ -84,7 +88,7 @@ func TestOutcome(t *testing.T) {
 			if err != nil {
 				text = string(probe.ReasonOf(err)) + ": " + err.Error()
 			}
-			if got.Result != c.want.Result || got.Output != c.want.Output || len(got.Metrics) != len(c.want.Metrics) || got.Details != c.want.Details || text != c.err {
+			if got.Result != c.want.Result || got.Output != c.want.Output || len(got.Metrics) != len(c.want.Metrics) || got.Details != c.want.Details || got.Reason != c.want.Reason || text != c.err {
 				t.Errorf("got %+v, %s; want %+v, %s", got, text, c.want, c.err)
 			}
 			if len(hits) != len(c.hit) || len(hits) > 0 && hits[0] != c.hit[0] {

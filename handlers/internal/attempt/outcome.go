@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -53,7 +54,17 @@ func Outcome(req *probe.Request, code int, answer *abi.Result, limits *plugin.Li
 	if answer.HasResult && answer.Result != result {
 		return probe.Outcome{}, ProtocolError("the plugin returned %d (%v), but its result says %v", code, result, answer.Result)
 	}
-	return probe.Outcome{Result: result, Output: message, Metrics: metrics, Details: string(details)}, nil
+	out := probe.Outcome{Result: result, Output: message, Metrics: metrics, Details: string(details)}
+	if reason := probe.Reason(answer.Reason); result == probe.Failure && slices.Contains(ofTargets, reason) {
+		out.Reason = reason
+	}
+	return out, nil
+}
+
+// ofTargets are the reasons that a plugin can give a Failure. The others are the host's to say.
+var ofTargets = []probe.Reason{
+	probe.ReasonDNS, probe.ReasonConnectRefused, probe.ReasonConnectTimeout, probe.ReasonTLS, probe.ReasonHTTPStatus,
+	probe.ReasonBody, probe.ReasonDeadline, probe.ReasonExecExit, probe.ReasonProtocol,
 }
 
 // cut cuts a message to its limit. It removes secrets before: the rest of a cut secret would not be

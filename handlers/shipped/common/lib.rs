@@ -11,6 +11,9 @@ use prober::{Metric, Outcome, Verdict};
 #[derive(Default)]
 pub struct Findings {
     pub metrics: Vec<Metric>,
+    /// What the target sent, to be shown where the operator allows that.
+    pub body: String,
+    reason: &'static str, // of the first failure that has one
     failures: Vec<String>,
     warnings: Vec<String>,
 }
@@ -18,6 +21,14 @@ pub struct Findings {
 impl Findings {
     pub fn fail(&mut self, why: impl Into<String>) {
         self.failures.push(why.into());
+    }
+
+    /// Fails for a reason of the contract, such as "http_status".
+    pub fn fail_for(&mut self, reason: &'static str, why: impl Into<String>) {
+        if self.reason.is_empty() {
+            self.reason = reason;
+        }
+        self.fail(why);
     }
 
     pub fn warn(&mut self, why: impl Into<String>) {
@@ -49,6 +60,10 @@ impl Findings {
         };
         let mut out = Outcome::new(verdict, message);
         out.metrics = self.metrics;
+        out.reason = self.reason.into();
+        if verdict != Verdict::Success && !self.body.is_empty() {
+            out.details = prober::json::object([("body", prober::json::quote(&self.body))]);
+        }
         out
     }
 }

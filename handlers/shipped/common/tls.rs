@@ -63,7 +63,7 @@ pub fn check_age(findings: &mut Findings, config: &Config, tls: &str) -> Result<
             Some(least) if left < least => {
                 let why = format!("a certificate ends in {}, less than {}", age, limits.text(name));
                 if fails {
-                    findings.fail(why);
+                    findings.fail_for("tls", why);
                 } else {
                     findings.warn(why);
                 }

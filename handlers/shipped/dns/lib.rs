@@ -179,11 +179,11 @@ fn check(findings: &mut Findings, config: &Config, rules: &[Rules], response: &R
     let valid = if valid.is_empty() { vec!["NOERROR".into()] } else { valid };
     let code = response.code_name();
     if !valid.contains(&code) {
-        return findings.fail(format!("the answer is {}, want {}", code, valid.join(" or ")));
+        return findings.fail_for("body", format!("the answer is {}, want {}", code, valid.join(" or ")));
     }
     for (rule, records) in rules.iter().zip(&response.sections) {
         if let Some(why) = rule.broken(records) {
-            return findings.fail(why);
+            return findings.fail_for("body", why);
         }
     }
 }

@@ -59,7 +59,11 @@ fn probe(request: &Request) -> Result {
     };
     let mut talk = Talk { config: &config, budget, findings, conn, buf: Vec::new(), last: String::new(), failed_regex: false };
     if let Err(why) = talk.carry_out(&steps) {
-        talk.findings.fail(why);
+        if talk.failed_regex {
+            talk.findings.fail_for("body", why);
+        } else {
+            talk.findings.fail(why);
+        }
     }
     talk.report()?;
     let took = start.elapsed();

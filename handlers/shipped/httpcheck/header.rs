@@ -33,7 +33,7 @@ pub fn rules(config: &Config) -> Result<Vec<HeaderRule>> {
 pub fn check(findings: &mut Findings, rules: &[HeaderRule], head: &str) -> bool {
     match rules.iter().find_map(|rule| rule.broken(head)) {
         Some(why) => {
-            findings.fail(why);
+            findings.fail_for("body", why);
             false
         }
         None => true,

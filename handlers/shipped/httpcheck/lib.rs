@@ -22,6 +22,9 @@ const MAX_REDIRECTS: u32 = 10;
 /// The most bytes of a body that rules can check.
 const MAX_CHECKED: usize = 16 << 20;
 
+/// The most bytes of a body that are shown.
+const MAX_SHOWN: usize = 256;
+
 /// The rules of a config that have expressions, compiled.
 struct Rules {
     headers: Vec<HeaderRule>,
@@ -66,7 +69,7 @@ fn probe(request: &Request) -> Result {
             return Ok(findings.outcome(String::new()));
         }
     };
-    let mut exchange = Exchange { config: &config, rules: &rules, findings, response, body: Vec::new(), length: 0 };
+    let mut exchange = Exchange { config: &config, rules: &rules, findings, response, body: Vec::new(), shows: shows_output(request), length: 0 };
     exchange.check()?;
     let took = start.elapsed();
     common::check_latency(&mut exchange.findings, &config, took)?;
@@ -113,6 +116,12 @@ fn to_send(request: &Request, config: &Config) -> Result<http::Request> {
     Ok(r)
 }
 
+/// Reports whether the operator lets probes show what targets send.
+fn shows_output(request: &Request) -> bool {
+    let features = json::lookup(request.json(), "host.features").map(json::items).unwrap_or_default();
+    features.into_iter().any(|f| json::text(f) == "output")
+}
+
 /// Returns the URL to ask for. A path alone is one of the target, over HTTP.
 fn url(config: &Config) -> String {
     let url = config.text("url");
@@ -155,6 +164,7 @@ struct Exchange<'a> {
     findings: Findings,
     response: http::Response,
     body: Vec<u8>, // if a rule needs it
+    shows: bool,   // whether the operator lets probes show what targets send
     length: u64,   // of the body, without its compression
 }
 
@@ -198,7 +208,7 @@ impl Exchange<'_> {
         }
         let valid: Vec<&str> = self.config.get("validStatusCodes").map(json::items).unwrap_or_default();
         let want = if valid.is_empty() { "2xx".into() } else { valid.join(" or ") };
-        self.findings.fail(format!("HTTP status {}, want {}", self.response.status(), want));
+        self.findings.fail_for("http_status", format!("HTTP status {}, want {}", self.response.status(), want));
     }
 
     /// Reports whether the response is a redirect that was not followed. blackbox_exporter has closed
@@ -221,13 +231,17 @@ impl Exchange<'_> {
                 Ok(0) => return Ok(()),
                 Ok(n) => {
                     self.length += n as u64;
+                    if self.shows && self.findings.body.len() < MAX_SHOWN {
+                        let start = &buf[..n.min(MAX_SHOWN - self.findings.body.len())];
+                        self.findings.body += &lossy(start);
+                    }
                     if self.length > most {
                         self.length = most;
-                        self.findings.fail(format!("the body is longer than {} bytes", most));
+                        self.findings.fail_for("body", format!("the body is longer than {} bytes", most));
                         return Ok(());
                     }
                     if keep && self.body.len() + n > MAX_CHECKED {
-                        self.findings.fail(format!("the body is longer than {} bytes, the most that can be checked", MAX_CHECKED));
+                        self.findings.fail_for("body", format!("the body is longer than {} bytes, the most that can be checked", MAX_CHECKED));
                         return Ok(());
                     }
                     if keep {
@@ -248,11 +262,11 @@ impl Exchange<'_> {
         let text = lossy(&body);
         let mut matched = true;
         if let Some(r) = self.rules.body_fails.iter().find(|r| r.matches(&text)) {
-            self.findings.fail(format!("the body matches {:?}", r.text));
+            self.findings.fail_for("body", format!("the body matches {:?}", r.text));
             matched = false;
         } else if let Some(r) = self.rules.body_needs.iter().find(|r| !r.matches(&text)) {
             let seen = shorten(text.trim(), 80);
-            self.findings.fail(format!("the body does not match {:?}: {:?}", r.text, seen));
+            self.findings.fail_for("body", format!("the body does not match {:?}: {:?}", r.text, seen));
             matched = false;
         }
         path::check(&mut self.findings, &self.rules.paths, &text);
@@ -263,7 +277,7 @@ impl Exchange<'_> {
         let valid = self.config.texts("validHTTPVersions");
         let proto = self.head("proto").map(json::text).unwrap_or_default();
         if !valid.is_empty() && !valid.contains(&proto) {
-            self.findings.fail(format!("{}, want {}", proto, valid.join(" or ")));
+            self.findings.fail_for("protocol", format!("{}, want {}", proto, valid.join(" or ")));
         }
     }
 
@@ -272,13 +286,13 @@ impl Exchange<'_> {
             Some(tls) => tls,
             None => {
                 if self.config.flag("failIfNotSSL") {
-                    self.findings.fail("the response came without TLS");
+                    self.findings.fail_for("tls", "the response came without TLS");
                 }
                 return Ok(());
             }
         };
         if self.config.flag("failIfSSL") {
-            self.findings.fail("the response came over TLS");
+            self.findings.fail_for("tls", "the response came over TLS");
         }
         common::tls::metrics(&mut self.findings, &tls);
         common::tls::check_age(&mut self.findings, self.config, &tls)

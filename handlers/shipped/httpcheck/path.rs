@@ -36,7 +36,7 @@ pub fn rules(config: &Config) -> Result<Vec<PathRule>> {
 pub fn check(findings: &mut Findings, rules: &[PathRule], body: &str) {
     for rule in rules {
         if let Some(why) = rule.broken(body) {
-            findings.fail(why);
+            findings.fail_for("body", why);
         }
     }
 }

@@ -19,7 +19,7 @@ func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h pro
 	}
 	o.grants = slices.Concat(found.Grants, o.grants)
 	found.Grants = o.grants
-	cfg := wasm.Config{Logger: slog.New(slog.DiscardHandler), Version: o.Env.Version, Compiler: o.Env.Compiler, Credentials: o.credentials}
+	cfg := wasm.Config{ShowOutput: true, Logger: slog.New(slog.DiscardHandler), Version: o.Env.Version, Compiler: o.Env.Compiler, Credentials: o.credentials}
 	if o.recorder != nil {
 		o.recorder.Wrap(&cfg)
 	}

@@ -91,6 +91,8 @@ pub struct Outcome {
     pub metrics: Vec<Metric>,
     /// A JSON object, or empty.
     pub details: String,
+    /// Why it is a failure, such as "http_status", or empty. docs/abi.md has the list.
+    pub reason: String,
 }
 
 /// A number that was measured.
@@ -105,7 +107,7 @@ pub struct Metric {
 
 impl Outcome {
     pub fn new(verdict: Verdict, message: impl fmt::Display) -> Outcome {
-        Outcome { verdict, message: message.to_string(), metrics: Vec::new(), details: String::new() }
+        Outcome { verdict, message: message.to_string(), metrics: Vec::new(), details: String::new(), reason: String::new() }
     }
 
     pub fn success(message: impl fmt::Display) -> Outcome {
@@ -130,6 +132,12 @@ impl Outcome {
         self
     }
 
+    /// Sets why it is a failure.
+    pub fn reason(mut self, reason: &str) -> Outcome {
+        self.reason = reason.into();
+        self
+    }
+
     fn to_json(&self) -> String {
         let mut doc = format!("{{\"message\":{}", json::quote(&self.message));
         let finite = self.metrics.iter().filter(|m| m.value.is_finite());
@@ -137,6 +145,9 @@ impl Outcome {
         doc += &format!(",\"metrics\":[{}]", metrics.join(","));
         if !self.details.is_empty() {
             doc += &format!(",\"details\":{}", self.details);
+        }
+        if !self.reason.is_empty() {
+            doc += &format!(",\"reason\":{}", json::quote(&self.reason));
         }
         doc + "}"
     }
@@ -298,7 +309,7 @@ fn fail(e: &Error) -> i32 {
 }
 
 fn answer(out: Outcome) -> Result<Verdict> {
-    if !out.details.is_empty() || out.metrics.iter().any(|m| !m.labels.is_empty()) {
+    if !out.details.is_empty() || !out.reason.is_empty() || out.metrics.iter().any(|m| !m.labels.is_empty()) {
         let doc = out.to_json();
         check(unsafe { host::result_write(doc.as_ptr(), doc.len()) })?;
         return Ok(out.verdict);

@@ -295,9 +295,9 @@ func (c *Call) Outcome(code int32, w *World) (probe.Outcome, error) {
 		}
 	}
 	if err == nil && out.Result == probe.Failure {
-		out.Reason = c.dialFault
+		out.Reason = cmp.Or(out.Reason, c.dialFault)
 		if c.plugin.Command {
-			out.Reason = cmp.Or(c.dialFault, probe.ReasonExecExit)
+			out.Reason = cmp.Or(out.Reason, probe.ReasonExecExit)
 		}
 	}
 	return out, err
@@ -307,7 +307,7 @@ func (c *Call) Outcome(code int32, w *World) (probe.Outcome, error) {
 func (c *Call) requestDoc() []byte {
 	if len(c.request) == 0 {
 		p := attempt.Plugin{
-			Manifest: c.plugin.Manifest, Digest: c.plugin.Digest, HostVersion: c.host.Version, Features: c.plugin.Permissions.Features(),
+			Manifest: c.plugin.Manifest, Digest: c.plugin.Digest, HostVersion: c.host.Version, Features: c.plugin.Features,
 		}
 		c.request = p.AppendRequest(c.request, c.req, c.config)
 	}

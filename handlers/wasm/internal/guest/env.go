@@ -71,6 +71,7 @@ type Plugin struct {
 	Manifest    *plugin.Manifest
 	Digest      string
 	Limits      plugin.Limits // in effect
+	Features    []string      // of the request: the capabilities that the plugin has, and FeatureOutput
 	Permissions *egress.Permissions
 	Command     bool // the module is a command
 
