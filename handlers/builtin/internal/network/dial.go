@@ -112,10 +112,10 @@ func isTLS(err error) bool {
 		strings.Contains(text, "tls: ") || strings.Contains(text, "TLS handshake")
 }
 
-// isProtocol reports whether the peer closed the connection or sent invalid HTTP.
+// isProtocol reports whether the peer closed the connection or sent invalid HTTP, such as headers without an end.
 func isProtocol(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
-		strings.Contains(err.Error(), "malformed HTTP")
+		strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "server response headers exceeded")
 }
 
 func isType[E error](err error) bool {

@@ -27,6 +27,7 @@ func TestReasonOf(t *testing.T) {
 		{dial(os.NewSyscallError("socket", syscall.EMFILE)), probe.ReasonHostResources},
 		{&url.Error{Op: "Get", URL: "u", Err: io.EOF}, probe.ReasonProtocol},
 		{&url.Error{Op: "Get", URL: "u", Err: errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "x"`)}, probe.ReasonProtocol},
+		{&url.Error{Op: "Get", URL: "u", Err: errors.New("net/http: server response headers exceeded 10240 bytes; aborted")}, probe.ReasonProtocol},
 		{&url.Error{Op: "Get", URL: "u", Err: errors.New("net/http: TLS handshake timeout")}, probe.ReasonTLS},
 		{&url.Error{Op: "Get", URL: "u", Err: errors.New("remote error: tls: internal error")}, probe.ReasonTLS},
 		{&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, probe.ReasonDeadline},

@@ -107,7 +107,7 @@ func httpDo(c *Call, mem api.Memory, a args) int32 {
 	handle := c.web.add(c.ctx, &conn{Conn: answer, network: "http", host: r.URL})
 	c.Trace(probe.TraceEvent{
 		Type: probe.TraceCall, Name: "http", Duration: c.host.since(start),
-		Detail: fmt.Sprintf("%s %s: %d", r.Method, r.URL, answer.exchange.head.Status),
+		Detail: fmt.Sprintf("%s %s: %d", r.Method, answer.exchange.head.URL, answer.exchange.head.Status),
 	})
 	return handle
 }
