@@ -314,12 +314,15 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		resp, err = x.send(req, to, &connected)
 	}
+	if err != nil {
+		return resp, err // net/http may still dial, and set the phases
+	}
 	sum := &x.head.Phases
 	sum.Resolve += x.head.DNS
 	sum.Connect += x.head.Connect
 	sum.TLS += x.head.TLS
 	sum.Processing += max(0, x.sent.Add(x.head.FirstByte).Sub(connected))
-	return resp, err
+	return resp, nil
 }
 
 // through returns the endpoint to dial for a hop to an endpoint that the grants allow: the proxy, if
