@@ -3,6 +3,7 @@ package otlp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -22,14 +23,15 @@ func (e *Exporter) sendMetrics(ctx context.Context, ended <-chan struct{}, c *cl
 	ctx, cancel := context.WithTimeout(ctx, c.spec.Interval)
 	defer cancel()
 	var batch []*metricspb.Metric
+	var unsent error // of a request, which was reported
 	points := 0
 	flush := func() error {
 		if points == 0 {
 			return nil
 		}
-		err := e.sendBatch(ctx, ended, c, batch)
+		unsent = e.sendBatch(ctx, ended, c, batch)
 		batch, points = nil, 0
-		return err
+		return unsent
 	}
 	convert := converter{start: nanos(e.start), now: nanos(time.Now())}
 	err := scrape(ctx, e.cfg.Metrics, func(f *dto.MetricFamily) error {
@@ -40,8 +42,11 @@ func (e *Exporter) sendMetrics(ctx context.Context, ended <-chan struct{}, c *cl
 		}
 		return flush()
 	})
-	if err == nil {
-		_ = flush() // it was reported
+	switch {
+	case err == nil:
+		_ = flush()
+	case unsent == nil:
+		e.report(metricSignal, fmt.Errorf("collecting the metrics: %w", err))
 	}
 }
 

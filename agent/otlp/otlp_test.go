@@ -486,6 +486,21 @@ func TestRequestsHaveTokenAndHeaders(t *testing.T) {
 	}
 }
 
+func TestMetricsThatCannotBeCollectedAreReported(t *testing.T) {
+	c, log := newCollector(t, (*httptest.Server).Start), &lines{new: make(chan string, 100)}
+	broken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) })
+	e := otlp.New(otlp.Config{Metrics: broken, Log: slog.New(slog.NewTextHandler(log, nil))})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	wait.Go(func() { e.Run(ctx) })
+	e.Set("prober.yaml", c.spec(config.NoTraces))
+	if line := take(t, log.new); !strings.Contains(line, "collecting the metrics: ") {
+		t.Errorf("log line %q", line)
+	}
+	cancel()
+	wait.Wait()
+}
+
 func TestNothingIsSentWithoutConfiguration(t *testing.T) {
 	c, e := newCollector(t, (*httptest.Server).Start), run(t, metrics.NoBuckets)
 	e.Observe(info).Tick(tick(probe.Failure, "no"))
