@@ -22,6 +22,7 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/statelock"
+	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
@@ -126,6 +127,7 @@ type Agent struct {
 	hub      *stream.Hub
 	pauses   *pauses.Table
 	exporter *otlp.Exporter
+	states   *states.Tracker
 	host     *hostWatch
 	lock     *os.File       // of the state directory; nil for none
 	listener net.Listener   // of the HTTP server, which Run starts
@@ -215,9 +217,10 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
+	a.states = states.New()
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: []worker.Observer{a.metrics, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, RestartGrace: restartGrace(a.source),
+		Observers: []worker.Observer{a.metrics, a.hub, a.host, a.exporter, a.states, logs.Explainer{Logger: a.log}}, RestartGrace: restartGrace(a.source),
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {
@@ -272,6 +275,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) end(cause error) error {
 	a.stopping.Store(true)
 	a.log.Info("stopping pods", "cause", cause.Error())
+	a.states.Stop()
 	return errors.Join(a.source.Stop(a.killed), a.endProbes())
 }
 

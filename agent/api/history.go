@@ -1,0 +1,89 @@
+package api
+
+import "time"
+
+// Report is the response of /api/v1/report: how available each probe was.
+type Report struct {
+	Metadata ListMeta `json:"metadata,omitzero"`
+	// Since and Until bound the report. Since is not before the oldest kept history.
+	Since time.Time    `json:"since"`
+	Until time.Time    `json:"until"`
+	Items []ReportItem `json:"items"` // by namespace, pod, container and kind
+}
+
+// ReportItem is the availability of one probe. Pods that had the same name one after the other
+// are one item.
+type ReportItem struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Kind      string `json:"kind"`
+	Handler   string `json:"handler"`
+	// Uptime is the share of the known time in which the state was success or warning, from 0 to 1;
+	// nil if none of the time is known.
+	Uptime *float64 `json:"uptime"`
+	// Seconds are how long the probe was in each state. Time in which the agent did not run, or the probe
+	// did not exist, is in none of them. Uptime is (success+warning) / (success+warning+failure).
+	Seconds StateSeconds `json:"seconds"`
+	// Incidents are the times in which the state was failure, newest first, at most 1,000.
+	Incidents []Incident `json:"incidents"`
+	// IncidentCount is the number of all of them.
+	IncidentCount int `json:"incidentCount"`
+	// MeanSeconds and LongestSeconds are of their durations; 0 without one.
+	MeanSeconds    float64 `json:"meanSeconds"`
+	LongestSeconds float64 `json:"longestSeconds"`
+}
+
+// StateSeconds are how long a probe was in each state.
+type StateSeconds struct {
+	Success float64 `json:"success"`
+	Warning float64 `json:"warning"`
+	Failure float64 `json:"failure"`
+	Unknown float64 `json:"unknown"`
+}
+
+// Incident is a time in which a probe was in the state failure.
+type Incident struct {
+	Start time.Time `json:"start"` // not before the start of the report
+	// End is absent if it lasts on.
+	End             time.Time `json:"end,omitzero"`
+	DurationSeconds float64   `json:"durationSeconds"`
+	Reason          string    `json:"reason,omitzero"` // of the tick that decided it
+	Text            string    `json:"text,omitzero"`   // its output or its error
+}
+
+// ProbeHistory is the response of /api/v1/probes/{namespace}/{pod}/{container}/{kind}/history.
+type ProbeHistory struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// StepSeconds is how long a point is: 60, or a multiple of it so that there are at most 1,500.
+	StepSeconds int `json:"stepSeconds"`
+	// Points are the aggregates of ticks, oldest first. A step without ticks has none.
+	Points []HistoryPoint `json:"points"`
+	// Transitions are the changes of the state, newest first, at most 1,000.
+	Transitions []Transition `json:"transitions"`
+}
+
+// HistoryPoint is the aggregate of the ticks of a step.
+type HistoryPoint struct {
+	Time time.Time `json:"time"` // when the step began
+	// Success, Warning, Failure and Unknown count ticks by the result of their last attempt.
+	Success int `json:"success,omitzero"`
+	Warning int `json:"warning,omitzero"`
+	Failure int `json:"failure,omitzero"`
+	Unknown int `json:"unknown,omitzero"`
+	// MeanSeconds and MaxSeconds are of how long the ticks took, with an error of at most 5 %.
+	MeanSeconds float64 `json:"meanSeconds"`
+	MaxSeconds  float64 `json:"maxSeconds"`
+}
+
+// Transition is a change of the state of a probe.
+type Transition struct {
+	Time time.Time `json:"time"`
+	// From and To are "success", "warning", "failure" or "unknown". To is "absent" if the probe was
+	// removed or the agent stopped; From is, when it began again.
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Reason string `json:"reason,omitzero"` // of the tick that decided it, as in the metrics
+	Text   string `json:"text,omitzero"`   // its output or its error
+}
