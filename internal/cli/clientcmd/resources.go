@@ -171,7 +171,7 @@ func podItem(p *v1.Pod) item {
 	return item{
 		name: p.Name, namespace: p.Namespace, pod: p.Name, object: p,
 		cells: []string{
-			p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), cmp.Or(p.Status.Reason, string(p.Status.Phase)), fmt.Sprint(restarts), ago(since), p.Status.PodIP,
+			p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), podState(p), fmt.Sprint(restarts), ago(since), p.Status.PodIP,
 		},
 	}
 }

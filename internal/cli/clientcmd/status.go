@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/client"
@@ -21,8 +23,9 @@ func newStatus(env *command.Env) *cobra.Command {
 		Use:   "status",
 		Short: "Say in one line whether all is well",
 		Long: "Status counts the probes of a running agent by their decided results, and names the first that\n" +
-			"fails. Then come plugins that do not run, and what the agent itself reports in /readyz: a file that is\n" +
-			"refused, a source of targets that cannot be refreshed, trouble of its host. Those count with -n too.\n\n" +
+			"fails. Then come containers that do not stay up, plugins that do not run, and what the agent itself\n" +
+			"reports in /readyz: a file that is refused, a source of targets that cannot be refreshed, trouble of\n" +
+			"its host. Plugins and the agent count with -n too.\n\n" +
 			"Exit code 0 if all is well, 1 if something fails, 3 if the agent does not respond, 64 wrong usage.",
 		Example:           "  prober status\n  prober status -n shop || page-someone",
 		Args:              command.Arguments(),
@@ -44,6 +47,10 @@ func newStatus(env *command.Env) *cobra.Command {
 // status writes one line.
 func status(ctx context.Context, env *command.Env, c *client.Client, s *selection) error {
 	probes, err := s.probes(ctx, c)
+	if err != nil {
+		return remote.Failed(err)
+	}
+	pods, err := s.pods(ctx, c)
 	if err != nil {
 		return remote.Failed(err)
 	}
@@ -82,10 +89,10 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	if failing != nil {
 		text.WriteString("; " + line(probeName(failing)) + " fails")
 		if last := failing.Last; last != nil {
-			text.WriteString(": " + line(cmp.Or(last.Error, last.Output)))
+			text.WriteString(": " + line(cmp.Or(last.Error, strings.TrimSpace(last.Output), "no output")))
 		}
 	}
-	troubles := troublesOf(plugins, checks)
+	troubles := append(containersDown(pods), troublesOf(plugins, checks)...)
 	for _, t := range troubles[:min(len(troubles), maxTroubles)] {
 		text.WriteString("; " + t)
 	}
@@ -120,4 +127,69 @@ func troublesOf(plugins []api.PluginStatus, checks []client.Check) (troubles []s
 		}
 	}
 	return troubles
+}
+
+// containersDown returns the containers that do not stay up.
+func containersDown(pods []v1.Pod) (down []string) {
+	for i := range pods {
+		p := &pods[i]
+		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			why := ""
+			if w := s.State.Waiting; w != nil && !starting(w) {
+				why = w.Reason
+			}
+			if t := s.State.Terminated; t != nil && t.ExitCode != 0 && p.Status.Phase == v1.PodFailed {
+				why = terminated(t)
+			}
+			if why == "" {
+				continue
+			}
+			if t := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated); t != nil {
+				why += fmt.Sprintf(", exit code %d", t.ExitCode)
+			}
+			down = append(down, line(fmt.Sprintf("container %s/%s/%s: %s, restarted %s", p.Namespace, p.Name, s.Name, why, command.Count(int(s.RestartCount), "time"))))
+		}
+	}
+	return down
+}
+
+// podState returns what kubectl get pods shows as STATUS: the phase, or why a container does not run.
+func podState(p *v1.Pod) string {
+	for i, s := range p.Status.InitContainerStatuses {
+		switch t, w := s.State.Terminated, s.State.Waiting; {
+		case t != nil && t.ExitCode == 0, s.Started != nil && *s.Started: // done, or a sidecar that runs
+			continue
+		case t != nil:
+			return "Init:" + terminated(t)
+		case w != nil && !starting(w):
+			return "Init:" + w.Reason
+		default:
+			return fmt.Sprintf("Init:%d/%d", i, len(p.Spec.InitContainers))
+		}
+	}
+	state, runs := cmp.Or(p.Status.Reason, string(p.Status.Phase)), false
+	for _, s := range slices.Backward(p.Status.ContainerStatuses) {
+		switch t, w := s.State.Terminated, s.State.Waiting; {
+		case w != nil && w.Reason != "":
+			state = w.Reason
+		case t != nil:
+			state = terminated(t)
+		case s.State.Running != nil:
+			runs = true
+		}
+	}
+	if state == "Completed" && runs {
+		return string(v1.PodRunning)
+	}
+	return state
+}
+
+// starting reports whether a container waits for nothing but its start.
+func starting(w *v1.ContainerStateWaiting) bool {
+	return w.Reason == "" || w.Reason == "ContainerCreating" || w.Reason == "PodInitializing"
+}
+
+// terminated returns how a container ended.
+func terminated(t *v1.ContainerStateTerminated) string {
+	return cmp.Or(t.Reason, fmt.Sprintf("ExitCode:%d", t.ExitCode))
 }
