@@ -74,9 +74,9 @@ func newInspect(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect FILE|NAME",
 		Short: "Show a plugin's manifest, requests, grants and limits, without running it",
-		Long: "Inspect shows a plugin's manifest, what it requests, and its limits, without running it. With\n" +
-			"--config it also shows the grants and limits of prober.yaml. Signatures are checked with the\n" +
-			"keys of --key, or else with the trusted keys of prober.yaml.",
+		Long: "Inspect shows a plugin's manifest, what it requests, the fields of its config, and its limits,\n" +
+			"without running it. With --config it also shows the grants and limits of prober.yaml. Signatures\n" +
+			"are checked with the keys of --key, or else with the trusted keys of prober.yaml.",
 		Example: "  prober plugin inspect demo/demo.wasm\n" +
 			"  prober plugin inspect redis --plugins /etc/prober/plugins --config /etc/prober/prober.yaml\n" +
 			"  prober plugin inspect redis --plugins /etc/prober/plugins --key ops.pub -o json",
@@ -257,6 +257,9 @@ func (v inspection) print(env *command.Env) error {
 		fmt.Fprintf(w, "%s:\t%s\n", label, explain.OneLine(text))
 	}
 	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := printConfig(env.Stdout, v.Schema); err != nil {
 		return err
 	}
 	w = tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
