@@ -158,10 +158,13 @@ func put(t *testing.T, files map[string]string, replace ...string) string {
 	}
 	here := strings.NewReplacer(replace...)
 	for name, text := range files {
-		path := filepath.Join(dir, name)
+		path, mode := filepath.Join(dir, name), os.FileMode(0o600)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o700
+		}
 		err := os.MkdirAll(filepath.Dir(path), 0o700)
 		if err == nil {
-			err = os.WriteFile(path, []byte(here.Replace(text)), 0o700)
+			err = os.WriteFile(path, []byte(here.Replace(text)), mode)
 		}
 		if err != nil {
 			t.Fatal(err)
