@@ -78,7 +78,7 @@ exec unshare --pid --mount --cgroup --uts --ipc --fork --kill-child --mount-proc
 // below returns the first process with a name below a process, or "".
 func below(pid, name string) string {
 	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
-	for _, child := range strings.Fields(string(children)) {
+	for child := range strings.FieldsSeq(string(children)) {
 		if comm, _ := os.ReadFile("/proc/" + child + "/comm"); string(comm) == name+"\n" {
 			return child
 		}
