@@ -145,7 +145,7 @@ func TestMonitPageTargets(t *testing.T) {
 	}
 	write(t, here, "shop.sha256", run(t, exec.Command("sha256sum", filepath.Join(here, "shop.conf"))))
 	dir := put(t, map[string]string{"hostrc": files["hostrc"], "prober.yaml": files["prober.yaml"]},
-		"set daemon 30", "set daemon 1", "period: 30s", "period: 1s", "mail.example:25", "127.0.0.1:"+port, "mail.example", "127.0.0.1", "port 25", "port "+port,
+		"set daemon 30", "set daemon 1", "core > 2 ", "core > 1000 ", "100,2,100", "1000,1000,1000", "period: 30s", "period: 1s", "mail.example:25", "127.0.0.1:"+port, "mail.example", "127.0.0.1", "port 25", "port "+port,
 		"/etc/shop.conf", here+"/shop.conf", "/etc/prober/shop.sha256", here+"/shop.sha256", "/usr/local/bin/backup-is-recent", here+"/backup-is-recent")
 
 	log := monit(t, filepath.Join(dir, "hostrc"))
