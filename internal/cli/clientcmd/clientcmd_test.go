@@ -135,9 +135,11 @@ func TestAgentThatDoesNotRespond(t *testing.T) {
 	defer close(hung)
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer silent.Close()
-	for _, c := range []struct{ server, want string }{{server.URL, "no response within 50ms"}, {silent.URL, "EOF"}, {"unix:/nowhere/s", "dial unix /nowhere/s"}} {
+	for _, c := range []struct{ server, timeout, want string }{
+		{server.URL, "50ms", "no response within 50ms"}, {silent.URL, "1m", "EOF"}, {"unix:/nowhere/s", "1m", "dial unix /nowhere/s"},
+	} {
 		for _, args := range []string{"status", "get probes", "get pods -w", "pause shop", "describe shop"} {
-			code, _, stderr := prober(c.server, append(strings.Fields(args), "--request-timeout", "50ms")...)
+			code, _, stderr := prober(c.server, append(strings.Fields(args), "--request-timeout", c.timeout)...)
 			if code != 3 || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, strings.TrimPrefix(strings.TrimPrefix(c.server, "http://"), "unix:")) {
 				t.Errorf("%s of %s: exit code %d, %s", args, c.server, code, stderr)
 			}
