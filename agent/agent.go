@@ -144,6 +144,7 @@ type Agent struct {
 	kill   context.CancelFunc // ends the grace of containers
 	killed context.Context
 
+	started  time.Time
 	running  atomic.Bool // pods were applied, and are not being stopped
 	stopping atomic.Bool
 	mu       sync.Mutex
@@ -162,7 +163,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg.Listen = cmp.Or(cfg.Listen, DefaultListen)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, 500*time.Millisecond)
 	a := &Agent{
-		cfg: cfg, stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
+		cfg: cfg, started: time.Now(), stderr: logs.NewWriter(cfg.Stderr, cfg.LogFormat), stdout: logs.NewWriter(cfg.Stdout, "text"), hub: stream.New(),
 		metrics:     metrics.New(metrics.Config{Version: cfg.Version, Revision: cfg.Revision, Buckets: cfg.MetricsBuckets}),
 		podsTrigger: newTrigger("manifests"), pluginsTrigger: newTrigger("plugins"), registriesTrigger: newTrigger("registries"),
 	}
@@ -218,9 +219,10 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
 	a.states = states.New()
+	// The states come before the hub, whose readers look them up.
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: []worker.Observer{a.metrics, a.hub, a.host, a.exporter, a.states, logs.Explainer{Logger: a.log}}, RestartGrace: restartGrace(a.source),
+		Observers: []worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, RestartGrace: restartGrace(a.source),
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {

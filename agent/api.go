@@ -192,6 +192,10 @@ func (a *Agent) shown(s manager.ProbeStatus, ok bool) (stream.Probe, bool) {
 		s.History[i].Metrics = finite(s.History[i].Metrics)
 	}
 	p := stream.Probe{ProbeStatus: s}
+	if ok {
+		state := a.states.Of(string(s.UID), s.Container, s.Kind)
+		p.CurrentState = api.CurrentState{State: state.State.String(), StateSince: state.Since}
+	}
 	if s.Paused {
 		p.Pause = a.pauses.Of(s.Key())
 	}
@@ -200,13 +204,45 @@ func (a *Agent) shown(s manager.ProbeStatus, ok bool) (stream.Probe, bool) {
 
 // serveStream responds to GET /api/v1/stream with the present state, and then with changes.
 func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
-	reader := a.hub.Attach()
+	view, err := viewOf(r)
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	reader := a.hub.Attach(view)
 	if reader == nil {
 		reply.Fail(w, http.StatusServiceUnavailable, "too many streams are open")
 		return
 	}
 	defer reader.Close()
 	_ = reader.Serve(r.Context(), w) // the caller has left, or does not read
+}
+
+// viewOf returns the view of a stream that r asks for.
+func viewOf(r *http.Request) (stream.View, error) {
+	for parameter := range r.URL.Query() {
+		if parameter != "view" {
+			return 0, fmt.Errorf("unknown parameter %q; known: view", parameter)
+		}
+	}
+	switch view := r.URL.Query().Get("view"); view {
+	case "", "full":
+		return stream.Full, nil
+	case "summary":
+		return stream.Summary, nil
+	default:
+		return 0, fmt.Errorf("unknown view %q; known: full, summary", view)
+	}
+}
+
+// serveAgent responds with what the agent says of itself.
+func (a *Agent) serveAgent(w http.ResponseWriter, _ *http.Request) {
+	status := api.AgentStatus{Version: a.cfg.Version, Revision: a.cfg.Revision, Started: a.started.UTC(), Ready: true, Checks: []api.Check{}}
+	for _, c := range a.troubles() {
+		status.Ready = status.Ready && c.Result != "failure"
+		status.Checks = append(status.Checks, c)
+	}
+	reply.JSON(w, status)
 }
 
 // streamed returns the state that streams have.
@@ -418,7 +454,7 @@ func exactly(namespace, pod, container, kind string) func(*worker.Info) bool {
 }
 
 func (a *Agent) servePlugins(w http.ResponseWriter, _ *http.Request) {
-	reply.JSON(w, api.PluginList{Items: a.handlers.Statuses()})
+	reply.JSON(w, api.PluginList{Items: a.handlers.Statuses(), MemoryBytes: a.handlers.Memory()})
 }
 
 func (a *Agent) servePromote(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/openapi"
+	"github.com/daeace23/prober/agent/page"
 	"github.com/daeace23/prober/agent/reply"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
@@ -60,7 +61,8 @@ func (a *Agent) routes() []route {
 	lists := make(listSlots, maxLists)
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
 	all := []route{
-		{"GET /{$}", serveIndex},
+		{"GET /{$}", page.OrElse(serveIndex)},
+		{"GET /page/{file}", page.File},
 		{"GET /api/v1/{$}", serveIndex},
 		{"GET /openapi.json", serveOpenAPI},
 		{"GET /api/v1/pods", lists.limit(a.servePods)},
@@ -71,6 +73,7 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/targets", lists.limit(a.serveTargets)},
 		{"GET /api/v1/events", lists.limit(a.serveEvents)},
 		{"GET /api/v1/stream", a.serveStream},
+		{"GET /api/v1/agent", a.serveAgent},
 		{"GET /api/v1/plugins", a.servePlugins},
 		{"POST /api/v1/plugins/{name}/promote", a.servePromote},
 		{"POST /-/reload", unhurried(a.serveReload)},
@@ -91,9 +94,10 @@ func (a *Agent) routes() []route {
 	return all
 }
 
-// index is the response of / and /api/v1/.
+// index is the response of /api/v1/, and of / to programs that are no browsers.
 const index = `prober
 
+GET  /                            the status page, in a browser
 GET  /api/v1/pods                 a v1.PodList with live status; ?namespace= pod=
 GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind= handler= result=
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND           one probe
@@ -101,7 +105,8 @@ GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   why its result is wha
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
                                   lists take ?limit= continue=, as the Kubernetes API does
-GET  /api/v1/stream               server-sent events: probe, pod, event
+GET  /api/v1/stream               server-sent events: probe, pod, event; ?view=summary
+GET  /api/v1/agent                version, and what is wrong with the agent
 GET  /api/v1/plugins              versions, generations, errors, shadows
 GET  /openapi.json                describes all of this
 GET  /metrics                     for Prometheus

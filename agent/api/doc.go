@@ -1,7 +1,7 @@
 // Package api has the JSON types of an agent's HTTP API. It has no dependencies, so that a client
 // does not link an agent. Pods and events are those of Kubernetes: v1.PodList and v1.EventList.
-// docs/openapi.json is made of these types and their comments. Read list.go, plugin.go, pause.go,
-// probe.go, target.go and explain.go in any order.
+// docs/openapi.json is made of these types and their comments. Read agent.go, list.go, plugin.go,
+// pause.go, probe.go, summary.go, target.go and explain.go in any order.
 package api
 
 // Status is the response to a request that failed, as the metav1.Status of Kubernetes.

@@ -5,6 +5,8 @@ import "time"
 // PluginList is the response of /api/v1/plugins.
 type PluginList struct {
 	Items []PluginStatus `json:"items"`
+	// MemoryBytes is the memory of the instances of all WebAssembly plugins, which share one budget.
+	MemoryBytes uint64 `json:"memoryBytes"`
 }
 
 // PluginStatus is the status of a plugin.
@@ -25,6 +27,13 @@ type PluginStatus struct {
 	// Refused is the newest version, if its digest, the lock or its signatures forbid loading it.
 	Refused *RefusedStatus `json:"refused,omitzero"`
 	Shadow  *ShadowStatus  `json:"shadow,omitzero"`
+	// Idle and Busy are its instances.
+	Idle int `json:"idle"`
+	Busy int `json:"busy"`
+	// Denied counts requests that its grants do not allow, in all versions.
+	Denied uint64 `json:"denied"`
+	// Limits count how often each limit was hit, by its name, in all versions.
+	Limits map[string]uint64 `json:"limits,omitzero"`
 }
 
 // RefusedStatus is the status of a version that may not be loaded.

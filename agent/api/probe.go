@@ -30,6 +30,7 @@ type ProbeStatus struct {
 	Last    *TickStatus  `json:"last"` // nil before the first tick
 	Next    time.Time    `json:"next,omitzero"`
 	History []TickStatus `json:"history"` // newest first; empty if none is kept
+	CurrentState
 	Pause
 }
 

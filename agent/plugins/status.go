@@ -49,6 +49,16 @@ func pluginStatus(s *live.Status, v *admit.Snapshot) api.PluginStatus {
 	case s.State == live.Withdrawn:
 		p.Error = live.ErrWithdrawn.Error()
 	}
+	p.Idle, p.Busy, p.Denied = s.Stats.Idle, s.Stats.Busy, s.Stats.Denied
+	for limit, n := range s.Stats.Limits {
+		if n == 0 {
+			continue
+		}
+		if p.Limits == nil {
+			p.Limits = make(map[string]uint64)
+		}
+		p.Limits[string(limit)] = n
+	}
 	e, beside := v.Plugin(s.Name), v.Shadow(s.Name)
 	p.Refused = refusedStatus(e.Reason)
 	if e.State == admit.Stale {

@@ -84,6 +84,7 @@ func (*tracked) Skipped(worker.SkipReason, int) {}
 
 // Close implements [worker.ProbeObserver].
 func (p *tracked) Close() {
+	p.tracker.currents.forget(p)
 	if p.known {
 		p.tracker.tell(&Change{Info: p.info, From: p.state, Since: p.since, Time: time.Now(), Removed: true})
 	}
@@ -92,6 +93,7 @@ func (p *tracked) Close() {
 func (p *tracked) become(next State, at time.Time, reason, text string) {
 	c := Change{Info: p.info, From: p.state, To: next, Since: p.since, Time: at, Reason: reason, Text: text}
 	p.state, p.since = next, at
+	p.tracker.currents.set(p)
 	p.tracker.tell(&c)
 }
 

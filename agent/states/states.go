@@ -65,8 +65,9 @@ type Reader interface {
 
 // Tracker observes all probes.
 type Tracker struct {
-	readers []Reader
-	stopped atomic.Bool
+	readers  []Reader
+	stopped  atomic.Bool
+	currents currents
 }
 
 var _ worker.Observer = (*Tracker)(nil)

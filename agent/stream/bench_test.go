@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/core/worker"
 )
 
@@ -18,7 +19,7 @@ func BenchmarkTick(b *testing.B) {
 			var running sync.WaitGroup
 			running.Go(func() { w.hub.Run(ctx, w.state()) })
 			for range readers {
-				reader := w.hub.Attach()
+				reader := w.hub.Attach(stream.Full)
 				defer reader.Close()
 			}
 			b.ReportAllocs()

@@ -27,6 +27,7 @@ type probeItem struct {
 // Probe is the state of a probe as the API shows it.
 type Probe struct {
 	manager.ProbeStatus
+	api.CurrentState
 	api.Pause
 }
 
@@ -36,20 +37,35 @@ func probeID(key manager.Key) id {
 
 func eventID(e *v1.Event) id { return id{object: eventObject, uid: types.UID(e.Name)} }
 
-func encodePod(c *pods.Change) (version, error) {
-	return encode(version{id: id{object: podObject, uid: c.Pod.UID}, removed: c.Removed}, podItem{secrets.Mask(c.Pod), c.Removed})
+func encodePod(view View, c *pods.Change) (version, error) {
+	v := version{id: id{object: podObject, uid: c.Pod.UID}, removed: c.Removed}
+	if view == Summary {
+		return encode(v, summaryOfPod(c))
+	}
+	return encode(v, podItem{secrets.Mask(c.Pod), c.Removed})
 }
 
 // encodeProbe leaves out the history: the reader has seen the ticks.
-func encodeProbe(s *Probe) (version, error) {
+func encodeProbe(view View, s *Probe) (version, error) {
+	v := version{id: probeID(s.Key()), label: label{s.Namespace, s.Pod, s.Handler}}
+	if view == Summary {
+		return encode(v, summaryOf(s))
+	}
 	s.History = nil
-	return encode(version{id: probeID(s.Key()), label: label{s.Namespace, s.Pod, s.Handler}}, probeItem{Probe: s})
+	return encode(v, probeItem{Probe: s})
 }
 
-func encodeRemoved(key manager.Key, l label) (version, error) {
-	return encode(version{id: probeID(key), removed: true}, probeItem{Removed: true, Probe: &Probe{ProbeStatus: manager.ProbeStatus{
+func encodeRemoved(view View, key manager.Key, l label) (version, error) {
+	gone := &Probe{ProbeStatus: manager.ProbeStatus{
 		Namespace: l.namespace, Pod: l.pod, UID: key.PodUID, Container: key.Container, Kind: key.Kind, Handler: l.handler,
-	}}})
+	}}
+	v := version{id: probeID(key), removed: true}
+	if view == Summary {
+		s := summaryOf(gone)
+		s.Removed = true
+		return encode(v, s)
+	}
+	return encode(v, probeItem{Removed: true, Probe: gone})
 }
 
 func encodeEvent(e *v1.Event) (version, error) { return encode(version{id: eventID(e)}, e) }

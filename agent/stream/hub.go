@@ -15,8 +15,18 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// MaxReaders is how many streams may be open.
+// MaxReaders is how many streams may be open of each view.
 const MaxReaders = 64
+
+// View is what a stream has of each object.
+type View int
+
+// All views.
+const (
+	Full    View = iota // all that the API has but the history of probes
+	Summary             // what a table shows of it
+	views
+)
 
 // State has the present state that a [Hub] sends. All fields are required.
 type State struct {
@@ -32,18 +42,25 @@ type State struct {
 }
 
 // Hub gives the changes of probes, pods and events to its readers. It observes the probes; without
-// readers a tick costs it one load. With readers a tick marks its probe, and [Hub.Run] encodes the
-// newest state of what is marked, once for all readers.
+// readers a tick costs it one load for each view. With readers a tick marks its probe, and [Hub.Run]
+// encodes the newest state of what is marked, once for all readers of a view.
 type Hub struct {
 	// Ended is called when a probe has ended. It must not block; nil does nothing. It is read-only from
 	// the first probe on.
 	Ended func(manager.Key)
 
-	open   atomic.Int64          // watches that are not closed
-	names  names                 // of their pods
+	open  atomic.Int64 // watches that are not closed
+	names names        // of their pods
+	lanes [views]lane
+}
+
+// lane has the readers of one view.
+type lane struct {
+	hub    *Hub
+	view   View
 	active atomic.Bool           // whether there is a session
 	marked atomic.Pointer[watch] // the first of a list
-	wake   chan struct{}         // holds a token while there may be work for Run
+	wake   chan struct{}         // holds a token while there may be work for run
 	inbox  inbox
 
 	mu      sync.Mutex
@@ -51,7 +68,14 @@ type Hub struct {
 }
 
 // New returns a hub without readers.
-func New() *Hub { return &Hub{wake: make(chan struct{}, 1)} }
+func New() *Hub {
+	h := new(Hub)
+	for i := range h.lanes {
+		l := &h.lanes[i]
+		l.hub, l.view, l.wake = h, View(i), make(chan struct{}, 1)
+	}
+	return h
+}
 
 var (
 	_ worker.Observer     = (*Hub)(nil)
@@ -61,8 +85,10 @@ var (
 // Observe implements [worker.Observer].
 func (h *Hub) Observe(info worker.Info) worker.ProbeObserver {
 	h.open.Add(1)
-	if h.active.Load() {
-		h.signal() // the session sees that a probe is missing
+	for i := range h.lanes {
+		if l := &h.lanes[i]; l.active.Load() {
+			l.signal() // the session sees that a probe is missing
+		}
 	}
 	return &watch{hub: h, pod: h.names.add(types.UID(info.PodUID), info.Pod), container: info.Container, kind: info.Kind}
 }
@@ -81,8 +107,13 @@ type watch struct {
 	pod       *pod // shared by its probes
 	container string
 	kind      probe.Kind
-	marked    atomic.Bool // in the list of the hub
-	next      *watch      // owned by the caller that has set marked, then by the session
+	marks     [views]mark // for the lanes of the hub
+}
+
+// mark is the place of a watch in the list of a lane.
+type mark struct {
+	set  atomic.Bool // in the list
+	next *watch      // owned by the caller that has set it, then by the session
 }
 
 func (w *watch) key() manager.Key {
@@ -102,19 +133,25 @@ func (w *watch) Close() {
 	}
 }
 
-// mark puts w into the list of the hub, unless it is there. No lock is taken: marks of other probes
-// delay no tick.
 func (w *watch) mark() {
-	h := w.hub
-	if !h.active.Load() || w.marked.Load() || !w.marked.CompareAndSwap(false, true) {
+	for i := range w.hub.lanes {
+		w.hub.lanes[i].mark(w)
+	}
+}
+
+// mark puts w into the list of the lane, unless it is there. No lock is taken: marks of other probes
+// delay no tick.
+func (l *lane) mark(w *watch) {
+	m := &w.marks[l.view]
+	if !l.active.Load() || m.set.Load() || !m.set.CompareAndSwap(false, true) {
 		return
 	}
 	for {
-		first := h.marked.Load()
-		w.next = first
-		if h.marked.CompareAndSwap(first, w) {
+		first := l.marked.Load()
+		m.next = first
+		if l.marked.CompareAndSwap(first, w) {
 			if first == nil {
-				h.signal()
+				l.signal()
 			}
 			return
 		}
@@ -123,11 +160,12 @@ func (w *watch) mark() {
 
 // takeMarked empties the list of marked probes. A mark is cleared before the state of its probe is
 // read, so that a later change marks it again.
-func (h *Hub) takeMarked(changed map[manager.Key]struct{}) {
-	for w := h.marked.Swap(nil); w != nil; {
-		next := w.next
-		w.next = nil
-		w.marked.Store(false)
+func (l *lane) takeMarked(changed map[manager.Key]struct{}) {
+	for w := l.marked.Swap(nil); w != nil; {
+		m := &w.marks[l.view]
+		next := m.next
+		m.next = nil
+		m.set.Store(false)
 		changed[w.key()] = struct{}{}
 		w = next
 	}
@@ -135,21 +173,25 @@ func (h *Hub) takeMarked(changed map[manager.Key]struct{}) {
 
 // Probe records that a probe has changed without a tick.
 func (h *Hub) Probe(key manager.Key) {
-	if h.active.Load() {
-		h.inbox.addProbe(key)
-		h.signal()
+	for i := range h.lanes {
+		if l := &h.lanes[i]; l.active.Load() {
+			l.inbox.addProbe(key)
+			l.signal()
+		}
 	}
 }
 
 // Event records that e is new, or has happened again.
 func (h *Hub) Event(e v1.Event) {
-	if h.active.Load() {
-		h.inbox.addEvent(e)
-		h.signal()
+	for i := range h.lanes {
+		if l := &h.lanes[i]; l.active.Load() {
+			l.inbox.addEvent(e)
+			l.signal()
+		}
 	}
 }
 
-func (h *Hub) signal() { wake(h.wake) }
+func (l *lane) signal() { wake(l.wake) }
 
 // wake puts a token into ch if there is none.
 func wake(ch chan<- struct{}) {
@@ -161,49 +203,58 @@ func wake(ch chan<- struct{}) {
 
 // Run sends changes to the readers until ctx ends. It works only while there are readers.
 func (h *Hub) Run(ctx context.Context, state State) {
+	var running sync.WaitGroup
+	for i := range h.lanes {
+		running.Go(func() { h.lanes[i].run(ctx, state) })
+	}
+	running.Wait()
+}
+
+func (l *lane) run(ctx context.Context, state State) {
 	for ctx.Err() == nil {
-		if s := h.current(); s != nil {
+		if s := l.current(); s != nil {
 			s.run(ctx, state)
 			continue
 		}
 		select {
-		case <-h.wake:
+		case <-l.wake:
 		case <-ctx.Done():
 		}
 	}
 }
 
-func (h *Hub) current() *session {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.session
+func (l *lane) current() *session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session
 }
 
-// Attach returns a new reader, nil if there are too many. The caller must call its Close.
-func (h *Hub) Attach() *Reader {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.session == nil {
-		h.session = newSession(h)
-		h.active.Store(true)
-		h.signal()
+// Attach returns a new reader of a view, nil if there are too many. The caller must call its Close.
+func (h *Hub) Attach(view View) *Reader {
+	l := &h.lanes[view]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session == nil {
+		l.session = newSession(l)
+		l.active.Store(true)
+		l.signal()
 	}
-	if h.session.table.count() >= MaxReaders {
+	if l.session.table.count() >= MaxReaders {
 		return nil
 	}
-	r := &Reader{hub: h, session: h.session, wake: make(chan struct{}, 1)}
-	h.session.table.attach(r)
+	r := &Reader{lane: l, session: l.session, wake: make(chan struct{}, 1)}
+	l.session.table.attach(r)
 	return r
 }
 
 // detach removes r. Without readers the state that was encoded for them is dropped.
-func (h *Hub) detach(r *Reader) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (l *lane) detach(r *Reader) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	r.session.table.detach(r)
-	if h.session == r.session && h.session.table.count() == 0 {
-		h.active.Store(false)
-		close(h.session.ended)
-		h.session = nil
+	if l.session == r.session && l.session.table.count() == 0 {
+		l.active.Store(false)
+		close(l.session.ended)
+		l.session = nil
 	}
 }

@@ -20,13 +20,13 @@ var ErrBehind = errors.New("the reader is too far behind")
 // Reader is one reader of a [Hub]. It has no copy of what it has not received: while it is slow,
 // newer versions of objects replace those that it would have received.
 type Reader struct {
-	hub     *Hub
+	lane    *lane
 	session *session
 	wake    chan struct{} // holds a token while there may be something to send
 }
 
 // Close ends the reader.
-func (r *Reader) Close() { r.hub.detach(r) }
+func (r *Reader) Close() { r.lane.detach(r) }
 
 // pages are buffers for writes.
 var pages = sync.Pool{New: func() any { return new([]byte) }}

@@ -28,7 +28,7 @@ const (
 // session is the time from the first reader to the last. Its goroutine, the one of [Hub.Run],
 // encodes every object; so no reader gets an older version after a newer one.
 type session struct {
-	hub   *Hub
+	lane  *lane
 	ended chan struct{} // closed when the last reader has left
 	table *table
 
@@ -38,8 +38,8 @@ type session struct {
 	order  []id // of the events in the table, the latest last
 }
 
-func newSession(h *Hub) *session {
-	return &session{hub: h, ended: make(chan struct{}), table: newTable()}
+func newSession(l *lane) *session {
+	return &session{lane: l, ended: make(chan struct{}), table: newTable()}
 }
 
 // run updates the table until the last reader leaves or ctx ends.
@@ -49,11 +49,11 @@ func (s *session) run(ctx context.Context, state State) {
 	defer watching.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.hub.inbox.take() // of the session before
+	s.lane.inbox.take() // of the session before
 	watching.Go(func() {
 		for c := range state.Watch(ctx) {
-			s.hub.inbox.addPod(c)
-			s.hub.signal()
+			s.lane.inbox.addPod(c)
+			s.lane.signal()
 		}
 	})
 	s.update() // also takes marks that are left from the session before
@@ -70,7 +70,7 @@ func (s *session) run(ctx context.Context, state State) {
 			return
 		case <-pause.C:
 			if s.counted() {
-				wake = s.hub.wake
+				wake = s.lane.wake
 				continue
 			}
 		case <-wake:
@@ -94,13 +94,13 @@ func (s *session) pause(took time.Duration) time.Duration {
 
 // counted reports whether the table may have all probes. A probe has no mark before the manager has
 // it, and after it has ended by itself; then the numbers differ.
-func (s *session) counted() bool { return s.hub.open.Load() == int64(s.probes) }
+func (s *session) counted() bool { return s.lane.hub.open.Load() == int64(s.probes) }
 
 // update puts the newest state of everything that has changed into the table.
 func (s *session) update() {
 	changed := make(map[manager.Key]struct{})
-	s.hub.takeMarked(changed)
-	c := s.hub.inbox.take()
+	s.lane.takeMarked(changed)
+	c := s.lane.inbox.take()
 	s.putPods(slices.Collect(maps.Values(c.pods)))
 	s.putEvents(c.events)
 	maps.Copy(changed, c.probes)
@@ -141,16 +141,16 @@ func (s *session) differences() (keys []manager.Key) {
 }
 
 func (s *session) putPods(changed []pods.Change) {
-	put(s, changed, func(c *pods.Change) (version, error) { return encodePod(c) })
+	put(s, changed, func(c *pods.Change) (version, error) { return encodePod(s.lane.view, c) })
 }
 
 func (s *session) putProbes(keys []manager.Key) {
 	put(s, keys, func(key *manager.Key) (version, error) {
 		if status, ok := s.state.Probe(*key); ok {
-			return encodeProbe(&status)
+			return encodeProbe(s.lane.view, &status)
 		}
 		last, _ := s.table.get(probeID(*key))
-		return encodeRemoved(*key, last.label)
+		return encodeRemoved(s.lane.view, *key, last.label)
 	})
 }
 

@@ -246,7 +246,7 @@ func TestDeadReader(t *testing.T) {
 		dead.dead = true
 		leave := alive.read(w.hub)
 		defer leave()
-		reader := w.hub.Attach()
+		reader := w.hub.Attach(stream.Full)
 		defer reader.Close()
 		start := time.Now()
 		if err := reader.Serve(t.Context(), dead); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 10*time.Second {
@@ -283,7 +283,7 @@ func TestLateReaderIsCutOff(t *testing.T) {
 		w.run(t)
 		late, fast := newClient(t), newClient(t)
 		late.delay = 9 * time.Second
-		reader := w.hub.Attach()
+		reader := w.hub.Attach(stream.Full)
 		defer reader.Close()
 		ended := make(chan error, 1)
 		go func() { ended <- reader.Serve(t.Context(), late) }()
@@ -366,18 +366,18 @@ func TestReadersAreBounded(t *testing.T) {
 	h := stream.New()
 	var readers []*stream.Reader
 	for range stream.MaxReaders {
-		readers = append(readers, h.Attach())
+		readers = append(readers, h.Attach(stream.Full))
 	}
 	if slices.Contains(readers, nil) {
 		t.Error("too few readers")
 	}
-	if h.Attach() != nil {
+	if h.Attach(stream.Full) != nil {
 		t.Error("one reader too many")
 	}
 	for _, r := range readers {
 		r.Close()
 	}
-	if r := h.Attach(); r == nil {
+	if r := h.Attach(stream.Full); r == nil {
 		t.Error("no reader after all have left")
 	}
 }

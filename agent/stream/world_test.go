@@ -293,7 +293,7 @@ func (c *client) receive(frame []byte) {
 
 // read attaches c to the hub until leave is called or the hub ends the stream.
 func (c *client) read(hub *stream.Hub) (leave func() error) {
-	reader := hub.Attach()
+	reader := hub.Attach(stream.Full)
 	if reader == nil {
 		c.t.Fatal("too many readers")
 	}

@@ -61,7 +61,8 @@ var (
 // operations are what an agent serves, but for /debug/. A test of package agent compares it with the
 // paths that an agent has.
 var operations = []operation{
-	{method: "get", path: "/", id: "index", tag: "state", summary: "List the paths.", answer: plain},
+	{method: "get", path: "/", id: "index", tag: "state", summary: "List the paths; show the status page to browsers, which accept text/html.", answer: plain},
+	{method: "get", path: "/page/{file}", id: "page", tag: "state", summary: "Send a file of the status page.", answer: media{"text/plain", "A script, a style sheet or an image."}, codes: []int{404}},
 	{method: "get", path: "/api/v1/", id: "apiIndex", tag: "state", summary: "List the paths.", answer: plain},
 	{method: "get", path: "/openapi.json", id: "openapi", tag: "state", summary: "Describe the API: this document.", answer: object{}},
 	{
@@ -102,9 +103,12 @@ var operations = []operation{
 	{
 		method: "get", path: "/api/v1/stream", id: "stream", tag: "state", summary: "Send the present state, and then changes.",
 		answer: media{"text/event-stream", "Server-sent events called probe, pod and event, with a ProbeStatus without history, a v1.Pod or a v1.Event " +
-			"as their data. An object that is gone is sent once more with \"removed\": true."},
-		codes: []int{503},
+			"as their data. An object that is gone is sent once more with \"removed\": true. view=summary has less of probes and pods: " +
+			"a ProbeSummary and a PodSummary."},
+		query: []parameter{{name: "view", about: "How much of each object; full by default.", values: []string{"full", "summary"}}},
+		codes: []int{400, 503},
 	},
+	{method: "get", path: "/api/v1/agent", id: "getAgent", tag: "state", summary: "Show the version of the agent, and what is wrong with it.", answer: api.AgentStatus{}},
 	{method: "get", path: "/api/v1/plugins", id: "listPlugins", tag: "state", summary: "List plugins, and which versions run.", answer: api.PluginList{}},
 	{
 		method: "post", path: oneProbe + "/pause", id: "pauseProbe", tag: "actions", summary: "Stop the attempts of a probe. It keeps its result.",
