@@ -1,0 +1,220 @@
+// @ts-check
+// The start of the page: the address decides the view, the stream brings its data.
+//
+//   stream.js, store.js   follow the agent, and keep what it sends
+//   overview.js, probes.js, probe.js, pods.js, lists.js, availability.js   the views
+//   grid.js, draw.js, dom.js, text.js   tables, charts, nodes and texts
+//   api.js                requests and the token
+//
+// A view is a function that is given its route, and returns a node, a title, and what to call on
+// changes and at its end.
+
+import { takeToken } from "./api.js";
+import { availability } from "./availability.js";
+import { attr, h, put } from "./dom.js";
+import { readColours } from "./draw.js";
+import { showKeys } from "./keys.js";
+import { eventsView, plugins, targets } from "./lists.js";
+import { overview, wall } from "./overview.js";
+import { podView, podsView } from "./pods.js";
+import { probeView } from "./probe.js";
+import { probesView } from "./probes.js";
+import * as store from "./store.js";
+import { start } from "./stream.js";
+import { clock, plural } from "./text.js";
+
+/**
+ * @typedef {object} Route
+ * @property {string[]} path
+ * @property {URLSearchParams} query
+ * @property {(changes: Record<string, string>, push?: boolean) => void} setQuery
+ */
+/**
+ * @typedef {object} View
+ * @property {string} title
+ * @property {HTMLElement} node
+ * @property {() => void} [update] after each batch of changes
+ * @property {() => void} [tick] each second
+ * @property {() => void} [close]
+ * @property {(query: URLSearchParams) => void} [requery] the query has changed, by the back button for example
+ */
+
+/** @type {Record<string, {title?: string, view: (r: Route) => View}>} */
+const VIEWS = {
+  "": { title: "Overview", view: overview },
+  probes: { title: "Probes", view: probesView },
+  pods: { title: "Pods", view: podsView },
+  targets: { title: "Targets", view: targets },
+  plugins: { title: "Plugins", view: plugins },
+  events: { title: "Events", view: eventsView },
+  availability: { title: "Availability", view: availability },
+  probe: { view: probeView },
+  pod: { view: podView },
+  wall: { view: wall },
+};
+
+const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const main = byId("main");
+const nav = byId("nav");
+/** @type {View | null} */
+let view = null;
+let path = "";
+
+/** @param {string} hash */
+function parse(hash) {
+  const [before, after] = hash.replace(/^#\/?/, "").split("?", 2);
+  const parts = before.split("/").filter(Boolean).map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+  return { parts, query: new URLSearchParams(after ?? ""), before };
+}
+
+function route() {
+  const { parts, query, before } = parse(location.hash);
+  if (view && before === path && view.requery) {
+    view.requery(query);
+    return;
+  }
+  const known = VIEWS[parts[0] ?? ""] ?? VIEWS[""];
+  view?.close?.();
+  path = before;
+  document.body.dataset.view = parts[0] ?? "overview";
+  view = known.view({ path: parts.slice(1), query, setQuery });
+  main.replaceChildren(view.node);
+  scrollTo(0, 0);
+  for (const a of nav.querySelectorAll("a")) {
+    const here = a.dataset.name === (parts[0] ?? "") || a.dataset.name === "probes" && parts[0] === "probe" || a.dataset.name === "pods" && parts[0] === "pod";
+    if (here) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+  }
+  if (routed) main.focus({ preventScroll: true });
+  routed = true;
+  update();
+}
+let routed = false;
+
+/**
+ * setQuery changes the query of the address, which a link to the view has. An empty value removes one.
+ * @param {Record<string, string>} changes
+ * @param {boolean} push so that the back button undoes it
+ */
+function setQuery(changes, push = false) {
+  const { query } = parse(location.hash);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  const text = query.toString();
+  const hash = `#/${path}${text && "?" + text}`;
+  if (hash === location.hash) return;
+  history[push ? "pushState" : "replaceState"](null, "", hash);
+  view?.requery?.(query);
+}
+
+function update() {
+  view?.update?.();
+  showLink();
+}
+
+/** showLink shows the connection and the worst state, in the bar, the title and the icon. */
+function showLink() {
+  const { state, heard, text } = store.link;
+  const words = state === "live" ? "live" : state === "paused" ? "paused" : heard ? `${state}, data of ${clock(heard)}` : state;
+  put(byId("link-text"), words);
+  attr(byId("link"), "data-link", state);
+  attr(byId("link"), "title", text);
+  const failing = store.counts.failure;
+  const title = `${failing ? `(${failing}) ` : ""}${view?.title ? view.title + " · " : ""}prober${state === "live" ? "" : ` · ${words}`}`;
+  if (document.title !== title) document.title = title;
+  attr(byId("icon"), "href", `page/${state === "live" ? store.worst() : "unknown"}.svg`);
+}
+
+// Screen readers hear of changes at most every five seconds.
+/** @type {Map<string, {from: string, to: string}>} */
+let unsaid = new Map();
+let saying = 0;
+store.onStates((changes) => {
+  for (const c of changes) unsaid.set(c.name, { from: unsaid.get(c.name)?.from ?? c.from, to: c.to });
+  if (!saying) saying = setTimeout(say, 1000);
+  showLink();
+});
+
+function say() {
+  saying = setTimeout(() => { saying = 0; if (unsaid.size) say(); }, 5000);
+  const said = [...unsaid].filter(([, c]) => c.from !== c.to);
+  unsaid = new Map();
+  if (!said.length) return;
+  put(byId("live"), said.length <= 3 ? said.map(([name, c]) => `${name} is now ${c.to}`).join(", ") : `${plural(said.length, "probe")} changed, ${store.counts.failure} fail`);
+}
+
+// Colours.
+const THEMES = ["auto", "light", "dark"];
+function theme() {
+  try {
+    return localStorage.getItem("prober-theme") ?? "auto";
+  } catch {
+    return "auto";
+  }
+}
+function showTheme() {
+  const name = theme();
+  if (name === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+  const button = byId("theme");
+  put(button, { auto: "◐", light: "○", dark: "●" }[name] ?? "◐");
+  attr(button, "aria-label", `Colours: ${name === "auto" ? "as the system" : name}`);
+  readColours();
+  view?.update?.();
+}
+byId("theme").addEventListener("click", () => {
+  try {
+    localStorage.setItem("prober-theme", THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length]);
+  } catch { /* it stays that of the system */ }
+  showTheme();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+
+// Keys.
+byId("help").addEventListener("click", showKeys);
+byId("skip").addEventListener("click", (e) => { e.preventDefault(); main.focus(); }); // the hash is the view
+const GO = { o: "", p: "probes", d: "pods", t: "targets", l: "plugins", e: "events", a: "availability", w: "wall" };
+let going = 0;
+addEventListener("keydown", (e) => {
+  const typing = e.target instanceof HTMLElement && e.target.matches("input, select, textarea");
+  if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
+  if (e.key === "Escape" && typing) return void (/** @type {HTMLElement} */ (e.target).blur());
+  if (typing) return;
+  if (e.key === "/") {
+    e.preventDefault();
+    const search = /** @type {HTMLInputElement | null} */ (main.querySelector("input[type=search]"));
+    if (search) search.focus();
+    else {
+      location.hash = "#/probes";
+      setTimeout(() => /** @type {HTMLInputElement | null} */ (main.querySelector("input[type=search]"))?.focus(), 50);
+    }
+  } else if (e.key === "?") showKeys();
+  else if (e.key === "g") going = Date.now();
+  else if (Date.now() - going < 1500 && e.key in GO) {
+    location.hash = `#/${GO[/** @type {keyof typeof GO} */ (e.key)]}`;
+    going = 0;
+  }
+});
+
+nav.append(...Object.entries(VIEWS).filter(([, v]) => v.title).map(([name, v]) => h("a", { href: `#/${name}`, "data-name": name }, v.title)));
+takeToken();
+addEventListener("hashchange", () => { takeToken(); route(); });
+showTheme();
+store.watch(update);
+route();
+start();
+setInterval(() => {
+  if (document.hidden) return;
+  view?.tick?.();
+  showLink();
+}, 1000);
+// What the browser tests measure.
+Object.assign(globalThis, { proberStats: store.stats, proberCounts: store.counts });

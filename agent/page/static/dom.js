@@ -1,0 +1,138 @@
+// @ts-check
+// Makes nodes. There is no other way from data to the page: a text is always the text of a node.
+
+import { clean, line } from "./text.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** @typedef {Node | string | number | null | undefined | false} Child */
+
+/**
+ * h makes an element. A property that begins with "on" is a listener; null and false leave out an attribute.
+ * @param {string} tag "div", or "div.class.class"
+ * @param {Record<string, any>} props
+ * @param {...(Child | Child[])} children
+ * @returns {any}
+ */
+export function h(tag, props = {}, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const node = document.createElement(name);
+  if (classes.length) node.className = classes.join(" ");
+  set(node, props);
+  node.append(...nodes(children));
+  return node;
+}
+
+/**
+ * s makes an element of SVG.
+ * @param {string} tag
+ * @param {Record<string, any>} props
+ * @param {...(Child | Child[])} children
+ * @returns {any}
+ */
+export function s(tag, props = {}, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  set(node, props);
+  node.append(...nodes(children));
+  return node;
+}
+
+/** @param {(Child | Child[])[]} children */
+function nodes(children) {
+  return children.flat().filter((c) => c != null && c !== false).map((c) => (typeof c === "number" ? String(c) : /** @type {Node | string} */ (c)));
+}
+
+/**
+ * @param {Element} node
+ * @param {Record<string, any>} props
+ */
+function set(node, props) {
+  for (const [key, value] of Object.entries(props)) {
+    if (value == null || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : String(value));
+  }
+}
+
+/**
+ * put sets the text of a node if it differs, which costs the browser nothing if it does not.
+ * @param {Node} node
+ * @param {string} text
+ */
+export function put(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/**
+ * attr sets an attribute if it differs.
+ * @param {Element} node
+ * @param {string} name
+ * @param {string} value
+ */
+export function attr(node, name, value) {
+  if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+}
+
+/**
+ * said is a text that somebody else has written, on one line and in its own direction.
+ * @param {unknown} text
+ * @param {number} most
+ */
+export const said = (text, most = 300) => h("bdi", {}, line(text, most));
+
+/**
+ * quoted is a text that somebody else has written, with its line breaks.
+ * @param {unknown} text
+ * @param {number} most
+ */
+export const quoted = (text, most = 4000) => h("pre", { tabindex: 0, dir: "auto" }, h("bdi", {}, clean(text, most)));
+
+/** The shapes of states: each differs without its colour. */
+const SHAPES = {
+  success: [["circle", { cx: 8, cy: 8, r: 6.5, class: "fill" }], ["path", { d: "M5 8.2 7.2 10.4 11 6", class: "mark" }]],
+  warning: [["path", { d: "M8 1.6 15 14H1Z", class: "fill" }], ["path", { d: "M8 6v4M8 11.8v.3", class: "mark" }]],
+  failure: [["path", { d: "M5 1.5h6L14.5 5v6L11 14.5H5L1.5 11V5Z", class: "fill" }], ["path", { d: "m5.5 5.5 5 5m0-5-5 5", class: "mark" }]],
+  unknown: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M6.3 6.4a1.7 1.7 0 1 1 2.5 1.5q-.8.5-.8 1.2M8 11.1v.3", class: "ask" }]],
+};
+
+export const STATES = ["failure", "warning", "unknown", "success"];
+
+/**
+ * icon returns the shape of a state.
+ * @param {string} state
+ */
+export function icon(state) {
+  const shape = SHAPES[/** @type {keyof typeof SHAPES} */ (state)] ?? SHAPES.unknown;
+  return s("svg", { class: `icon ${SHAPES[/** @type {keyof typeof SHAPES} */ (state)] ? state : "unknown"}`, viewBox: "0 0 16 16", "aria-hidden": "true" },
+    ...shape.map(([tag, props]) => s(/** @type {string} */ (tag), /** @type {any} */ (props))));
+}
+
+/**
+ * badge returns the shape and the word of a state.
+ * @param {string} state
+ * @param {string} word
+ */
+export const badge = (state, word = state) => h("span.badge", { "data-state": state }, icon(state), h("span", {}, line(word, 40)));
+
+/**
+ * section returns a titled part of a view.
+ * @param {string} title
+ * @param {...(Child | Child[])} children
+ */
+export const section = (title, ...children) => h("section", { "aria-label": title }, h("h2", {}, title), ...children);
+
+/**
+ * link returns a link to a view of this page; parts of its path are escaped.
+ * @param {string[]} path
+ * @param {Record<string, string>} query
+ */
+export function link(path, query = {}) {
+  const words = new URLSearchParams(Object.entries(query).filter(([, v]) => v)).toString();
+  return `#/${path.map(encodeURIComponent).join("/")}${words && "?" + words}`;
+}
+
+/**
+ * linkOf returns the link to the page of a probe.
+ * @param {any} p
+ */
+export const linkOf = (p) => link(["probe", p.namespace, p.pod, p.container, p.kind]);

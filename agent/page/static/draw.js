@@ -1,0 +1,160 @@
+// @ts-check
+// Draws histories. Rows of tables are drawn on a canvas, of which 60 are on the screen; charts of one
+// probe are SVG. A failure differs from a success in its height too, and not only in its colour.
+
+import { STATES, h, s } from "./dom.js";
+import { clock, took } from "./text.js";
+
+const HEIGHTS = [1, 0.8, 0.55, 0.55]; // of STATES
+
+/** @type {string[]} */
+let colours = [];
+let ink = "";
+
+/** readColours reads the colours of the theme. */
+export function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  const probe = h("span");
+  document.body.append(probe);
+  const resolved = (/** @type {string} */ name) => {
+    probe.style.color = style.getPropertyValue(name);
+    return getComputedStyle(probe).color;
+  };
+  colours = STATES.map((state) => resolved(`--${state}`));
+  ink = resolved("--muted");
+  probe.remove();
+}
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ */
+function prepare(canvas, width, height) {
+  const ratio = Math.min(devicePixelRatio || 1, 2);
+  if (canvas.width !== width * ratio || canvas.height !== height * ratio) {
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+  }
+  const g = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  g.clearRect(0, 0, width, height);
+  return g;
+}
+
+/**
+ * strip draws the results of the last ticks.
+ * @param {HTMLCanvasElement} canvas
+ * @param {Uint8Array} results
+ */
+export function strip(canvas, results) {
+  const width = 100, height = 16, step = width / results.length;
+  const g = prepare(canvas, width, height);
+  for (let i = 0; i < results.length; i++) {
+    const r = results[i];
+    if (!r) continue;
+    const tall = height * HEIGHTS[r - 1];
+    g.fillStyle = colours[r - 1];
+    if (r === 3) { // unknown is hollow
+      g.strokeStyle = colours[2];
+      g.strokeRect(i * step + 0.5, height - tall + 0.5, step - 2, tall - 1);
+    } else g.fillRect(i * step, height - tall, step - 1, tall);
+  }
+}
+
+/**
+ * spark draws the durations of the last ticks as a line.
+ * @param {HTMLCanvasElement} canvas
+ * @param {Float32Array} seconds
+ * @param {Uint8Array} results
+ */
+export function spark(canvas, seconds, results) {
+  const width = 80, height = 16;
+  const g = prepare(canvas, width, height);
+  let top = 0, n = 0;
+  for (let i = 0; i < seconds.length; i++) if (results[i]) { top = Math.max(top, seconds[i]); n++; }
+  if (n < 2 || top <= 0) return;
+  g.beginPath();
+  let begun = false;
+  for (let i = 0; i < seconds.length; i++) {
+    if (!results[i]) continue;
+    const x = 1 + (i * (width - 2)) / (seconds.length - 1), y = height - 1.5 - (seconds[i] / top) * (height - 3);
+    if (begun) g.lineTo(x, y);
+    else g.moveTo(x, y);
+    begun = true;
+  }
+  g.strokeStyle = ink;
+  g.lineWidth = 1.25;
+  g.stroke();
+}
+
+/**
+ * latencyChart returns a chart of ticks: a bar for each, as tall as it took.
+ * @param {{result: string, durationSeconds: number, time: number, label?: string}[]} ticks the oldest first
+ * @param {string} title
+ */
+export function latencyChart(ticks, title) {
+  const width = 640, height = 120, left = 52, bottom = 18;
+  const top = Math.max(1e-6, ...ticks.map((t) => t.durationSeconds)) * 1.08;
+  const y = (/** @type {number} */ v) => height - bottom - (v / top) * (height - bottom - 8);
+  const step = (width - left) / Math.max(ticks.length, 20);
+  const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
+  for (const v of [0, top / 2, top / 1.08]) {
+    svg.append(s("line", { x1: left, x2: width, y1: y(v), y2: y(v), class: "grid" }),
+      s("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, v ? took(v) : "0"));
+  }
+  ticks.forEach((t, i) => {
+    const x = width - (ticks.length - i) * step, tall = Math.max(1.5, height - bottom - y(t.durationSeconds));
+    const bar = s("rect", { x: x + 0.5, y: height - bottom - tall, width: Math.max(1, step - 1.5), height: tall, class: `bar ${t.result}` });
+    bar.append(s("title", {}, t.label ?? `${clock(t.time)}: ${t.result} in ${took(t.durationSeconds)}`));
+    svg.append(bar);
+    if (t.result !== "success") svg.append(s("path", { d: `M${x + 0.5} ${height - bottom + 3}h${Math.max(1, step - 1.5)}`, class: `under ${t.result}` }));
+  });
+  if (ticks.length) {
+    svg.append(s("text", { x: width - ticks.length * step, y: height - 3 }, clock(ticks[0].time)),
+      s("text", { x: width, y: height - 3, "text-anchor": "end" }, clock(ticks[ticks.length - 1].time)));
+  }
+  return svg;
+}
+
+/**
+ * waterfall returns what happened in a tick, with bars: an event begins where the one before has ended.
+ * @param {any[]} events
+ * @param {number} total seconds
+ */
+export function waterfall(events, total) {
+  const sum = events.reduce((n, e) => n + (e.durationSeconds || 0), 0);
+  const whole = Math.max(total || 0, sum, 1e-9);
+  let at = 0;
+  return events.map((e) => {
+    const share = (e.durationSeconds || 0) / whole;
+    const x = Math.min(at, 1 - Math.min(share, 1)) * 100;
+    at += share;
+    const svg = s("svg", { class: "fall", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+      s("rect", { x: 0, y: 4.5, width: 100, height: 1, class: "rail" }),
+      s("rect", { x, y: 1, width: Math.max(share * 100, 0.6), height: 8, class: `event ${/^[a-z]+$/.test(e.type) ? e.type : ""}` }));
+    return { event: e, svg };
+  });
+}
+
+/**
+ * timeline returns marks on a line of time, one line for each name.
+ * @param {{name: string, marks: {time: number, text: string, state: string}[]}[]} lines
+ * @param {number} from ms
+ * @param {number} until ms
+ */
+export function timeline(lines, from, until) {
+  const width = 640, left = 120, row = 24, height = lines.length * row + 20;
+  const x = (/** @type {number} */ t) => left + ((Math.min(Math.max(t, from), until) - from) / Math.max(1, until - from)) * (width - left - 8);
+  const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Restarts by time" });
+  lines.forEach((l, i) => {
+    const y = i * row + row / 2;
+    svg.append(s("text", { x: 0, y: y + 4 }, l.name.length > 18 ? l.name.slice(0, 17) + "…" : l.name), s("line", { x1: left, x2: width - 8, y1: y, y2: y, class: "grid" }));
+    for (const m of l.marks) {
+      svg.append(s("path", { d: m.state === "failure" ? `M${x(m.time) - 4} ${y - 5}h8l-4 10z` : `M${x(m.time)} ${y - 6}v12`, class: `tick ${m.state}` },
+        s("title", {}, `${clock(m.time)} ${m.text}`)));
+    }
+  });
+  svg.append(s("text", { x: left, y: height - 4 }, clock(from)), s("text", { x: width - 8, y: height - 4, "text-anchor": "end" }, clock(until)));
+  return svg;
+}

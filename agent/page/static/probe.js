@@ -1,0 +1,295 @@
+// @ts-check
+// The page of one probe: its state, why it has it, what happened in its ticks, and what can be done.
+
+import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
+import { badge, h, icon, link, put, quoted, said, section } from "./dom.js";
+import { latencyChart, waterfall } from "./draw.js";
+import * as store from "./store.js";
+import { clean, clock, count, line, plural, since, took, when } from "./text.js";
+
+const RESULTS = ["success", "warning", "failure", "unknown"];
+const word = (/** @type {any} */ r) => (RESULTS.includes(r) ? r : "unknown");
+
+/**
+ * find returns the newest row of the probe: there are two while its pod is replaced.
+ * @param {Record<string, string>} of
+ */
+function find(of) {
+  let newest = null;
+  for (const r of store.probes.values()) {
+    const p = r.p;
+    if (p.namespace === of.namespace && p.pod === of.pod && p.container === of.container && p.kind === of.kind &&
+      (!newest || when(p.last?.time) > (when(newest.p.last?.time) || 0))) newest = r;
+  }
+  return newest;
+}
+
+/**
+ * @param {import("./app.js").Route} route
+ * @returns {import("./app.js").View}
+ */
+export function probeView(route) {
+  const [namespace = "", pod = "", container = "", kind = ""] = route.path;
+  const of = { namespace, pod, container, kind };
+  const head = h("div.head-state"), why = h("p.why-box", { "data-part": "summary" }, "…"), agent = h("ul.items");
+  const cause = h("div"), causeSection = section("Cause", cause);
+  const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
+  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = h("div");
+  const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics), pastSection = section("History", past);
+  const actions = new Actions(of, () => refresh(true));
+  let row = find(of), seen = "", asked = 0, running = false, closed = false, opened = new Set(), lastSummary = 0, timer = 0;
+
+  async function refresh(force = false) {
+    if (closed || running && !force) return;
+    running = true;
+    asked = Date.now();
+    try {
+      const x = await ask(`${pathOf(of)}/explain`);
+      if (!closed) show(x);
+    } catch (e) {
+      if (!closed) failed(e);
+    }
+    running = false;
+  }
+
+  /** @param {any} e */
+  function failed(e) {
+    put(why, e instanceof Failed && e.status === 404 ? clean(e.message) : `The agent does not answer: ${line(e?.message)}`);
+    if (e instanceof Failed && e.status === 404) {
+      head.replaceChildren(badge("unknown", "no such probe"));
+      for (const part of [causeSection, ticksSection, chartSection, metricsSection]) part.hidden = true;
+      actions.node.hidden = true;
+    }
+  }
+
+  /** @param {any} x */
+  function show(x) {
+    const p = x.probe ?? {}, state = word(p.state ?? p.result), list = Array.isArray(x.ticks) ? x.ticks : [];
+    lastSummary = Date.now();
+    actions.node.hidden = false;
+    put(why, clean(x.summary));
+    why.dataset.state = state;
+    head.replaceChildren(badge(state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
+      p.paused ? h("span.pill", {}, p.pausedUntil ? `paused until ${clock(when(p.pausedUntil))}` : "paused", p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
+      p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
+    agent.replaceChildren(...(x.agent ?? []).map((/** @type {any} */ c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
+    showFacts(p);
+    const bad = list.find((/** @type {any} */ t) => word(t.result) !== "success");
+    causeSection.hidden = !bad;
+    if (bad) cause.replaceChildren(causeOf(bad));
+    showTicks(list, bad);
+    chartSection.hidden = list.length < 1;
+    chart.replaceChildren(latencyChart([...list].reverse().map((t) => ({ result: word(t.result), durationSeconds: t.durationSeconds || 0, time: when(t.time) })), `Durations of the last ${list.length} ticks`));
+    const values = list[0]?.metrics ?? p.last?.metrics ?? [];
+    metricsSection.hidden = !values.length;
+    metrics.replaceChildren(h("table.plain", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Metric"), h("th.num", { scope: "col" }, "Value"))), h("tbody", {}, values.slice(0, 200).map((/** @type {any} */ m) =>
+      h("tr", {}, h("td", {}, said(m.name, 120), m.labels ? h("small", {}, " ", said(Object.entries(m.labels).map(([k, v]) => `${k}=${v}`).join(" "), 200)) : null), h("td.num", {}, `${Number(m.value).toLocaleString("en", { maximumFractionDigits: 6 })} `, said(m.unit ?? "", 20)))))));
+    actions.show(p);
+  }
+
+  /** @param {any} p */
+  function showFacts(p) {
+    const spec = p.spec ?? {};
+    const fact = (/** @type {string} */ name, /** @type {any} */ value) => [h("dt", {}, name), h("dd", {}, value)];
+    facts.replaceChildren(...[
+      fact("Handler", said(p.handler, 80)), fact("Decided", h("span", {}, word(p.result), ` · ${plural(p.run ?? 0, "equal result")} in a row`)),
+      fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
+      fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
+      p.next ? fact("Next attempt", clock(when(p.next))) : [], p.pausedBy ? fact("Paused by", said(p.pausedBy)) : [],
+      fact("Container", said(p.containerID || "–", 100)), fact("Pod", h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120)))].flat());
+  }
+
+  /** @param {any[]} list @param {any} bad */
+  function showTicks(list, bad) {
+    ticksSection.hidden = !list.length;
+    const old = new Set([...ticks.querySelectorAll("details")].map((d) => d.dataset.time));
+    for (const d of ticks.querySelectorAll("details")) if (d.open) opened.add(d.dataset.time); else opened.delete(d.dataset.time);
+    const focus = document.activeElement?.closest("details")?.dataset.time;
+    ticks.replaceChildren(...list.map((t) => tickOf(t, old.has(t.time) ? opened.has(t.time) : t === (bad ?? list[0]))));
+    if (focus) /** @type {HTMLElement | null} */ (ticks.querySelector(`details[data-time="${CSS.escape(focus)}"] summary`))?.focus({ preventScroll: true });
+    opened = new Set([...ticks.querySelectorAll("details")].filter((d) => d.open).map((d) => d.dataset.time));
+  }
+
+  function update() {
+    row = find(of) ?? (row && store.probes.has(row.key) ? row : null);
+    const p = row?.p, version = p ? `${row?.state}${p.last?.time}${p.paused}${p.gate?.replace(/\d+/g, "")}${p.onHold}${p.run}` : `none ${store.version.members}`;
+    if (version === seen && asked) return;
+    const wait = 1000 - (Date.now() - asked); // a probe may tick ten times a second
+    if (wait > 0 && asked) {
+      if (!timer) timer = setTimeout(() => { timer = 0; update(); }, wait);
+      return;
+    }
+    seen = version;
+    refresh();
+  }
+
+  showPast(past, pastSection, of);
+  const node = h("div.probe-view", {},
+    h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/probes" }, "Probes"), h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))),
+    h("div.title", {}, h("h1", {}, said(container, 80), " ", h("span", {}, said(kind, 20))), head), why, agent,
+    actions.node, h("div.columns", {}, h("div", {}, causeSection, ticksSection), h("div", {}, section("Probe", facts), chartSection, pastSection, metricsSection)));
+  causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
+  return {
+    title: `${line(pod, 40)} ${line(container, 40)} ${line(kind, 20)}`, node, update,
+    tick() { if (Date.now() - lastSummary > 5000) refresh(); },
+    close() { closed = true; clearTimeout(timer); },
+  };
+}
+
+/** detailsOf returns the details of an outcome that prober's own handlers set. @param {any} t */
+function detailsOf(t) {
+  const d = t.details && typeof t.details === "object" ? t.details : {};
+  const text = (/** @type {any} */ v) => (typeof v === "string" ? v : "");
+  return { body: text(d.body), waiting: text(d.waiting) };
+}
+
+/** causeOf shows what a tick that was no success has told. @param {any} t */
+function causeOf(t) {
+  const { body, waiting } = detailsOf(t);
+  const kept = body || (t.reason === "http_status" ? "not kept: prober run --show-output keeps the beginning" : "");
+  const fields = [["Output", t.output], ["Error", t.error], ["Reason", t.reason], ["Waiting", waiting], ["Body", kept]];
+  return h("div.cause", { "data-state": word(t.result), "data-part": "cause" },
+    h("p", {}, badge(word(t.result), t.error ? "error" : word(t.result)), ` ${clock(when(t.time))}, ${since(t.time)} ago, in ${took(t.durationSeconds)}${t.deferredSeconds > 0 ? ` after ${took(t.deferredSeconds)} without a slot` : ""}`),
+    h("dl.facts", {}, fields.filter(([, v]) => v).map(([name, v]) => [h("dt", {}, name), h("dd", {}, name === "Reason" ? h("code", {}, line(v, 60)) : quoted(v))]).flat()));
+}
+
+/** tickOf returns one tick, which opens to what happened inside it. @param {any} t @param {boolean} open */
+function tickOf(t, open) {
+  const result = word(t.result);
+  const counted = t.counted ? `${t.countedAs} ${t.run} of ${t.threshold}${t.after !== t.before ? `: ${t.before} → ${t.after}` : ""}` : "not counted";
+  const events = Array.isArray(t.events) ? t.events : [];
+  return h("details.tick-row", { open, "data-time": t.time },
+    h("summary", {}, icon(result), h("time", {}, clock(when(t.time))), h("span.word", {}, result), h("span.num", {}, took(t.durationSeconds)), h("span.counted", {}, line(counted, 80), t.attempts > 1 ? `, ${t.attempts} attempts` : ""), h("span.text", {}, said(t.error || t.output, 160))),
+    events.length ? h("ol.falls", { "aria-label": "What happened" }, waterfall(events, t.durationSeconds).map(({ event: e, svg }) =>
+      h("li", { "data-type": line(e.type, 12) }, h("span.type", {}, line(e.type, 12)), h("span.name", {}, said(e.name, 40)), svg, h("span.num", {}, e.durationSeconds > 0 ? took(e.durationSeconds) : ""), h("span.detail", {}, said(e.detail ?? "", 500)))))
+      : h("p.none", {}, result === "success" ? "Nothing is kept of this success." : "Nothing is kept of what happened inside this tick."),
+    t.droppedEvents ? h("p.none", {}, `${plural(t.droppedEvents, "more event")} beyond the limits of a tick`) : null);
+}
+
+/**
+ * showPast shows what the agent has kept in its state directory.
+ * @param {HTMLElement} into
+ * @param {HTMLElement} part
+ * @param {Record<string, string>} of
+ */
+function showPast(into, part, of) {
+  const ranges = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
+  const content = h("div"), buttons = ranges.map(([range, words]) => h("button.chip", { type: "button", "aria-pressed": "false", onclick: () => load(range) }, words));
+  into.append(h("div.chips", { role: "group", "aria-label": "Time" }, buttons), content);
+  part.hidden = true;
+  async function load(/** @type {string} */ range) {
+    buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(ranges[i][0] === range)));
+    try {
+      const x = await ask(`${pathOf(/** @type {any} */ (of))}/history?since=${range}`);
+      part.hidden = false;
+      content.replaceChildren(pastOf(x));
+    } catch (e) {
+      part.hidden = e instanceof Failed && (e.status === 404 || e.status === 400);
+      content.replaceChildren(h("p.none", {}, line(e instanceof Error ? e.message : e)));
+    }
+  }
+  load("24h");
+}
+
+/** @param {any} x a ProbeHistory */
+function pastOf(x) {
+  const points = Array.isArray(x.points) ? x.points : [], changes = Array.isArray(x.transitions) ? x.transitions : [];
+  const group = Math.max(1, Math.ceil(points.length / 160)), bars = [];
+  for (let i = 0; i < points.length; i += group) {
+    const part = points.slice(i, i + group), sum = (/** @type {string} */ f) => part.reduce((/** @type {number} */ n, /** @type {any} */ p) => n + (p[f] || 0), 0);
+    const result = sum("failure") ? "failure" : sum("unknown") ? "unknown" : sum("warning") ? "warning" : "success";
+    const longest = Math.max(...part.map((/** @type {any} */ p) => p.maxSeconds || 0));
+    bars.push({ result, durationSeconds: longest, time: when(part[0].time), label: `${clock(when(part[0].time))}: ${sum("success") + sum("warning")} good, ${sum("failure")} bad, ${sum("unknown")} unknown, at most ${took(longest)}` });
+  }
+  let good = 0, all = 0;
+  for (const p of points) {
+    good += (p.success || 0) + (p.warning || 0);
+    all += (p.success || 0) + (p.warning || 0) + (p.failure || 0);
+  }
+  return h("div", {}, h("p", {}, all ? `${(100 * good / all).toFixed(3)} % of ${count(all)} ticks were good` : "No tick is kept.", ` · since ${clock(when(x.since))}`),
+    bars.length ? latencyChart(bars, "The longest durations") : null,
+    changes.length ? h("ol.changes", {}, changes.slice(0, 50).map((/** @type {any} */ c) => h("li", {}, h("time", {}, clock(when(c.time))), badge(word(c.to), c.to), h("span", {}, said([c.reason, c.text].filter(Boolean).join(": "), 200))))) : h("p.none", {}, "The state has not changed."));
+}
+
+/** Actions are the buttons of a probe. */
+class Actions {
+  /**
+   * @param {{namespace: string, pod: string, container: string, kind: string}} of
+   * @param {() => void} done
+   */
+  constructor(of, done) {
+    this.of = of;
+    this.done = done;
+    this.paused = false;
+    const button = (/** @type {string} */ words, /** @type {() => void} */ f) => h("button", { type: "button", onclick: f }, words);
+    this.trigger = button("Probe now", () => this.send("trigger"));
+    this.pause = button("Pause…", () => this.ask());
+    this.resume = button("Resume", () => this.send("resume"));
+    this.result = h("span.result", { role: "status" });
+    this.for = h("input", { placeholder: "until resumed", "aria-label": "For how long, such as 10m", size: 12, maxlength: 20, autocomplete: "off" });
+    this.reason = h("input", { placeholder: "why", "aria-label": "Reason", maxlength: 256, autocomplete: "off" });
+    this.form = h("form.pause", { hidden: true, "aria-label": "Pause", onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); this.send("pause", { for: this.for.value.trim(), reason: this.reason.value.trim() }); } },
+      h("label", {}, "for ", this.for), h("label", {}, "reason ", this.reason), h("button.primary", { type: "submit" }, "Pause"), h("button", { type: "button", onclick: () => this.hide() }, "Cancel"));
+    this.form.addEventListener("keydown", (/** @type {KeyboardEvent} */ e) => { if (e.key === "Escape") { e.stopPropagation(); this.hide(); } });
+    this.key = h("input", { type: "password", "aria-label": "Token", placeholder: "token", autocomplete: "off", size: 18 });
+    this.keyForm = h("form.pause", { "aria-label": "Token", onsubmit: (/** @type {Event} */ e) => { e.preventDefault(); setToken(this.key.value.trim()); this.key.value = ""; this.enable(); this.trigger.focus(); } },
+      h("span", { id: "no-token" }, "Actions need the agent's token: open the link that its terminal shows, or paste it here."), this.key, h("button", { type: "submit" }, "Use"));
+    this.node = h("div.actions", { hidden: true, role: "group", "aria-label": "Actions" }, this.trigger, this.pause, this.resume, this.form, this.keyForm, this.result);
+    this.enable();
+  }
+
+  enable() {
+    const off = !token();
+    this.keyForm.hidden = !off;
+    for (const b of [this.trigger, this.pause, this.resume]) {
+      b.disabled = off;
+      if (off) b.setAttribute("aria-describedby", "no-token");
+      else b.removeAttribute("aria-describedby");
+    }
+  }
+
+  /** @param {any} p */
+  show(p) {
+    const had = document.activeElement;
+    this.paused = Boolean(p.paused);
+    this.pause.hidden = this.paused || !this.form.hidden;
+    this.resume.hidden = !this.paused;
+    if (this.paused) this.form.hidden = true;
+    if (had === this.pause && this.pause.hidden || had && this.form.contains(had) && this.form.hidden) this.resume.focus();
+    if (had === this.resume && this.resume.hidden) this.pause.focus();
+  }
+
+  ask() {
+    this.form.hidden = false;
+    this.pause.hidden = true;
+    this.for.focus();
+  }
+
+  hide() {
+    this.form.hidden = true;
+    this.pause.hidden = this.paused;
+    this.pause.focus();
+  }
+
+  /** @param {string} action @param {any} [body] */
+  async send(action, body) {
+    put(this.result, "…");
+    const inForm = this.form.contains(document.activeElement);
+    try {
+      const sent = body && Object.fromEntries(Object.entries(body).filter(([, v]) => v));
+      const answer = await act(`${pathOf(this.of)}/${action}`, sent && Object.keys(sent).length ? sent : undefined);
+      put(this.result, { trigger: "An attempt is made now.", pause: "Paused.", resume: "Resumed." }[action] ?? "");
+      const p = answer.items?.[0];
+      if (p) this.show(p);
+      if (inForm && action === "pause") this.resume.focus();
+      this.done();
+    } catch (e) {
+      put(this.result, line(e instanceof Error ? e.message : e, 500));
+      if (e instanceof Failed && e.status === 401) {
+        setToken("");
+        this.enable();
+      }
+    }
+  }
+}
+

@@ -1,0 +1,218 @@
+// @ts-check
+// The table of all probes, with its filters in the address.
+
+import { ask, pathOf } from "./api.js";
+import { STATES, attr, h, icon, linkOf, put } from "./dom.js";
+import { spark, strip } from "./draw.js";
+import { Grid } from "./grid.js";
+import * as store from "./store.js";
+import { count, line, since, took } from "./text.js";
+
+const KINDS = ["liveness", "readiness", "startup"];
+const SORTS = { state: "worst first", name: "name", since: "newest change", duration: "slowest" };
+
+/** @typedef {import("./store.js").Row} Row */
+
+/** @type {import("./grid.js").Column<Row>[]} */
+const COLUMNS = [
+  { title: "Probe", name: "probe", make: (cell) => {
+    const mark = h("span.mark"), where = h("bdi.where"), container = h("bdi.container");
+    cell.append(mark, h("span.name", {}, where, " ", container));
+    let state = "";
+    return (r) => {
+      if (state !== r.state) mark.replaceChildren(icon(r.state), h("span.unseen", {}, `${r.state} `));
+      state = r.state;
+      put(where, line(`${r.p.namespace}/${r.p.pod}`, 120));
+      put(container, line(r.p.container, 80));
+    };
+  } },
+  { title: "State", name: "state", make: (cell) => (r) => {
+    put(cell, r.p.paused ? `${r.state}, paused` : r.state);
+    attr(cell, "data-state", r.state);
+  } },
+  { title: "Kind", name: "kind", make: (cell) => (r) => put(cell, r.p.kind) },
+  { title: "Handler", name: "handler", make: text((r) => line(r.p.handler, 60)) },
+  { title: "Since", name: "since num", make: (cell) => (r) => put(cell, r.p.stateSince ? since(r.p.stateSince) : "–") },
+  { title: "Took", name: "took num", make: (cell) => (r) => put(cell, r.p.last ? took(r.p.last.durationSeconds) : "–") },
+  { title: "Last 20", name: "strip", make: (cell) => {
+    const canvas = h("canvas", { width: 100, height: 16, "aria-hidden": "true" }), words = h("span.unseen");
+    cell.append(canvas, words);
+    return (r) => {
+      const { results } = store.history(r);
+      strip(canvas, results);
+      let bad = 0, all = 0;
+      for (const result of results) if (result) { all++; if (result === 1) bad++; }
+      put(words, `${bad} of ${all} failed`);
+    };
+  } },
+  { title: "Latency", name: "spark", make: (cell) => {
+    const canvas = h("canvas", { width: 80, height: 16, "aria-hidden": "true" });
+    cell.append(canvas);
+    return (r) => {
+      const { seconds, results } = store.history(r);
+      spark(canvas, seconds, results);
+    };
+  } },
+  { title: "Last output", name: "output", make: text((r) => line(r.p.last?.text || r.p.gate || "", 200)) },
+];
+
+/** text makes a cell with a text of somebody else. @param {(r: Row) => string} of */
+function text(of) {
+  return (/** @type {HTMLElement} */ cell) => {
+    const into = h("bdi");
+    cell.append(into);
+    return (/** @type {Row} */ r) => put(into, of(r));
+  };
+}
+
+/** @type {Record<string, (a: Row, b: Row) => number>} */
+const ORDERS = {
+  state: (a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state),
+  name: () => 0,
+  since: (a, b) => (b.sinceMs || 0) - (a.sinceMs || 0),
+  duration: (a, b) => (b.p.last?.durationSeconds ?? -1) - (a.p.last?.durationSeconds ?? -1),
+};
+
+/** Filters are the controls above the table, and what they select. */
+class Filters {
+  /** @param {import("./app.js").Route} route */
+  constructor(route) {
+    this.route = route;
+    this.query = route.query;
+    /** @type {string[]} */
+    this.states = [];
+    /** @type {string[]} */
+    this.words = [];
+    this.search = h("input", { type: "search", placeholder: "Search", "aria-label": "Search probes", autocomplete: "off", spellcheck: "false", oninput: () => route.setQuery({ q: this.search.value }) });
+    const choice = (/** @type {string} */ name, /** @type {string} */ label) => h("select", { "aria-label": label, onchange: (/** @type {any} */ e) => route.setQuery({ [name]: e.target.value }, true) });
+    this.kind = choice("kind", "Kind");
+    this.kind.append(h("option", { value: "" }, "all kinds"), ...KINDS.map((k) => h("option", { value: k }, k)));
+    this.handler = choice("handler", "Handler");
+    this.sort = choice("sort", "Order");
+    this.sort.append(...Object.entries(SORTS).map(([value, words]) => h("option", { value }, words)));
+    this.chips = [...STATES, "paused"].map((state) => {
+      const number = h("b");
+      return { state, number, node: h("button.chip", { type: "button", "data-state": state, "aria-pressed": "false", onclick: () => this.toggle(state) }, state === "paused" ? "❙❙" : icon(state), number, ` ${state}`) };
+    });
+    this.summary = h("span.summary");
+    this.node = h("div.filters", { role: "search" }, this.search, h("div.chips", { role: "group", "aria-label": "States" }, this.chips.map((c) => c.node)), this.kind, this.handler, this.sort, this.summary);
+    this.handlers = "";
+    this.read(route.query);
+  }
+
+  /** @param {string} state */
+  toggle(state) {
+    const states = new Set(this.states);
+    if (!states.delete(state)) states.add(state);
+    this.route.setQuery({ state: [...states].join(",") }, true);
+  }
+
+  /** @param {URLSearchParams} query */
+  read(query) {
+    this.query = query;
+    this.states = (query.get("state") ?? "").split(",").filter(Boolean);
+    this.words = (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    if (document.activeElement !== this.search) this.search.value = query.get("q") ?? "";
+    this.kind.value = query.get("kind") ?? "";
+    this.sort.value = (query.get("sort") ?? "") in SORTS ? query.get("sort") : "state";
+    for (const c of this.chips) attr(c.node, "aria-pressed", String(this.states.includes(c.state)));
+    this.handler.value = query.get("handler") ?? "";
+  }
+
+  /** count shows the numbers of states, and lists the handlers. */
+  count() {
+    const handlers = new Set();
+    let paused = 0;
+    for (const r of store.probes.values()) {
+      handlers.add(r.p.handler);
+      if (r.p.paused) paused++;
+    }
+    for (const c of this.chips) put(c.number, count(c.state === "paused" ? paused : store.counts[c.state]));
+    const wanted = this.query.get("handler") ?? "";
+    if (wanted) handlers.add(wanted);
+    const names = [...handlers].sort(), all = names.join("\n");
+    if (all !== this.handlers) {
+      this.handlers = all;
+      this.handler.replaceChildren(h("option", { value: "" }, "all handlers"), ...names.map((n) => h("option", { value: n }, line(n, 60))));
+      this.handler.value = wanted;
+    }
+  }
+
+  select() {
+    const kind = this.query.get("kind"), handler = this.query.get("handler");
+    const states = this.states.filter((s) => s !== "paused"), paused = this.states.includes("paused");
+    const rows = [];
+    for (const r of store.probes.values()) {
+      if (states.length && !states.includes(r.state) || paused && !r.p.paused || kind && r.p.kind !== kind || handler && r.p.handler !== handler) continue;
+      if (this.words.length && !this.words.every((w) => store.textOf(r).includes(w))) continue;
+      rows.push(r);
+    }
+    const order = ORDERS[this.sort.value] ?? ORDERS.state;
+    return rows.sort((a, b) => order(a, b) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+  }
+
+  /** moves reports whether a changed output or duration may change the selection. */
+  get moves() {
+    return this.words.length > 0 || this.sort.value === "duration";
+  }
+}
+
+/**
+ * @param {import("./app.js").Route} route
+ * @returns {import("./app.js").View}
+ */
+export function probesView(route) {
+  const filters = new Filters(route);
+  const grid = new Grid({ label: "Probes", name: "probes", columns: COLUMNS, key: (r) => r.key, href: (r) => linkOf(r.p), empty: "No probe matches." });
+  const wanted = new Histories();
+  let seen = "", arranged = 0, late = 0;
+  function arrange() {
+    arranged = performance.now();
+    seen = `${store.version.members} ${store.version.states}`;
+    filters.count();
+    grid.set(filters.select());
+    put(filters.summary, grid.summary(store.probes.size, "probes"));
+  }
+  function update() {
+    const changed = seen !== `${store.version.members} ${store.version.states}` || filters.moves;
+    // Sorting 10,000 rows takes some milliseconds: at most twice a second, after the first time.
+    const due = performance.now() - arranged > (store.probes.size > 2000 ? 500 : 0);
+    if (changed && due) arrange();
+    else {
+      grid.draw();
+      if (changed && !late) late = setTimeout(() => { late = 0; update(); }, 500);
+    }
+    wanted.ask(grid.visible());
+  }
+  return {
+    title: "Probes", update, tick: () => grid.draw(),
+    node: h("div.table-view", {}, h("h1.unseen", {}, "Probes"), filters.node, grid.frame),
+    requery(query) { filters.read(query); arrange(); wanted.ask(grid.visible()); },
+    close() { grid.close(); clearTimeout(late); },
+  };
+}
+
+/** Histories asks for the past ticks of the rows on the screen, which the stream does not send. */
+class Histories {
+  constructor() {
+    this.running = 0;
+    this.timer = 0;
+  }
+
+  /** @param {Row[]} rows */
+  ask(rows) {
+    if (this.timer || !rows.some((r) => !r.asked) || store.link.state !== "live") return;
+    this.timer = setTimeout(() => { // not for each row that is scrolled past
+      this.timer = 0;
+      for (const r of rows) if (!r.asked && this.running < 4) this.one(r);
+    }, 200);
+  }
+
+  /** @param {Row} r */
+  one(r) {
+    r.asked = true;
+    this.running++;
+    ask(pathOf(r.p)).then((p) => { if (Array.isArray(p.history)) store.setHistory(r, p.history); }, () => {}).finally(() => { this.running--; store.schedule(); });
+  }
+}
+

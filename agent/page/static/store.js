@@ -1,0 +1,311 @@
+// @ts-check
+// What the page knows: probes, pods and events, as the stream sends them. Changes are applied in
+// batches, one for an animation frame; a hidden tab applies them once a second and draws nothing.
+
+import { STATES } from "./dom.js";
+import { line, now, when } from "./text.js";
+
+const TICKS = 20; // of the history of a probe
+const MAX_PROBES = 200_000;
+const MAX_EVENTS = 1000;
+const KEEP_STALE = 5000; // ms that objects stay which a new connection has not sent yet
+const MIN_PAUSE = 100; // ms between two batches
+
+/**
+ * @typedef {object} Row a probe
+ * @property {string} key
+ * @property {any} p the newest summary
+ * @property {string} name for sorting
+ * @property {string} text for searching
+ * @property {string} state
+ * @property {number} sinceMs
+ * @property {number} slot in the histories
+ * @property {number} epoch
+ * @property {boolean} asked for its history
+ */
+
+/** @type {Map<string, Row>} */
+export const probes = new Map();
+/** @type {Map<string, any>} */
+export const pods = new Map();
+/** @type {Map<string, any>} */
+export const events = new Map();
+/** @type {Record<string, number>} */
+export const counts = { failure: 0, warning: 0, unknown: 0, success: 0 };
+
+export const link = { state: "connecting", epoch: 0, since: 0, heard: 0, text: "" };
+
+/** What changed, for views: rows came, went or changed their state; or any of their fields. */
+export const version = { members: 0, states: 0, probes: 0, pods: 0, events: 0 };
+
+export const stats = { frames: 0, batches: 0, bytes: 0, spent: 0 };
+
+/** @type {Set<() => void>} */
+const readers = new Set();
+/** @type {Set<(changes: {name: string, from: string, to: string}[]) => void>} */
+const listeners = new Set();
+
+/**
+ * watch calls f after each batch, until the function that it returns is called.
+ * @param {() => void} f
+ */
+export function watch(f) {
+  readers.add(f);
+  return () => void readers.delete(f);
+}
+
+/**
+ * onStates calls f with the changes of states of each batch.
+ * @param {(changes: {name: string, from: string, to: string}[]) => void} f
+ */
+export function onStates(f) {
+  listeners.add(f);
+}
+
+// The histories of all probes are in two arrays: an array for each of 10,000 would take more than
+// its content.
+let seconds = new Float32Array(0);
+let results = new Uint8Array(0); // 1 + an index of STATES
+/** @type {number[]} */
+const free = [];
+let slots = 0;
+
+function newSlot() {
+  const reused = free.pop();
+  if (reused !== undefined) return reused;
+  if ((slots + 1) * TICKS > results.length) {
+    const size = Math.max(64, slots * 2) * TICKS;
+    const s = new Float32Array(size), r = new Uint8Array(size);
+    s.set(seconds);
+    r.set(results);
+    seconds = s;
+    results = r;
+  }
+  return slots++;
+}
+
+/**
+ * history returns the last ticks of a row, the oldest first: a result of 0 means no tick.
+ * @param {Row} row
+ */
+export function history(row) {
+  const at = row.slot * TICKS;
+  return { seconds: seconds.subarray(at, at + TICKS), results: results.subarray(at, at + TICKS) };
+}
+
+/**
+ * @param {Row} row
+ * @param {string} result
+ * @param {number} duration
+ */
+function addTick(row, result, duration) {
+  const at = row.slot * TICKS, end = at + TICKS - 1;
+  seconds.copyWithin(at, at + 1, end + 1);
+  results.copyWithin(at, at + 1, end + 1);
+  seconds[end] = duration;
+  results[end] = 1 + Math.max(0, STATES.indexOf(result));
+}
+
+/**
+ * setHistory brings the past ticks of a probe, the newest first.
+ * @param {Row} row
+ * @param {any[]} ticks
+ */
+export function setHistory(row, ticks) {
+  results.fill(0, row.slot * TICKS, row.slot * TICKS + TICKS);
+  for (const t of ticks.slice(0, TICKS).reverse()) addTick(row, t.result, t.durationSeconds);
+  const last = row.p.last;
+  if (last && (!ticks.length || when(last.time) > when(ticks[0].time))) addTick(row, last.result, last.durationSeconds);
+  version.probes++;
+  schedule();
+}
+
+/** @type {Map<string, any>} the newest state of each object that has changed */
+let pending = new Map();
+/** @type {{name: string, from: string, to: string}[]} */
+let changes = [];
+let scheduled = false, lastBatch = 0;
+
+/**
+ * receive takes objects of the stream.
+ * @param {string} kind
+ * @param {any} o
+ */
+export function receive(kind, o) {
+  if (!o || typeof o !== "object") return;
+  stats.frames++;
+  link.heard = Date.now();
+  if (kind === "probe") {
+    if (typeof o.uid === "string" && typeof o.pod === "string") pending.set(`p${o.uid}/${o.container}/${o.kind}`, o);
+  } else if (kind === "pod") {
+    if (typeof o.uid === "string" && typeof o.name === "string") pending.set(`o${o.uid}`, o);
+  } else if (kind === "event" && typeof o.metadata?.name === "string") {
+    pending.set(`e${o.metadata.name}`, o);
+  }
+  schedule();
+}
+
+export function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  if (document.hidden) setTimeout(apply, 1000);
+  else {
+    const wait = MIN_PAUSE - (performance.now() - lastBatch);
+    if (wait > 0) setTimeout(() => requestOrApply(), wait);
+    else requestOrApply();
+  }
+}
+
+// Frames do not come while a tab is hidden, so that a timer takes over.
+function requestOrApply() {
+  if (document.hidden) return apply();
+  requestAnimationFrame(apply);
+}
+
+function apply() {
+  if (!scheduled) return;
+  scheduled = false;
+  const start = performance.now();
+  lastBatch = start;
+  const batch = pending;
+  pending = new Map();
+  for (const [key, o] of batch) {
+    if (key[0] === "p") applyProbe(key.slice(1), o);
+    else if (key[0] === "o") applyPod(key.slice(1), o);
+    else applyEvent(key.slice(1), o);
+  }
+  if (!document.hidden) for (const f of readers) f();
+  if (changes.length) {
+    for (const f of listeners) f(changes);
+    changes = [];
+  }
+  stats.batches++;
+  stats.spent += performance.now() - start;
+}
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) for (const f of readers) f();
+});
+
+/**
+ * @param {string} key
+ * @param {any} o
+ */
+function applyProbe(key, o) {
+  let row = probes.get(key);
+  version.probes++;
+  if (o.removed) {
+    if (row) dropProbe(row);
+    return;
+  }
+  if (!row && probes.size >= MAX_PROBES) return;
+  const state = STATES.includes(o.state) ? o.state : STATES.includes(o.result) ? o.result : "unknown";
+  const sinceMs = when(o.stateSince);
+  if (!row) {
+    const name = `${o.namespace}/${o.pod}/${o.container}/${o.kind}`;
+    row = { key, p: o, name, text: "", state, sinceMs, slot: newSlot(), epoch: 0, asked: false };
+    results.fill(0, row.slot * TICKS, row.slot * TICKS + TICKS);
+    probes.set(key, row);
+    counts[state]++;
+    version.members++;
+    version.states++;
+    if (o.last) addTick(row, o.last.result, o.last.durationSeconds);
+  } else {
+    if (o.last && when(o.last.time) > (row.p.last ? when(row.p.last.time) : 0)) addTick(row, o.last.result, o.last.durationSeconds);
+    if (state !== row.state) {
+      changes.push({ name: row.name, from: row.state, to: state });
+      counts[row.state]--;
+      counts[state]++;
+      version.states++;
+    }
+    if (sinceMs !== row.sinceMs || o.paused !== row.p.paused) version.states++;
+    row.p = o;
+    row.state = state;
+    row.sinceMs = sinceMs;
+  }
+  row.text = "";
+  row.epoch = link.epoch;
+}
+
+/** @param {Row} row */
+function dropProbe(row) {
+  probes.delete(row.key);
+  free.push(row.slot);
+  counts[row.state]--;
+  version.members++;
+  version.states++;
+}
+
+/**
+ * textOf returns what a search finds, in lower case.
+ * @param {Row} row
+ */
+export function textOf(row) {
+  const p = row.p;
+  row.text ||= `${row.name} ${p.handler} ${row.state} ${p.paused ? "paused" : ""} ${line(p.last?.text ?? "", 200)}`.toLowerCase();
+  return row.text;
+}
+
+/**
+ * @param {string} key
+ * @param {any} o
+ */
+function applyPod(key, o) {
+  version.pods++;
+  if (o.removed) pods.delete(key);
+  else pods.set(key, { ...o, containers: Array.isArray(o.containers) ? o.containers : [], epoch: link.epoch });
+}
+
+/**
+ * @param {string} key
+ * @param {any} o
+ */
+function applyEvent(key, o) {
+  version.events++;
+  events.delete(key); // the newest last
+  events.set(key, o);
+  if (events.size > MAX_EVENTS) events.delete(/** @type {string} */ (events.keys().next().value));
+}
+
+/**
+ * connected begins an epoch: what it does not send within a while is gone.
+ */
+export function connected() {
+  link.epoch++;
+  link.since = Date.now();
+  setLink("live");
+  const epoch = link.epoch;
+  setTimeout(() => {
+    if (link.epoch !== epoch || link.state !== "live") return;
+    for (const row of probes.values()) if (row.epoch < epoch) dropProbe(row);
+    for (const [key, pod] of pods) if (pod.epoch < epoch && pods.delete(key)) version.pods++;
+    schedule();
+  }, KEEP_STALE);
+}
+
+/**
+ * setLink sets the state of the connection: "connecting", "live", "reconnecting" or "paused".
+ * @param {string} state
+ * @param {string} text why
+ */
+export function setLink(state, text = "") {
+  link.state = state;
+  link.text = text;
+  schedule();
+}
+
+/**
+ * worst returns the state of all probes together.
+ */
+export function worst() {
+  return STATES.find((s) => counts[s] > 0) ?? "unknown";
+}
+
+/** @param {any} e an event */
+export const eventTime = (e) => when(e.lastTimestamp) || when(e.eventTime) || when(e.metadata?.creationTimestamp);
+
+/** failing returns the rows that are in the state, the longest first. @param {string} state */
+export function inState(state) {
+  const rows = [...probes.values()].filter((r) => r.state === state);
+  const end = now();
+  return rows.sort((a, b) => (b.sinceMs || end) - (a.sinceMs || end) || (a.name < b.name ? -1 : 1));
+}
