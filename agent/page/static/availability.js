@@ -2,7 +2,7 @@
 // How available each probe was, from the history in the agent's state directory.
 
 import { ask, Failed } from "./api.js";
-import { h, icon, linkOf, put, said } from "./dom.js";
+import { fill, h, icon, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
 import { clock, count, line, plural, span, when } from "./text.js";
@@ -24,7 +24,7 @@ const COLUMNS = [
   { title: "Probe", name: "probe", make: (cell) => {
     const mark = h("span.mark"), where = h("bdi.where"), container = h("bdi.container");
     cell.append(mark, h("span.name", {}, where, " ", container));
-    return (r) => { mark.replaceChildren(icon(stateOf(r))); put(where, line(`${r.namespace}/${r.pod}`, 120)); put(container, line(`${r.container} ${r.kind}`, 80)); };
+    return (r) => { fill(mark, icon(stateOf(r))); put(where, line(`${r.namespace}/${r.pod}`, 120)); put(container, line(`${r.container} ${r.kind}`, 80)); };
   } },
   { title: "Uptime", name: "state num", make: (cell) => (r) => put(cell, percent(r.uptime)) },
   { title: "Incidents", name: "took num", make: (cell) => (r) => put(cell, count(r.incidentCount ?? 0)) },
@@ -66,10 +66,10 @@ export function availability(route) {
       if (want !== range()) return;
       loaded = want;
       all = (Array.isArray(report.items) ? report.items : []).sort((/** @type {any} */ a, /** @type {any} */ b) => (a.uptime ?? 2) - (b.uptime ?? 2));
-      note.replaceChildren(h("p.kind", {}, `${clock(when(report.since))} to ${clock(when(report.until))}`));
+      fill(note, h("p.kind", {}, `${clock(when(report.since))} to ${clock(when(report.until))}`));
     } catch (e) {
       all = [];
-      note.replaceChildren(e instanceof Failed && e.status === 404
+      fill(note, e instanceof Failed && e.status === 404
         ? h("div.note", {}, h("p", {}, "This agent keeps no history. Start it with a state directory to see how available each probe was:"), h("pre", { tabindex: 0 }, "prober run … --state-dir /var/lib/prober"))
         : h("p.none", {}, said(e instanceof Error ? e.message : e)));
     }

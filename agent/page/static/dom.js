@@ -55,6 +55,29 @@ function set(node, props) {
 }
 
 /**
+ * fill replaces the children of a node.
+ * @param {Element} node
+ * @param {...(Child | Child[])} children
+ */
+export function fill(node, ...children) {
+  node.replaceChildren(...nodes(children));
+}
+
+/**
+ * keep gives a list its nodes in this order, and leaves those alone that it has: a click, the focus
+ * and a selection survive.
+ * @param {Element} list
+ * @param {Element[]} wanted
+ */
+export function keep(list, wanted) {
+  const stay = new Set(wanted);
+  for (const node of [...list.children]) if (!stay.has(node)) node.remove();
+  wanted.forEach((node, i) => {
+    if (list.children[i] !== node) list.insertBefore(node, list.children[i] ?? null);
+  });
+}
+
+/**
  * put sets the text of a node if it differs, which costs the browser nothing if it does not.
  * @param {Node} node
  * @param {string} text

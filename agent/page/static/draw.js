@@ -88,24 +88,32 @@ export function spark(canvas, seconds, results) {
   g.stroke();
 }
 
+/** widthOf returns the room in a node, so that texts are not scaled. @param {Element} into */
+function widthOf(into) {
+  const style = getComputedStyle(into);
+  const width = into.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  return width > 100 ? Math.round(width) : 560;
+}
+
 /**
  * latencyChart returns a chart of ticks: a bar for each, as tall as it took.
  * @param {{result: string, durationSeconds: number, time: number, label?: string}[]} ticks the oldest first
  * @param {string} title
+ * @param {Element} into whose width it has
  */
-export function latencyChart(ticks, title) {
-  const width = 640, height = 120, left = 52, bottom = 18;
+export function latencyChart(ticks, title, into) {
+  const width = widthOf(into), height = 120, left = 52, bottom = 18;
   const top = Math.max(1e-6, ...ticks.map((t) => t.durationSeconds)) * 1.08;
   const y = (/** @type {number} */ v) => height - bottom - (v / top) * (height - bottom - 8);
   const step = (width - left) / Math.max(ticks.length, 20);
   const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
   for (const v of [0, top / 2, top / 1.08]) {
-    svg.append(s("line", { x1: left, x2: width, y1: y(v), y2: y(v), class: "grid" }),
+    svg.append(s("line", { x1: left, x2: width, y1: y(v), y2: y(v), class: "rule" }),
       s("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, v ? took(v) : "0"));
   }
   ticks.forEach((t, i) => {
     const x = width - (ticks.length - i) * step, tall = Math.max(1.5, height - bottom - y(t.durationSeconds));
-    const bar = s("rect", { x: x + 0.5, y: height - bottom - tall, width: Math.max(1, step - 1.5), height: tall, class: `bar ${t.result}` });
+    const bar = s("rect", { x: x + 0.5, y: height - bottom - tall, width: Math.max(1, step - 1.5), height: tall, class: `lat ${t.result}` });
     bar.append(s("title", {}, t.label ?? `${clock(t.time)}: ${t.result} in ${took(t.durationSeconds)}`));
     svg.append(bar);
     if (t.result !== "success") svg.append(s("path", { d: `M${x + 0.5} ${height - bottom + 3}h${Math.max(1, step - 1.5)}`, class: `under ${t.result}` }));
@@ -142,14 +150,15 @@ export function waterfall(events, total) {
  * @param {{name: string, marks: {time: number, text: string, state: string}[]}[]} lines
  * @param {number} from ms
  * @param {number} until ms
+ * @param {Element} into whose width it has
  */
-export function timeline(lines, from, until) {
-  const width = 640, left = 120, row = 24, height = lines.length * row + 20;
+export function timeline(lines, from, until, into) {
+  const width = widthOf(into), left = 120, row = 24, height = lines.length * row + 20;
   const x = (/** @type {number} */ t) => left + ((Math.min(Math.max(t, from), until) - from) / Math.max(1, until - from)) * (width - left - 8);
   const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Restarts by time" });
   lines.forEach((l, i) => {
     const y = i * row + row / 2;
-    svg.append(s("text", { x: 0, y: y + 4 }, l.name.length > 18 ? l.name.slice(0, 17) + "…" : l.name), s("line", { x1: left, x2: width - 8, y1: y, y2: y, class: "grid" }));
+    svg.append(s("text", { x: 0, y: y + 4 }, l.name.length > 18 ? l.name.slice(0, 17) + "…" : l.name), s("line", { x1: left, x2: width - 8, y1: y, y2: y, class: "rule" }));
     for (const m of l.marks) {
       svg.append(s("path", { d: m.state === "failure" ? `M${x(m.time) - 4} ${y - 5}h8l-4 10z` : `M${x(m.time)} ${y - 6}v12`, class: `tick ${m.state}` },
         s("title", {}, `${clock(m.time)} ${m.text}`)));

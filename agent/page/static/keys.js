@@ -1,7 +1,7 @@
 // @ts-check
 // The dialog that lists the keys.
 
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 
 const KEYS = [
   ["/", "search"], ["?", "this list"], ["Tab, Shift+Tab", "next and previous control"], ["↑ ↓ PgUp PgDn Home End", "move in a table"], ["Enter", "open a row"],
@@ -10,7 +10,7 @@ const KEYS = [
 
 export function showKeys() {
   const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("keys"));
-  dialog.replaceChildren(
+  fill(dialog, 
     h("h2", { id: "keys-title" }, "Keys"),
     h("dl", {}, KEYS.map(([key, does]) => [h("dt", {}, key.split(" ").map((k) => h("kbd", {}, k))), h("dd", {}, does)]).flat()),
     h("button", { type: "button", onclick: () => dialog.close() }, "Close"));

@@ -2,7 +2,7 @@
 // Targets, plugins and events.
 
 import { act, ask, Failed, list, token } from "./api.js";
-import { badge, h, icon, link, linkOf, put, said } from "./dom.js";
+import { badge, fill, h, icon, link, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import * as store from "./store.js";
 import { bytes, clock, count, line, plural, since, when } from "./text.js";
@@ -37,7 +37,7 @@ const TARGETS = [
   { title: "Target", name: "probe", make: (cell) => {
     const mark = h("span.mark"), name = h("bdi.where");
     cell.append(mark, h("span.name", {}, name));
-    return (t) => { mark.replaceChildren(icon(TARGET_STATES[t.state])); put(name, line(t.name, 160)); };
+    return (t) => { fill(mark, icon(TARGET_STATES[t.state])); put(name, line(t.name, 160)); };
   } },
   { title: "State", name: "state", make: (cell) => (t) => put(cell, line(t.state, 20)) },
   { title: "Group", name: "handler", make: text((t) => line(t.group, 60)) },
@@ -72,13 +72,13 @@ export function targets(route) {
       const page = await list("api/v1/targets");
       all = page.items.filter((/** @type {any} */ t) => t && typeof t === "object");
       all.sort((a, b) => (a.state === "probed" ? 1 : 0) - (b.state === "probed" ? 1 : 0) || (a.name < b.name ? -1 : 1));
-      sources.replaceChildren(...(page.sources ?? []).map((/** @type {any} */ s) => h("div.item", { "data-state": s.error ? "warning" : "success" }, icon(s.error ? "warning" : "success"),
+      fill(sources, ...(page.sources ?? []).map((/** @type {any} */ s) => h("div.item", { "data-state": s.error ? "warning" : "success" }, icon(s.error ? "warning" : "success"),
         h("span.what", {}, h("b", {}, said(s.group, 60)), h("span.kind", {}, " ", said(s.source, 160), ` · ${count(s.probed)} probed, ${count(s.dropped)} dropped${s.failures ? `, ${plural(s.failures, "failure")}` : ""}`)),
         h("span.since", {}, when(s.refreshed) ? `${since(s.refreshed)} ago` : ""), h("span.why", {}, said(s.error ?? "", 500)))));
-      note.replaceChildren(all.length ? "" : h("p.none", {}, "prober.yaml has no targets."));
+      fill(note, all.length ? "" : h("p.none", {}, "prober.yaml has no targets."));
       show();
     } catch (e) {
-      note.replaceChildren(h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent has no targets." : line(e instanceof Error ? e.message : e)));
+      fill(note, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent has no targets." : line(e instanceof Error ? e.message : e)));
     }
     loading = false;
   }
@@ -95,7 +95,7 @@ const EVENTS = [
   { title: "Reason", name: "probe", make: (cell) => {
     const mark = h("span.mark"), name = h("bdi.where");
     cell.append(mark, h("span.name", {}, name));
-    return (e) => { mark.replaceChildren(icon(e.type === "Warning" ? "warning" : "success")); put(name, line(e.reason, 60)); };
+    return (e) => { fill(mark, icon(e.type === "Warning" ? "warning" : "success")); put(name, line(e.reason, 60)); };
   } },
   { title: "Last", name: "state", make: (cell) => (e) => put(cell, clock(store.eventTime(e))) },
   { title: "Count", name: "took num", make: (cell) => (e) => put(cell, count(e.count || 1)) },
@@ -147,10 +147,10 @@ export function plugins() {
       seen = text;
       const rank = ["failed", "withdrawn", "running", "unused"];
       items.sort((/** @type {any} */ a, /** @type {any} */ b) => rank.indexOf(a.state) - rank.indexOf(b.state) || (a.name < b.name ? -1 : 1));
-      cards.replaceChildren(...items.map(card));
+      fill(cards, ...items.map(card));
       if (!items.length) cards.append(h("p.none", {}, "No plugin is loaded."));
     } catch (e) {
-      cards.replaceChildren(h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent does not list its plugins." : line(e instanceof Error ? e.message : e)));
+      fill(cards, h("p.none", {}, e instanceof Failed && e.status === 404 ? "This agent does not list its plugins." : line(e instanceof Error ? e.message : e)));
     }
   }
   /** @param {any} p */
@@ -164,7 +164,7 @@ export function plugins() {
       h("dl.facts", {}, [fact("Probes", p.probes ? h("a", { href: link(["probes"], { handler: p.name }) }, count(p.probes)) : "0"),
         fact("Instances", p.runtime === "nagios" ? "" : `${count(p.busy ?? 0)} busy, ${count(p.idle ?? 0)} idle`), fact("Denied", p.denied === undefined ? "" : count(p.denied)), fact("Limits hit", limits),
         fact("Generation", count(p.generation ?? 0)), fact("Changed", when(p.changed) ? clock(when(p.changed)) : ""), fact("Trust", said([p.trust, p.signer].filter(Boolean).join(", "), 120)),
-        fact("Digest", p.digest ? h("code", { title: line(p.digest, 100) }, line(p.digest, 20)) : ""), fact("Path", p.path ? said(p.path, 200) : "")].flat()),
+        fact("Digest", p.digest ? h("code", { title: line(p.digest, 100) }, line(p.digest, 200).slice(0, 19)) : ""), fact("Path", p.path ? said(p.path, 200) : "")].flat()),
       p.shadow ? shadow(p) : null,
       p.state === "failed" && !using.length ? null : using.length && using.length <= 3 ? h("p", {}, using.map((r) => [h("a", { href: linkOf(r.p) }, said(`${r.p.pod}/${r.p.container}`, 80)), " "]).flat()) : null);
   }

@@ -4,9 +4,9 @@
 // nobody touches.
 
 import { ask } from "./api.js";
-import { STATES, attr, h, icon, link, linkOf, put, said, section } from "./dom.js";
+import { STATES, attr, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
 import * as store from "./store.js";
-import { clock, count, now, plural, since, span, when } from "./text.js";
+import { clock, count, line, now, plural, since, span, when } from "./text.js";
 
 const SHOWN = 40;
 
@@ -55,51 +55,91 @@ function tiles() {
   };
 }
 
-/** @param {any} row */
-function failingItem(row) {
-  const p = row.p;
-  return h("li", {}, h("a.item", { href: linkOf(p), "data-state": row.state }, icon(row.state),
-    h("span.what", {}, h("bdi", {}, `${p.namespace}/${p.pod}`), " ", h("b", {}, h("bdi", {}, p.container)), h("span.kind", {}, ` ${p.kind} · `, said(p.handler, 60), p.paused ? " · paused" : "")),
-    h("span.since", { "data-since": p.stateSince ?? "" }, since(p.stateSince)),
-    h("span.why", {}, said(p.last?.text || p.gate || "no attempt yet", 240))));
+/** Item is the row of a probe in a list. */
+class Item {
+  constructor() {
+    this.mark = h("span.mark");
+    this.where = h("bdi");
+    this.container = h("bdi");
+    this.kind = h("span.kind");
+    this.since = h("span.since");
+    this.why = h("bdi");
+    this.link = h("a.item", {}, this.mark, h("span.what", {}, this.where, " ", h("b", {}, this.container), this.kind), this.since, h("span.why", {}, this.why));
+    this.node = h("li", {}, this.link);
+    this.state = "";
+    /** @type {string | undefined} */
+    this.time = "";
+  }
+
+  /** @param {import("./store.js").Row} row */
+  show(row) {
+    const p = row.p;
+    if (this.state !== row.state) fill(this.mark, icon(row.state), h("span.unseen", {}, row.state));
+    this.state = row.state;
+    attr(this.link, "data-state", row.state);
+    attr(this.link, "href", linkOf(p));
+    put(this.where, line(`${p.namespace}/${p.pod}`, 120));
+    put(this.container, line(p.container, 80));
+    put(this.kind, line(` ${p.kind} · ${p.handler}${p.paused ? " · paused" : ""}`, 120).replace(/^/, " "));
+    put(this.why, line(p.last?.text || p.gate || "no attempt yet", 240));
+    this.time = p.stateSince;
+    this.tick();
+  }
+
+  tick() {
+    put(this.since, this.time ? since(this.time) : "");
+  }
 }
 
 /**
- * bad returns the list of what is in a state, which is drawn again only if it has changed.
+ * bad returns the list of what is in a state.
  * @param {string} state
  * @param {string} title
  * @param {number} most
  */
 function bad(state, title, most = SHOWN) {
-  const list = h("ul.items"), heading = h("h2"), more = h("p.more");
-  const node = h("section", { "aria-label": title, hidden: true }, heading, list, more);
-  let shown = "";
+  const list = h("ul.items"), heading = h("h2"), more = h("a", { href: link(["probes"], { state }) });
+  const node = h("section", { "aria-label": title, hidden: true }, heading, list, h("p.more", {}, more));
+  /** @type {Map<string, Item>} */
+  let items = new Map();
   return {
     node,
     update() {
-      const rows = store.inState(state);
+      const rows = store.counts[state] ? store.inState(state) : [];
       node.hidden = !rows.length;
-      const first = rows.slice(0, most);
-      const now = first.map((r) => `${r.key}${r.sinceMs}${r.p.last?.text}${r.p.paused}`).join("\n") + rows.length;
-      if (now === shown) return;
-      shown = now;
       put(heading, `${title} (${count(rows.length)})`);
-      const at = /** @type {HTMLElement | null} */ (document.activeElement)?.getAttribute("href");
-      list.replaceChildren(...first.map(failingItem));
-      if (at) /** @type {HTMLElement | undefined} */ ([...list.querySelectorAll("a")].find((a) => a.getAttribute("href") === at))?.focus();
-      more.replaceChildren(rows.length > most ? h("a", { href: link(["probes"], { state }) }, `All ${count(rows.length)}`) : "");
+      /** @type {Map<string, Item>} */
+      const next = new Map();
+      for (const row of rows.slice(0, most)) {
+        const item = items.get(row.key) ?? new Item();
+        item.show(row);
+        next.set(row.key, item);
+      }
+      items = next;
+      keep(list, [...items.values()].map((i) => i.node));
+      more.hidden = rows.length <= most;
+      put(more, `All ${count(rows.length)}`);
     },
     tick() {
-      for (const n of list.querySelectorAll("[data-since]")) put(n, since(n.getAttribute("data-since") || undefined));
+      for (const i of items.values()) i.tick();
     },
   };
 }
 
-/** troubles returns what is wrong with containers, targets, plugins and the agent. @param {Side} side */
-function troubles(side) {
+/**
+ * troubles shows what is wrong with containers, targets, plugins and the agent.
+ * @param {Element} into
+ * @param {Side} side
+ * @param {number} most
+ */
+function troubles(into, side, most = SHOWN) {
+  /** @type {HTMLElement[]} */
   const items = [];
-  const item = (/** @type {string} */ href, /** @type {string} */ state, /** @type {string} */ what, /** @type {string} */ kind, /** @type {string} */ why) =>
-    items.push(h("li", {}, h(href ? "a.item" : "div.item", { href: href || null, "data-state": state }, icon(state), h("span.what", {}, h("b", {}, said(what, 120)), h("span.kind", {}, ` ${kind}`)), h("span.why", {}, said(why, 400)))));
+  const had = new Map([...into.children].map((n) => [/** @type {HTMLElement} */ (n).dataset.key, n]));
+  const item = (/** @type {string} */ href, /** @type {string} */ state, /** @type {string} */ what, /** @type {string} */ kind, /** @type {string} */ why) => {
+    const key = [href, state, what, kind, why].join("\n");
+    items.push(/** @type {any} */ (had.get(key)) ?? h("li", { "data-key": key }, h(href ? "a.item" : "div.item", { href: href || null, "data-state": state }, icon(state), h("span.what", {}, h("b", {}, said(what, 120)), h("span.kind", {}, ` ${kind}`)), h("span.why", {}, said(why, 400)))));
+  };
   for (const c of side.agent?.checks ?? []) item(checkLink(c), c.result === "failure" ? "failure" : "warning", c.name, "agent", c.text);
   for (const p of side.plugins?.items ?? []) {
     if (p.error || p.refused || p.state === "failed") item(link(["plugins"]), p.state === "running" ? "warning" : "failure", p.name, `plugin, ${p.state}`, p.error || p.refused?.error || "");
@@ -117,7 +157,8 @@ function troubles(side) {
     }
   }
   if (more) items.push(h("li", {}, h("a.item", { href: link(["pods"]) }, `${plural(more, "container")} more`)));
-  return items;
+  keep(into, items.slice(0, most));
+  return items.length;
 }
 
 /** @param {any} c a check */
@@ -134,7 +175,7 @@ export function overview() {
   const trouble = h("ul.items"), troubleSection = section("Agent, plugins, targets and containers", trouble);
   const recent = h("ul.events"), recentSection = section("Latest warnings of events", recent);
   const foot = h("p.foot");
-  let seen = "";
+  let seen = -1;
   const side = new Side(() => update());
   const about = () => {
     const a = side.agent;
@@ -144,17 +185,12 @@ export function overview() {
     top.update();
     for (const part of [failing, warning, unknown]) part.update();
     calm.hidden = !(store.probes.size && store.counts.success === store.probes.size);
-    const items = troubles(side), text = items.map((i) => i.textContent).join("\n");
-    troubleSection.hidden = !items.length;
-    const version = `${text}\n${store.version.events}`;
-    if (version !== seen) {
-      seen = version;
-      const at = document.activeElement?.getAttribute("href");
-      trouble.replaceChildren(...items);
-      if (at) /** @type {HTMLElement | undefined} */ ([...trouble.querySelectorAll("a")].find((a) => a.getAttribute("href") === at))?.focus();
+    troubleSection.hidden = !troubles(trouble, side);
+    if (seen !== store.version.events) {
+      seen = store.version.events;
       const latest = [...store.events.values()].filter((e) => e.type === "Warning").slice(-6).reverse();
       recentSection.hidden = !latest.length;
-      recent.replaceChildren(...latest.map((e) => h("li", {}, h("time", {}, clock(store.eventTime(e))), h("b", {}, said(e.reason, 60)), said(`${e.involvedObject?.name ?? ""} ${e.message ?? ""}`, 240), e.count > 1 ? h("small", {}, `×${count(e.count)}`) : null)));
+      fill(recent, ...latest.map((e) => h("li", {}, h("time", {}, clock(store.eventTime(e))), h("b", {}, said(e.reason, 60)), said(`${e.involvedObject?.name ?? ""} ${e.message ?? ""}`, 240), e.count > 1 ? h("small", {}, `×${count(e.count)}`) : null)));
     }
     about();
   }
@@ -171,15 +207,12 @@ export function wall() {
   const top = tiles(), failing = bad("failure", "Failing now", 14), warning = bad("warning", "Warnings", 6);
   const calm = h("p.calm", { hidden: true }, icon("success"), "All probes succeed."), foot = h("p.foot"), checks = h("ul.items");
   const side = new Side(() => update());
-  let seen = "";
   function update() {
     top.update();
     failing.update();
     warning.update();
     calm.hidden = !(store.probes.size && store.counts.success === store.probes.size);
-    const items = troubles(side).slice(0, 5), text = items.map((i) => i.textContent).join("\n");
-    if (text !== seen) checks.replaceChildren(...items);
-    seen = text;
+    troubles(checks, side, 5);
     const a = side.agent;
     put(foot, `${clock(now())} · ${store.link.state === "live" ? "live" : `${store.link.state}, data of ${clock(store.link.heard)}`}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}`);
   }

@@ -1,7 +1,7 @@
 // @ts-check
 // Pods, and the page of one pod: its containers, their restarts on a line of time, its probes and events.
 
-import { badge, h, icon, link, linkOf, put, said, section } from "./dom.js";
+import { badge, fill, h, icon, link, linkOf, put, said, section } from "./dom.js";
 import { timeline } from "./draw.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
@@ -27,7 +27,7 @@ const COLUMNS = [
     let shown = "";
     return (p) => {
       const state = stateOf(p);
-      if (state !== shown) mark.replaceChildren(icon(state));
+      if (state !== shown) fill(mark, icon(state));
       shown = state;
       put(name, line(`${p.namespace}/${p.name}`, 160));
     };
@@ -87,16 +87,16 @@ export function podView(route) {
     seen = version;
     const pod = [...store.pods.values()].find((p) => p.namespace === namespace && p.name === name);
     const of = [...store.events.values()].filter((e) => e.involvedObject?.namespace === namespace && e.involvedObject?.name === name);
-    head.replaceChildren(pod ? badge(stateOf(pod), pod.phase || "–") : badge("unknown", "no such pod"), pod ? h("span", {}, pod.ready ? "ready" : "not ready") : null, pod?.reason ? h("span", {}, said(pod.reason)) : null);
+    fill(head, pod ? badge(stateOf(pod), pod.phase || "–") : badge("unknown", "no such pod"), pod ? h("span", {}, pod.ready ? "ready" : "not ready") : null, pod?.reason ? h("span", {}, said(pod.reason)) : null);
     const rows = [...store.probes.values()].filter((r) => r.p.namespace === namespace && r.p.pod === name).sort((a, b) => (a.name < b.name ? -1 : 1));
     probeSection.hidden = !rows.length;
     const focus = document.activeElement?.getAttribute("href");
-    probes.replaceChildren(...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(r.p.container, 80)), h("span.kind", {}, ` ${r.p.kind} · `, said(r.p.handler, 60), ` · ${r.state}`)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.last?.text || r.p.gate || "", 200))))));
+    fill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(r.p.container, 80)), h("span.kind", {}, ` ${r.p.kind} · `, said(r.p.handler, 60), ` · ${r.state}`)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.last?.text || r.p.gate || "", 200))))));
     if (focus) /** @type {HTMLElement | undefined} */ ([...probes.querySelectorAll("a")].find((a) => a.getAttribute("href") === focus))?.focus();
-    containers.replaceChildren(...(pod?.containers ?? []).map(containerOf));
+    fill(containers, ...(pod?.containers ?? []).map(containerOf));
     showLine(pod, of);
     eventSection.hidden = !of.length;
-    events.replaceChildren(...of.slice(-60).reverse().map((e) => h("li", { "data-state": e.type === "Warning" ? "warning" : "success" }, h("time", {}, clock(store.eventTime(e))), h("b", {}, said(e.reason, 60)), h("span", {}, said(e.message, 500)), e.count > 1 ? h("small", {}, `×${count(e.count)}`) : null)));
+    fill(events, ...of.slice(-60).reverse().map((e) => h("li", { "data-state": e.type === "Warning" ? "warning" : "success" }, h("time", {}, clock(store.eventTime(e))), h("b", {}, said(e.reason, 60)), h("span", {}, said(e.message, 500)), e.count > 1 ? h("small", {}, `×${count(e.count)}`) : null)));
   }
   /** @param {any} pod @param {any[]} of */
   function showLine(pod, of) {
@@ -113,7 +113,7 @@ export function podView(route) {
     }
     const first = Math.min(end - 600_000, ...Object.values(marks).flat().map((m) => m.time).filter(Number.isFinite));
     lineSection.hidden = !pod || !restarts(pod);
-    if (!lineSection.hidden) line_.replaceChildren(timeline(Object.entries(marks).map(([n, m]) => ({ name: line(n, 40), marks: m.filter((x) => Number.isFinite(x.time)) })), first, end));
+    if (!lineSection.hidden) fill(line_, timeline(Object.entries(marks).map(([n, m]) => ({ name: line(n, 40), marks: m.filter((x) => Number.isFinite(x.time)) })), first, end, line_));
   }
   return {
     title: line(name, 60), update,

@@ -2,7 +2,7 @@
 // The page of one probe: its state, why it has it, what happened in its ticks, and what can be done.
 
 import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
-import { badge, h, icon, link, put, quoted, said, section } from "./dom.js";
+import { badge, fill, h, icon, keep, link, put, quoted, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
 import * as store from "./store.js";
 import { clean, clock, count, line, plural, since, took, when } from "./text.js";
@@ -37,7 +37,7 @@ export function probeView(route) {
   const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = h("div");
   const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics), pastSection = section("History", past);
   const actions = new Actions(of, () => refresh(true));
-  let row = find(of), seen = "", asked = 0, running = false, closed = false, opened = new Set(), lastSummary = 0, timer = 0;
+  let row = find(of), seen = "", asked = 0, running = false, closed = false, lastSummary = 0, timer = 0;
 
   async function refresh(force = false) {
     if (closed || running && !force) return;
@@ -56,7 +56,7 @@ export function probeView(route) {
   function failed(e) {
     put(why, e instanceof Failed && e.status === 404 ? clean(e.message) : `The agent does not answer: ${line(e?.message)}`);
     if (e instanceof Failed && e.status === 404) {
-      head.replaceChildren(badge("unknown", "no such probe"));
+      fill(head, badge("unknown", "no such probe"));
       for (const part of [causeSection, ticksSection, chartSection, metricsSection]) part.hidden = true;
       actions.node.hidden = true;
     }
@@ -69,20 +69,20 @@ export function probeView(route) {
     actions.node.hidden = false;
     put(why, clean(x.summary));
     why.dataset.state = state;
-    head.replaceChildren(badge(state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
+    fill(head, badge(state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
       p.paused ? h("span.pill", {}, p.pausedUntil ? `paused until ${clock(when(p.pausedUntil))}` : "paused", p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
       p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
-    agent.replaceChildren(...(x.agent ?? []).map((/** @type {any} */ c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
+    fill(agent, ...(x.agent ?? []).map((/** @type {any} */ c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
     showFacts(p);
     const bad = list.find((/** @type {any} */ t) => word(t.result) !== "success");
     causeSection.hidden = !bad;
-    if (bad) cause.replaceChildren(causeOf(bad));
+    if (bad) fill(cause, causeOf(bad));
     showTicks(list, bad);
     chartSection.hidden = list.length < 1;
-    chart.replaceChildren(latencyChart([...list].reverse().map((t) => ({ result: word(t.result), durationSeconds: t.durationSeconds || 0, time: when(t.time) })), `Durations of the last ${list.length} ticks`));
+    fill(chart, latencyChart([...list].reverse().map((t) => ({ result: word(t.result), durationSeconds: t.durationSeconds || 0, time: when(t.time) })), `Durations of the last ${list.length} ticks`, chart));
     const values = list[0]?.metrics ?? p.last?.metrics ?? [];
     metricsSection.hidden = !values.length;
-    metrics.replaceChildren(h("table.plain", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Metric"), h("th.num", { scope: "col" }, "Value"))), h("tbody", {}, values.slice(0, 200).map((/** @type {any} */ m) =>
+    fill(metrics, h("table.plain", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Metric"), h("th.num", { scope: "col" }, "Value"))), h("tbody", {}, values.slice(0, 200).map((/** @type {any} */ m) =>
       h("tr", {}, h("td", {}, said(m.name, 120), m.labels ? h("small", {}, " ", said(Object.entries(m.labels).map(([k, v]) => `${k}=${v}`).join(" "), 200)) : null), h("td.num", {}, `${Number(m.value).toLocaleString("en", { maximumFractionDigits: 6 })} `, said(m.unit ?? "", 20)))))));
     actions.show(p);
   }
@@ -91,7 +91,7 @@ export function probeView(route) {
   function showFacts(p) {
     const spec = p.spec ?? {};
     const fact = (/** @type {string} */ name, /** @type {any} */ value) => [h("dt", {}, name), h("dd", {}, value)];
-    facts.replaceChildren(...[
+    fill(facts, ...[
       fact("Handler", said(p.handler, 80)), fact("Decided", h("span", {}, word(p.result), ` · ${plural(p.run ?? 0, "equal result")} in a row`)),
       fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
       fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
@@ -102,12 +102,11 @@ export function probeView(route) {
   /** @param {any[]} list @param {any} bad */
   function showTicks(list, bad) {
     ticksSection.hidden = !list.length;
-    const old = new Set([...ticks.querySelectorAll("details")].map((d) => d.dataset.time));
-    for (const d of ticks.querySelectorAll("details")) if (d.open) opened.add(d.dataset.time); else opened.delete(d.dataset.time);
-    const focus = document.activeElement?.closest("details")?.dataset.time;
-    ticks.replaceChildren(...list.map((t) => tickOf(t, old.has(t.time) ? opened.has(t.time) : t === (bad ?? list[0]))));
-    if (focus) /** @type {HTMLElement | null} */ (ticks.querySelector(`details[data-time="${CSS.escape(focus)}"] summary`))?.focus({ preventScroll: true });
-    opened = new Set([...ticks.querySelectorAll("details")].filter((d) => d.open).map((d) => d.dataset.time));
+    const had = new Map([...ticks.children].map((n) => [/** @type {HTMLElement} */ (n).dataset.time, n]));
+    const wanted = list.map((t) => /** @type {any} */ (had.get(t.time)) ?? tickOf(t));
+    const first = bad ?? list[0]; // is open, unless the user has opened or closed others
+    wanted.forEach((node, i) => { if (!node.dataset.touched) node.open = list[i] === first; });
+    keep(ticks, wanted);
   }
 
   function update() {
@@ -153,13 +152,13 @@ function causeOf(t) {
     h("dl.facts", {}, fields.filter(([, v]) => v).map(([name, v]) => [h("dt", {}, name), h("dd", {}, name === "Reason" ? h("code", {}, line(v, 60)) : quoted(v))]).flat()));
 }
 
-/** tickOf returns one tick, which opens to what happened inside it. @param {any} t @param {boolean} open */
-function tickOf(t, open) {
+/** tickOf returns one tick, which opens to what happened inside it. @param {any} t */
+function tickOf(t) {
   const result = word(t.result);
   const counted = t.counted ? `${t.countedAs} ${t.run} of ${t.threshold}${t.after !== t.before ? `: ${t.before} → ${t.after}` : ""}` : "not counted";
   const events = Array.isArray(t.events) ? t.events : [];
-  return h("details.tick-row", { open, "data-time": t.time },
-    h("summary", {}, icon(result), h("time", {}, clock(when(t.time))), h("span.word", {}, result), h("span.num", {}, took(t.durationSeconds)), h("span.counted", {}, line(counted, 80), t.attempts > 1 ? `, ${t.attempts} attempts` : ""), h("span.text", {}, said(t.error || t.output, 160))),
+  return h("details.tick-row", { "data-time": t.time },
+    h("summary", { onclick: (/** @type {any} */ e) => { e.currentTarget.parentNode.dataset.touched = "yes"; } }, icon(result), h("time", {}, clock(when(t.time))), h("span.word", {}, result), h("span.num", {}, took(t.durationSeconds)), h("span.counted", {}, line(counted, 80), t.attempts > 1 ? `, ${t.attempts} attempts` : ""), h("span.text", {}, said(t.error || t.output, 160))),
     events.length ? h("ol.falls", { "aria-label": "What happened" }, waterfall(events, t.durationSeconds).map(({ event: e, svg }) =>
       h("li", { "data-type": line(e.type, 12) }, h("span.type", {}, line(e.type, 12)), h("span.name", {}, said(e.name, 40)), svg, h("span.num", {}, e.durationSeconds > 0 ? took(e.durationSeconds) : ""), h("span.detail", {}, said(e.detail ?? "", 500)))))
       : h("p.none", {}, result === "success" ? "Nothing is kept of this success." : "Nothing is kept of what happened inside this tick."),
@@ -182,17 +181,17 @@ function showPast(into, part, of) {
     try {
       const x = await ask(`${pathOf(/** @type {any} */ (of))}/history?since=${range}`);
       part.hidden = false;
-      content.replaceChildren(pastOf(x));
+      fill(content, pastOf(x, content));
     } catch (e) {
-      part.hidden = e instanceof Failed && (e.status === 404 || e.status === 400);
-      content.replaceChildren(h("p.none", {}, line(e instanceof Error ? e.message : e)));
+      part.hidden = e instanceof Failed && [400, 404, 405].includes(e.status);
+      fill(content, h("p.none", {}, line(e instanceof Error ? e.message : e)));
     }
   }
   load("24h");
 }
 
-/** @param {any} x a ProbeHistory */
-function pastOf(x) {
+/** @param {any} x a ProbeHistory @param {Element} into */
+function pastOf(x, into) {
   const points = Array.isArray(x.points) ? x.points : [], changes = Array.isArray(x.transitions) ? x.transitions : [];
   const group = Math.max(1, Math.ceil(points.length / 160)), bars = [];
   for (let i = 0; i < points.length; i += group) {
@@ -207,7 +206,7 @@ function pastOf(x) {
     all += (p.success || 0) + (p.warning || 0) + (p.failure || 0);
   }
   return h("div", {}, h("p", {}, all ? `${(100 * good / all).toFixed(3)} % of ${count(all)} ticks were good` : "No tick is kept.", ` · since ${clock(when(x.since))}`),
-    bars.length ? latencyChart(bars, "The longest durations") : null,
+    bars.length ? latencyChart(bars, "The longest durations", into) : null,
     changes.length ? h("ol.changes", {}, changes.slice(0, 50).map((/** @type {any} */ c) => h("li", {}, h("time", {}, clock(when(c.time))), badge(word(c.to), c.to), h("span", {}, said([c.reason, c.text].filter(Boolean).join(": "), 200))))) : h("p.none", {}, "The state has not changed."));
 }
 

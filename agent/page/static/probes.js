@@ -2,7 +2,7 @@
 // The table of all probes, with its filters in the address.
 
 import { ask, pathOf } from "./api.js";
-import { STATES, attr, h, icon, linkOf, put } from "./dom.js";
+import { STATES, attr, fill, h, icon, linkOf, put } from "./dom.js";
 import { spark, strip } from "./draw.js";
 import { Grid } from "./grid.js";
 import * as store from "./store.js";
@@ -20,7 +20,7 @@ const COLUMNS = [
     cell.append(mark, h("span.name", {}, where, " ", container));
     let state = "";
     return (r) => {
-      if (state !== r.state) mark.replaceChildren(icon(r.state), h("span.unseen", {}, `${r.state} `));
+      if (state !== r.state) fill(mark, icon(r.state), h("span.unseen", {}, `${r.state} `));
       state = r.state;
       put(where, line(`${r.p.namespace}/${r.p.pod}`, 120));
       put(container, line(r.p.container, 80));
@@ -133,7 +133,7 @@ class Filters {
     const names = [...handlers].sort(), all = names.join("\n");
     if (all !== this.handlers) {
       this.handlers = all;
-      this.handler.replaceChildren(h("option", { value: "" }, "all handlers"), ...names.map((n) => h("option", { value: n }, line(n, 60))));
+      fill(this.handler, h("option", { value: "" }, "all handlers"), ...names.map((n) => h("option", { value: n }, line(n, 60))));
       this.handler.value = wanted;
     }
   }
