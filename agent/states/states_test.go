@@ -161,3 +161,30 @@ func TestTextIsCut(t *testing.T) {
 		t.Errorf("%d bytes, valid %v", len(text), utf8.ValidString(text))
 	}
 }
+
+func TestOfReturnsTheStateOfTheProbe(t *testing.T) {
+	tracker := states.New()
+	info := worker.Info{Subject: results.Subject{PodUID: "u", Container: "web"}, Kind: probe.Readiness}
+	check := func(want states.State, since int64) {
+		t.Helper()
+		got := tracker.Of("u", "web", probe.Readiness)
+		if got.State != want || since != 0 && !got.Since.Equal(time.Unix(since, 0)) || since == 0 && !got.Since.IsZero() {
+			t.Errorf("got %v since %v, want %v since %d", got.State, got.Since, want, since)
+		}
+	}
+	check(states.Unknown, 0)
+	first := tracker.Observe(info)
+	check(states.Unknown, 0)
+	first.Tick(tick(probe.Success, 1, 1, results.Failure, results.Success))
+	tracker.Observe(info).Close() // the same probe was added again, and refused
+	check(states.Success, 1)
+	first.Tick(tick(probe.Failure, 5, 1, results.Success, results.Failure))
+	check(states.Failure, 5)
+
+	second := tracker.Observe(info) // its spec was replaced
+	second.Tick(tick(probe.Success, 7, 1, results.Failure, results.Success))
+	first.Close()
+	check(states.Success, 7)
+	second.Close()
+	check(states.Unknown, 0)
+}

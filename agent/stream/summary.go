@@ -29,12 +29,13 @@ func summaryOf(p *Probe) *api.ProbeSummary {
 	return s
 }
 
-// oneLine returns the beginning of text, which a target may have written.
+// oneLine returns the beginning of text, which a target may have written, as one line.
 func oneLine(text string) string {
-	if len(text) > maxText {
-		text = text[:maxText-len("…")] + "…"
+	line := explain.OneLine(text[:min(len(text), 2*maxText)]) // bytes that are not UTF-8 take three
+	if len(line) <= maxText && len(text) <= 2*maxText {
+		return line
 	}
-	return explain.OneLine(text)
+	return strings.ToValidUTF8(line[:min(len(line), maxText-len("…"))], "") + "…"
 }
 
 func summaryOfPod(c *pods.Change) *api.PodSummary {

@@ -33,11 +33,11 @@ export class Grid {
     this.cursor = 0;
     this.cursorKey = "";
     this.rowHeight = 34;
-    this.space = h("div.space", { role: "rowgroup" });
+    this.space = h("div.space", { role: "presentation" });
     this.none = h("p.none", { hidden: true }, options.empty);
     this.head = h("div.line.head", { role: "row", "aria-rowindex": 1 },
       options.columns.map((c) => h(`div.cell.${c.name}`, { role: "columnheader" }, c.title)));
-    this.body = h("div.scroll", { role: "presentation", tabindex: -1, onscroll: () => this.draw() }, this.space);
+    this.body = h("div.scroll", { role: "rowgroup", onscroll: () => this.draw() }, this.space);
     this.node = h(`div.grid.${options.name}`, { role: "grid", "aria-label": options.label, "aria-colcount": options.columns.length, onkeydown: (/** @type {KeyboardEvent} */ e) => this.key(e) },
       h("div", { role: "rowgroup" }, this.head), this.body);
     this.frame = h("div.frame", {}, this.node, this.none);

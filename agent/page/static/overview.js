@@ -175,6 +175,7 @@ export function overview() {
   const trouble = h("ul.items"), troubleSection = section("Agent, plugins, targets and containers", trouble);
   const recent = h("ul.events"), recentSection = section("Latest warnings of events", recent);
   const foot = h("p.foot");
+  const notice = h("button.notice", { type: "button", hidden: true, onclick: () => { troubleSection.scrollIntoView(); /** @type {HTMLElement | null} */ (trouble.querySelector("a"))?.focus({ preventScroll: true }); } });
   let seen = -1;
   const side = new Side(() => update());
   const about = () => {
@@ -185,7 +186,9 @@ export function overview() {
     top.update();
     for (const part of [failing, warning, unknown]) part.update();
     calm.hidden = !(store.probes.size && store.counts.success === store.probes.size);
-    troubleSection.hidden = !troubles(trouble, side);
+    const wrong = troubles(trouble, side);
+    troubleSection.hidden = notice.hidden = !wrong;
+    put(notice, `${plural(wrong, "notice")} about the agent, plugins, targets and containers ↓`);
     if (seen !== store.version.events) {
       seen = store.version.events;
       const latest = [...store.events.values()].filter((e) => e.type === "Warning").slice(-6).reverse();
@@ -196,7 +199,7 @@ export function overview() {
   }
   return {
     title: "", update,
-    node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, calm, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
+    node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
     tick() { for (const part of [failing, warning, unknown]) part.tick(); side.refresh(); about(); },
     close() { side.closed = true; },
   };

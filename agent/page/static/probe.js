@@ -31,7 +31,7 @@ function find(of) {
 export function probeView(route) {
   const [namespace = "", pod = "", container = "", kind = ""] = route.path;
   const of = { namespace, pod, container, kind };
-  const head = h("div.head-state"), why = h("p.why-box", { "data-part": "summary" }, "…"), agent = h("ul.items");
+  const head = h("div.head-state"), why = h("p.why-box", { "data-part": "summary" }, "…"), agent = h("ul.items"), agentSection = section("The agent itself", agent);
   const cause = h("div"), causeSection = section("Cause", cause);
   const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
   const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = h("div");
@@ -72,6 +72,7 @@ export function probeView(route) {
     fill(head, badge(state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
       p.paused ? h("span.pill", {}, p.pausedUntil ? `paused until ${clock(when(p.pausedUntil))}` : "paused", p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
       p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
+    agentSection.hidden = !x.agent?.length;
     fill(agent, ...(x.agent ?? []).map((/** @type {any} */ c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
     showFacts(p);
     const bad = list.find((/** @type {any} */ t) => word(t.result) !== "success");
@@ -125,9 +126,9 @@ export function probeView(route) {
   showPast(past, pastSection, of);
   const node = h("div.probe-view", {},
     h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/probes" }, "Probes"), h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))),
-    h("div.title", {}, h("h1", {}, said(container, 80), " ", h("span", {}, said(kind, 20))), head), why, agent,
-    actions.node, h("div.columns", {}, h("div", {}, causeSection, ticksSection), h("div", {}, section("Probe", facts), chartSection, pastSection, metricsSection)));
-  causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
+    h("div.title", {}, h("h1", {}, said(container, 80), " ", h("span", {}, said(kind, 20))), head), why,
+    actions.node, h("div.columns", {}, h("div", {}, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, pastSection, metricsSection)));
+  agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
     title: `${line(pod, 40)} ${line(container, 40)} ${line(kind, 20)}`, node, update,
     tick() { if (Date.now() - lastSummary > 5000) refresh(); },

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,7 +120,16 @@ func (a *agent) start() {
 	if err := a.cmd.Start(); err != nil {
 		a.t.Fatal(err)
 	}
-	a.waitLine("msg=listening")
+	for end := time.Now().Add(patience); ; {
+		if response, err := http.Get(a.url("healthz")); err == nil {
+			_ = response.Body.Close()
+			return
+		}
+		if time.Now().After(end) {
+			a.t.Fatalf("the agent does not listen:\n%s", a.stderr)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // stop ends the agent as a user does.

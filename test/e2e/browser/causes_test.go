@@ -41,10 +41,17 @@ var causes = []cause{
 	{name: "secret that is missing", shows: []string{`reload`, `secret\.yaml`, `file:/no/such/file`}},
 }
 
+// TestFailingWorld looks at one agent whose probes fail in every way.
+func TestFailingWorld(t *testing.T) {
+	a := startWorld(t)
+	t.Run("hostile texts are harmless", func(t *testing.T) { hostileTextsAreHarmless(t, a) })
+	t.Run("axe-core finds nothing", func(t *testing.T) { axeFindsNothing(t, a) })
+	t.Run("two clicks to the cause", func(t *testing.T) { twoClicksToTheCause(t, a) })
+}
+
 // From the overview, at most two clicks lead to the cause. The sentence is compared with the one that
 // the client prints.
-func TestTwoClicksToTheCause(t *testing.T) {
-	a := startWorld(t)
+func twoClicksToTheCause(t *testing.T, a *agent) {
 	a.waitLine(`reason=Unhealthy .*spec.containers.waits`)
 	write(t, a.dir+"/pods/secret.yaml", missingSecret)
 	a.waitLine(`manifests cannot be used`)
