@@ -169,6 +169,7 @@ function showTheme() {
   attr(button, "aria-label", `Colours: ${name === "auto" ? "as the system" : name}`);
   readColours();
   view?.update?.();
+  view?.tick?.();
 }
 byId("theme").addEventListener("click", () => {
   try {

@@ -102,7 +102,7 @@ function widthOf(into) {
  * @param {Element} into whose width it has
  */
 export function latencyChart(ticks, title, into) {
-  const width = widthOf(into), height = 120, left = 52, bottom = 18;
+  const width = widthOf(into), height = 126, left = 52, bottom = 24;
   const top = Math.max(1e-6, ...ticks.map((t) => t.durationSeconds)) * 1.08;
   const y = (/** @type {number} */ v) => height - bottom - (v / top) * (height - bottom - 8);
   const step = (width - left) / Math.max(ticks.length, 20);
@@ -116,11 +116,11 @@ export function latencyChart(ticks, title, into) {
     const bar = s("rect", { x: x + 0.5, y: height - bottom - tall, width: Math.max(1, step - 1.5), height: tall, class: `lat ${t.result}` });
     bar.append(s("title", {}, t.label ?? `${clock(t.time)}: ${t.result} in ${took(t.durationSeconds)}`));
     svg.append(bar);
-    if (t.result !== "success") svg.append(s("path", { d: `M${x + 0.5} ${height - bottom + 3}h${Math.max(1, step - 1.5)}`, class: `under ${t.result}` }));
+    if (t.result !== "success") svg.append(s("path", { d: `M${x + 0.5} ${height - bottom + 4}h${Math.max(1, step - 1.5)}`, class: `under ${t.result}` }));
   });
   if (ticks.length) {
-    svg.append(s("text", { x: width - ticks.length * step, y: height - 3 }, clock(ticks[0].time)),
-      s("text", { x: width, y: height - 3, "text-anchor": "end" }, clock(ticks[ticks.length - 1].time)));
+    svg.append(s("text", { x: width - ticks.length * step, y: height - 4 }, clock(ticks[0].time)),
+      s("text", { x: width, y: height - 4, "text-anchor": "end" }, clock(ticks[ticks.length - 1].time)));
   }
   return svg;
 }

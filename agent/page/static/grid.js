@@ -22,13 +22,14 @@ export class Grid {
    * @param {Column<T>[]} options.columns
    * @param {(row: T) => string} options.key
    * @param {(row: T) => string} [options.href] of the page of a row
+   * @param {(row: T) => number} [options.version] changes with what is shown of a row; else each draw shows it again
    * @param {string} options.empty shown without rows
    */
   constructor(options) {
     this.options = options;
     /** @type {T[]} */
     this.rows = [];
-    /** @type {{node: HTMLElement, anchor: HTMLElement, at: number, show: ((row: T) => void)[]}[]} */
+    /** @type {{node: HTMLElement, anchor: HTMLElement, at: number, row: T | null, version: number, show: ((row: T) => void)[]}[]} */
     this.lines = [];
     this.cursor = 0;
     this.cursorKey = "";
@@ -110,6 +111,12 @@ export class Grid {
     }
   }
 
+  /** redraw shows all rows again: the time or the colours have changed. */
+  redraw() {
+    for (const l of this.lines) l.row = null;
+    this.draw();
+  }
+
   visible() {
     return this.lines.filter((l) => l.at >= 0 && this.rows[l.at]).map((l) => this.rows[l.at]);
   }
@@ -137,12 +144,12 @@ export class Grid {
       if (anchor instanceof HTMLAnchorElement) anchor.click();
     });
     anchor.addEventListener("focus", () => this.move(l.at, false));
-    const l = { node, anchor, at: -1, show };
+    const l = { node, anchor, at: -1, row: /** @type {T | null} */ (null), version: -1, show };
     this.space.append(node);
     return l;
   }
 
-  /** @param {{node: HTMLElement, anchor: HTMLElement, at: number, show: ((row: T) => void)[]}} l */
+  /** @param {{node: HTMLElement, anchor: HTMLElement, at: number, row: T | null, version: number, show: ((row: T) => void)[]}} l */
   show(l) {
     const row = this.rows[l.at];
     if (l.node.hidden) l.node.hidden = false;
@@ -150,6 +157,10 @@ export class Grid {
     if (l.node.style.transform !== y) l.node.style.transform = y;
     attr(l.node, "aria-rowindex", String(l.at + 2));
     l.anchor.tabIndex = l.at === this.cursor ? 0 : -1;
+    const version = this.options.version?.(row) ?? -1;
+    if (l.row === row && l.version === version && version >= 0) return;
+    l.row = row;
+    l.version = version;
     if (this.options.href) attr(l.anchor, "href", this.options.href(row));
     for (const f of l.show) f(row);
   }

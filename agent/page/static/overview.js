@@ -187,7 +187,8 @@ export function overview() {
     for (const part of [failing, warning, unknown]) part.update();
     calm.hidden = !(store.probes.size && store.counts.success === store.probes.size);
     const wrong = troubles(trouble, side);
-    troubleSection.hidden = notice.hidden = !wrong;
+    troubleSection.hidden = !wrong;
+    notice.hidden = !wrong || store.counts.failure < 8; // else the section is on the screen
     put(notice, `${plural(wrong, "notice")} about the agent, plugins, targets and containers ↓`);
     if (seen !== store.version.events) {
       seen = store.version.events;

@@ -33,7 +33,7 @@ const COLUMNS = [
   { title: "Kind", name: "kind", make: (cell) => (r) => put(cell, r.p.kind) },
   { title: "Handler", name: "handler", make: text((r) => line(r.p.handler, 60)) },
   { title: "Since", name: "since num", make: (cell) => (r) => put(cell, r.p.stateSince ? since(r.p.stateSince) : "–") },
-  { title: "Took", name: "took num", make: (cell) => (r) => put(cell, r.p.last ? took(r.p.last.durationSeconds) : "–") },
+  { title: "Took", name: "took num", make: (cell) => (r) => put(cell, r.p.last?.durationSeconds ? took(r.p.last.durationSeconds) : "–") },
   { title: "Last 20", name: "strip", make: (cell) => {
     const canvas = h("canvas", { width: 100, height: 16, "aria-hidden": "true" }), words = h("span.unseen");
     cell.append(canvas, words);
@@ -127,7 +127,10 @@ class Filters {
       handlers.add(r.p.handler);
       if (r.p.paused) paused++;
     }
-    for (const c of this.chips) put(c.number, count(c.state === "paused" ? paused : store.counts[c.state]));
+    for (const c of this.chips) {
+      put(c.number, count(c.state === "paused" ? paused : store.counts[c.state]));
+      if (c.state === "paused") c.node.hidden = !paused && !this.states.includes("paused");
+    }
     const wanted = this.query.get("handler") ?? "";
     if (wanted) handlers.add(wanted);
     const names = [...handlers].sort(), all = names.join("\n");
@@ -163,7 +166,7 @@ class Filters {
  */
 export function probesView(route) {
   const filters = new Filters(route);
-  const grid = new Grid({ label: "Probes", name: "probes", columns: COLUMNS, key: (r) => r.key, href: (r) => linkOf(r.p), empty: "No probe matches." });
+  const grid = new Grid({ label: "Probes", name: "probes", columns: COLUMNS, key: (r) => r.key, href: (r) => linkOf(r.p), version: (r) => r.version, empty: "No probe matches." });
   const wanted = new Histories();
   let seen = "", arranged = 0, late = 0;
   function arrange() {
@@ -175,17 +178,17 @@ export function probesView(route) {
   }
   function update() {
     const changed = seen !== `${store.version.members} ${store.version.states}` || filters.moves;
-    // Sorting 10,000 rows takes some milliseconds: at most twice a second, after the first time.
-    const due = performance.now() - arranged > (store.probes.size > 2000 ? 500 : 0);
+    // Sorting 10,000 rows takes some milliseconds: at most once a second, after the first time.
+    const due = performance.now() - arranged > (store.probes.size > 2000 ? 1000 : 0);
     if (changed && due) arrange();
     else {
       grid.draw();
-      if (changed && !late) late = setTimeout(() => { late = 0; update(); }, 500);
+      if (changed && !late) late = setTimeout(() => { late = 0; update(); }, 1000);
     }
     wanted.ask(grid.visible());
   }
   return {
-    title: "Probes", update, tick: () => grid.draw(),
+    title: "Probes", update, tick: () => grid.redraw(),
     node: h("div.table-view", {}, h("h1.unseen", {}, "Probes"), filters.node, grid.frame),
     requery(query) { filters.read(query); arrange(); wanted.ask(grid.visible()); },
     close() { grid.close(); clearTimeout(late); },

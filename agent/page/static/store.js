@@ -20,6 +20,7 @@ const MIN_PAUSE = 100; // ms between two batches
  * @property {string} state
  * @property {number} sinceMs
  * @property {number} slot in the histories
+ * @property {number} version changes with the row
  * @property {number} epoch
  * @property {boolean} asked for its history
  */
@@ -117,6 +118,7 @@ export function setHistory(row, ticks) {
   const last = row.p.last;
   if (last && (!ticks.length || when(last.time) > when(ticks[0].time))) addTick(row, last.result, last.durationSeconds);
   version.probes++;
+  row.version++;
   schedule();
 }
 
@@ -202,7 +204,7 @@ function applyProbe(key, o) {
   const sinceMs = when(o.stateSince);
   if (!row) {
     const name = `${o.namespace}/${o.pod}/${o.container}/${o.kind}`;
-    row = { key, p: o, name, text: "", state, sinceMs, slot: newSlot(), epoch: 0, asked: false };
+    row = { key, p: o, name, text: "", state, sinceMs, slot: newSlot(), version: 0, epoch: 0, asked: false };
     results.fill(0, row.slot * TICKS, row.slot * TICKS + TICKS);
     probes.set(key, row);
     counts[state]++;
@@ -223,6 +225,7 @@ function applyProbe(key, o) {
     row.sinceMs = sinceMs;
   }
   row.text = "";
+  row.version++;
   row.epoch = link.epoch;
 }
 
@@ -303,7 +306,7 @@ export function worst() {
 /** @param {any} e an event */
 export const eventTime = (e) => when(e.lastTimestamp) || when(e.eventTime) || when(e.metadata?.creationTimestamp);
 
-/** failing returns the rows that are in the state, the longest first. @param {string} state */
+/** failing returns the rows that are in the state, the newest first. @param {string} state */
 export function inState(state) {
   const rows = [...probes.values()].filter((r) => r.state === state);
   const end = now();

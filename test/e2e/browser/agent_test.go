@@ -16,7 +16,7 @@ import (
 )
 
 // patience is the time limit for each wait: the machine may be busy.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // root is the folder of the main module.
 const root = "../../.."
@@ -84,8 +84,8 @@ func runAgent(t testing.TB, dir string, args ...string) *agent {
 	a.args = append([]string{
 		"run", "--listen", a.addr, "--socket", filepath.Join(dir, "s"), "--token-file", filepath.Join(dir, "token"),
 	}, args...)
-	a.start()
 	t.Cleanup(a.stop)
+	a.start()
 	return a
 }
 
@@ -134,7 +134,7 @@ func (a *agent) start() {
 
 // stop ends the agent as a user does.
 func (a *agent) stop() {
-	if a.cmd.ProcessState != nil {
+	if a.cmd == nil || a.cmd.Process == nil || a.cmd.ProcessState != nil {
 		return
 	}
 	ended := make(chan error, 1)
