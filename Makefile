@@ -124,6 +124,10 @@ test-mutants: ## whether the oracle catches faults that are built into our core
 test-e2e: build ## the tests against real servers; installs them
 	GOTEST='$(GOTEST)' test/e2e/run
 
+.PHONY: screenshots
+screenshots: ## docs/images, by the browser that test/e2e/run installs
+	cd test/e2e/browser && $(GO) test -count=1 -run Pictures . -args -images=$(CURDIR)/docs/images
+
 .PHONY: soak
 soak: build bin/soak ## bin/prober with PROBES probes for DURATION, with change and faults; then KILLS kills; needs Linux
 	bin/soak -duration=$(DURATION) -probes=$(PROBES) -kills=$(KILLS)
@@ -142,6 +146,7 @@ check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 	@set -e; for dir in $(NESTED); do echo "check $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) mod tidy -diff); done
 	cd bench && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
 	cd test/e2e/collector && $(GO) vet . && $(GO) mod tidy -diff
+	cd test/e2e/browser && $(GO) vet . && $(GO) mod tidy -diff
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "check for $$platform"; export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		$(GO) build ./...; $(GO) vet ./...; \

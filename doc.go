@@ -39,6 +39,7 @@
 //     agent/pauses: pauses that end by themselves. agent/states: the four states of a probe, for
 //     notifications and history. agent/otlp: metrics and traces for a collector
 //     of OpenTelemetry.
+//     agent/page: the status page.
 //     agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line.
 //   - bench, a module of its own: measures prober beside the kubelet's code.
