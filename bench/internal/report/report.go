@@ -92,6 +92,8 @@ Every section names the command that repeats it, in the folder bench. A record o
 
 Not measured: cloudprober and blackbox_exporter, whose modules could not be fetched where this page was written,
 and the exec of a container runtime.
+
+The status page with 10,000 probes is measured by a browser: [page.md](performance/page.md).
 `
 
 func writeMachines(b *bytes.Buffer, sections []section) {

@@ -1,0 +1,63 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A server of another version, or one that lies, breaks no view: frames and answers of other shapes are
+// left out, and paths that it does not have are said to be missing.
+func TestLyingAgent(t *testing.T) {
+	frames := []string{
+		`event: probe` + "\n" + `data: null`, `event: probe` + "\n" + `data: [1]`, `event: probe` + "\n" + `data: {"uid":`, `event: other` + "\n" + `data: {}`, `data: {}`, `: comment`,
+		`event: probe` + "\n" + `data: {"uid":"u","pod":"p","namespace":5,"container":{},"kind":"x","handler":null,"state":"on fire","stateSince":"never","last":{"result":7,"text":{"a":1},"time":"soon","durationSeconds":"long"},"gate":3}`,
+		`event: probe` + "\n" + `data: {"uid":"v","pod":"p","namespace":"n","container":"c","kind":"liveness","handler":"constructor","state":"toString","last":5}`,
+		`event: probe` + "\n" + `data: {"uid":"w","pod":"p","namespace":"n","container":"c","kind":"liveness","handler":"http","state":"success","newField":{"a":[]}}`,
+		`event: pod` + "\n" + `data: {"uid":"u","name":"p","namespace":"n","phase":9,"containers":"none"}`,
+		`event: pod` + "\n" + `data: {"uid":"x","name":"q","namespace":"n","containers":[{"name":5,"restarts":"many","state":"__proto__","lastEnd":"x"}]}`,
+		`event: event` + "\n" + `data: {"metadata":{"name":"e"},"type":"Warning","message":["a"],"count":"x"}`,
+	}
+	answers := map[string]string{
+		"agent": `{"checks":[{"name":{},"text":1}],"started":7}`, "plugins": `{"items":[null,{"name":3,"state":"__proto__","shadow":{"compared":null}}]}`,
+		"targets": `{"items":[null,{"name":1,"state":"constructor"}],"sources":[{}]}`, "report": `{"items":[{"uptime":"all","incidents":7}]}`,
+	}
+	mux := http.NewServeMux()
+	static := http.FileServer(http.Dir(root + "/agent/page/static"))
+	mux.Handle("GET /page/", http.StripPrefix("/page", static))
+	mux.Handle("GET /{$}", static)
+	mux.HandleFunc("GET /api/v1/stream", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, strings.Join(frames, "\n\n")+"\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/explain", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"probe":{"state":5,"spec":null},"summary":[1],"ticks":[{"result":{},"events":"x","metrics":[{}],"details":"d"}],"agent":[{}]}`)
+	})
+	mux.HandleFunc("GET /api/v1/{list}", func(w http.ResponseWriter, r *http.Request) {
+		if answer, ok := answers[r.PathValue("list")]; ok {
+			fmt.Fprint(w, answer)
+			return
+		}
+		http.NotFound(w, r)
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	b := open(t, server.URL+"/", desktop)
+	b.wait(`proberCounts.success === 1 && proberCounts.unknown === 2`)
+	for _, v := range []struct{ hash, ready string }{
+		{"#/", `document.querySelector(".tiles")`}, {"#/wall", `document.querySelector(".tiles")`},
+		{"#/probes", `document.querySelectorAll(".space a.open[href]").length === 3`}, {"#/pods", `document.querySelectorAll(".space a.open[href]").length === 2`},
+		{"#/pod/n/q", `document.querySelector("h1").innerText === "n/q"`}, {"#/targets", `document.querySelector(".space a.open[href]")`},
+		{"#/plugins", `document.querySelector(".card")`}, {"#/events", `document.querySelector(".space a.open[href]")`},
+		{"#/availability", `document.querySelector(".grid.availability .space .line")`}, {"#/probe/n/p/c/liveness", `document.querySelector(".ticks details")`},
+	} {
+		b.eval(fmt.Sprintf(`(location.hash = %s, true)`, quote(v.hash)), new(bool))
+		b.wait(v.ready)
+		b.wait(`(globalThis.seconds = (globalThis.seconds ?? 0) + 1, seconds % 40 === 0)`) // more than a second, with its updates
+		b.check()
+	}
+}
