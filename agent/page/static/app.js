@@ -79,7 +79,7 @@ function route() {
     view.requery(query);
     return;
   }
-  const known = VIEWS[parts[0] ?? ""] ?? VIEWS[""];
+  const known = VIEWS[Object.hasOwn(VIEWS, parts[0] ?? "") ? parts[0] ?? "" : ""];
   view?.close?.();
   path = before;
   document.body.dataset.view = parts[0] ?? "overview";
@@ -199,7 +199,7 @@ addEventListener("keydown", (e) => {
     }
   } else if (e.key === "?") showKeys();
   else if (e.key === "g") going = Date.now();
-  else if (Date.now() - going < 1500 && e.key in GO) {
+  else if (Date.now() - going < 1500 && Object.hasOwn(GO, e.key)) {
     location.hash = `#/${GO[/** @type {keyof typeof GO} */ (e.key)]}`;
     going = 0;
   }

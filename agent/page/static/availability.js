@@ -5,7 +5,7 @@ import { ask, Failed } from "./api.js";
 import { fill, h, icon, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
-import { clock, count, line, plural, span, when } from "./text.js";
+import { clock, count, line, objects, plural, span, when } from "./text.js";
 
 const RANGES = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
 
@@ -65,7 +65,7 @@ export function availability(route) {
       const report = await ask(`api/v1/report?since=${want}`);
       if (want !== range()) return;
       loaded = want;
-      all = (Array.isArray(report.items) ? report.items : []).sort((/** @type {any} */ a, /** @type {any} */ b) => (a.uptime ?? 2) - (b.uptime ?? 2));
+      all = objects(report.items).sort((a, b) => (a.uptime ?? 2) - (b.uptime ?? 2));
       fill(note, h("p.kind", {}, `${clock(when(report.since))} to ${clock(when(report.until))}`));
     } catch (e) {
       all = [];

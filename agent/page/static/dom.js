@@ -125,9 +125,9 @@ export const STATES = ["failure", "warning", "unknown", "success"];
  * @param {string} state
  */
 export function icon(state) {
-  const shape = SHAPES[/** @type {keyof typeof SHAPES} */ (state)] ?? SHAPES.unknown;
-  return s("svg", { class: `icon ${SHAPES[/** @type {keyof typeof SHAPES} */ (state)] ? state : "unknown"}`, viewBox: "0 0 16 16", "aria-hidden": "true" },
-    ...shape.map(([tag, props]) => s(/** @type {string} */ (tag), /** @type {any} */ (props))));
+  const name = /** @type {keyof typeof SHAPES} */ (Object.hasOwn(SHAPES, state) ? state : "unknown");
+  return s("svg", { class: `icon ${name}`, viewBox: "0 0 16 16", "aria-hidden": "true" },
+    ...SHAPES[name].map(([tag, props]) => s(/** @type {string} */ (tag), /** @type {any} */ (props))));
 }
 
 /**

@@ -5,7 +5,7 @@ import { act, ask, Failed, list, token } from "./api.js";
 import { badge, fill, h, icon, link, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import * as store from "./store.js";
-import { bytes, clock, count, line, plural, since, when } from "./text.js";
+import { bytes, clock, count, line, objects, plural, since, when } from "./text.js";
 
 /**
  * searchBox returns a field whose text is in the address.
@@ -70,9 +70,9 @@ export function targets(route) {
     due = Date.now() + 10_000;
     try {
       const page = await list("api/v1/targets");
-      all = page.items.filter((/** @type {any} */ t) => t && typeof t === "object");
+      all = objects(page.items);
       all.sort((a, b) => (a.state === "probed" ? 1 : 0) - (b.state === "probed" ? 1 : 0) || (a.name < b.name ? -1 : 1));
-      fill(sources, ...(page.sources ?? []).map((/** @type {any} */ s) => h("div.item", { "data-state": s.error ? "warning" : "success" }, icon(s.error ? "warning" : "success"),
+      fill(sources, ...objects(page.sources).map((s) => h("div.item", { "data-state": s.error ? "warning" : "success" }, icon(s.error ? "warning" : "success"),
         h("span.what", {}, h("b", {}, said(s.group, 60)), h("span.kind", {}, " ", said(s.source, 160), ` · ${count(s.probed)} probed, ${count(s.dropped)} dropped${s.failures ? `, ${plural(s.failures, "failure")}` : ""}`)),
         h("span.since", {}, when(s.refreshed) ? `${since(s.refreshed)} ago` : ""), h("span.why", {}, said(s.error ?? "", 500)))));
       fill(note, all.length ? "" : h("p.none", {}, "prober.yaml has no targets."));
@@ -140,7 +140,7 @@ export function plugins() {
     due = Date.now() + 5000;
     try {
       const all = await ask("api/v1/plugins");
-      const items = (Array.isArray(all.items) ? all.items : []).filter((/** @type {any} */ p) => p && typeof p === "object");
+      const items = objects(all.items);
       put(summary, `${plural(items.length, "plugin")}${all.memoryBytes === undefined ? "" : ` · ${bytes(all.memoryBytes)} of memory of all instances`}`);
       const text = JSON.stringify(items) + token();
       if (text === seen || cards.contains(document.activeElement)) return;

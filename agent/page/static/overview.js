@@ -6,7 +6,7 @@
 import { ask } from "./api.js";
 import { STATES, attr, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
 import * as store from "./store.js";
-import { clock, count, line, now, plural, since, span, when } from "./text.js";
+import { clock, count, line, now, objects, plural, since, span, when } from "./text.js";
 
 const SHOWN = 40;
 
@@ -23,6 +23,9 @@ class Side {
     this.changed = changed;
     this.due = 0;
     this.epoch = -1;
+    this.answers = 0;
+    this.seen = "";
+    this.looked = 0;
     this.closed = false;
   }
 
@@ -32,7 +35,7 @@ class Side {
     this.due = Date.now() + 5000;
     this.epoch = store.link.epoch;
     const take = (/** @type {"agent" | "targets" | "plugins"} */ name, /** @type {string} */ path) =>
-      ask(path).then((v) => { this[name] = v; }, (e) => { if (e.status === 404) this[name] = null; }).then(() => this.closed || this.changed());
+      ask(path).then((v) => { this[name] = v; this.answers++; }, (e) => { if (e.status === 404) this[name] = null; }).then(() => this.closed || this.changed());
     take("agent", "api/v1/agent");
     take("targets", "api/v1/targets?state=dropped&limit=20");
     take("plugins", "api/v1/plugins");
@@ -67,6 +70,7 @@ class Item {
     this.link = h("a.item", {}, this.mark, h("span.what", {}, this.where, " ", h("b", {}, this.container), this.kind), this.since, h("span.why", {}, this.why));
     this.node = h("li", {}, this.link);
     this.state = "";
+    this.version = -1;
     /** @type {string | undefined} */
     this.time = "";
   }
@@ -74,6 +78,7 @@ class Item {
   /** @param {import("./store.js").Row} row */
   show(row) {
     const p = row.p;
+    this.version = row.version;
     if (this.state !== row.state) fill(this.mark, icon(row.state), h("span.unseen", {}, row.state));
     this.state = row.state;
     attr(this.link, "data-state", row.state);
@@ -102,15 +107,24 @@ function bad(state, title, most = SHOWN) {
   const node = h("section", { "aria-label": title, hidden: true }, heading, list, h("p.more", {}, more));
   /** @type {Map<string, Item>} */
   let items = new Map();
+  /** @type {import("./store.js").Row[]} */
+  let shown = [];
+  let seen = -1;
   return {
     node,
     update() {
+      if (seen === store.version.states) { // the same probes, of which some have ticked
+        for (const row of shown) if (items.get(row.key)?.version !== row.version) items.get(row.key)?.show(row);
+        return;
+      }
+      seen = store.version.states;
       const rows = store.counts[state] ? store.inState(state) : [];
+      shown = rows.slice(0, most);
       node.hidden = !rows.length;
       put(heading, `${title} (${count(rows.length)})`);
       /** @type {Map<string, Item>} */
       const next = new Map();
-      for (const row of rows.slice(0, most)) {
+      for (const row of shown) {
         const item = items.get(row.key) ?? new Item();
         item.show(row);
         next.set(row.key, item);
@@ -133,6 +147,11 @@ function bad(state, title, most = SHOWN) {
  * @param {number} most
  */
 function troubles(into, side, most = SHOWN) {
+  // 10,000 pods are looked through at most once a second.
+  const version = `${store.version.pods} ${side.answers} ${Math.floor(Date.now() / 60_000)}`;
+  if (version === side.seen || Date.now() - side.looked < 1000) return into.children.length;
+  side.seen = version;
+  side.looked = Date.now();
   /** @type {HTMLElement[]} */
   const items = [];
   const had = new Map([...into.children].map((n) => [/** @type {HTMLElement} */ (n).dataset.key, n]));
@@ -140,12 +159,12 @@ function troubles(into, side, most = SHOWN) {
     const key = [href, state, what, kind, why].join("\n");
     items.push(/** @type {any} */ (had.get(key)) ?? h("li", { "data-key": key }, h(href ? "a.item" : "div.item", { href: href || null, "data-state": state }, icon(state), h("span.what", {}, h("b", {}, said(what, 120)), h("span.kind", {}, ` ${kind}`)), h("span.why", {}, said(why, 400)))));
   };
-  for (const c of side.agent?.checks ?? []) item(checkLink(c), c.result === "failure" ? "failure" : "warning", c.name, "agent", c.text);
-  for (const p of side.plugins?.items ?? []) {
+  for (const c of objects(side.agent?.checks)) item(checkLink(c), c.result === "failure" ? "failure" : "warning", c.name, "agent", c.text);
+  for (const p of objects(side.plugins?.items)) {
     if (p.error || p.refused || p.state === "failed") item(link(["plugins"]), p.state === "running" ? "warning" : "failure", p.name, `plugin, ${p.state}`, p.error || p.refused?.error || "");
   }
-  for (const t of side.targets?.items ?? []) item(link(["targets"], { state: "dropped", q: t.name }), "warning", t.name, "dropped target", t.reason || "");
-  for (const t of side.targets?.sources ?? []) if (t.error) item(link(["targets"]), "warning", t.source, "source of targets", t.error);
+  for (const t of objects(side.targets?.items)) item(link(["targets"], { state: "dropped", q: t.name }), "warning", t.name, "dropped target", t.reason || "");
+  for (const t of objects(side.targets?.sources)) if (t.error) item(link(["targets"]), "warning", t.source, "source of targets", t.error);
   let more = 0;
   for (const pod of store.pods.values()) {
     for (const c of pod.containers) {
@@ -201,7 +220,7 @@ export function overview() {
   return {
     title: "", update,
     node: h("div.overview", {}, h("h1.unseen", {}, "Overview"), top.node, notice, calm, failing.node, troubleSection, warning.node, unknown.node, recentSection, foot),
-    tick() { for (const part of [failing, warning, unknown]) part.tick(); side.refresh(); about(); },
+    tick() { for (const part of [failing, warning, unknown]) part.tick(); side.refresh(); update(); },
     close() { side.closed = true; },
   };
 }

@@ -5,7 +5,7 @@ import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
 import { badge, fill, h, icon, keep, link, put, quoted, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
 import * as store from "./store.js";
-import { clean, clock, count, line, plural, since, took, when } from "./text.js";
+import { clean, clock, count, line, objects, plural, since, took, when } from "./text.js";
 
 const RESULTS = ["success", "warning", "failure", "unknown"];
 const word = (/** @type {any} */ r) => (RESULTS.includes(r) ? r : "unknown");
@@ -64,7 +64,7 @@ export function probeView(route) {
 
   /** @param {any} x */
   function show(x) {
-    const p = x.probe ?? {}, state = word(p.state ?? p.result), list = Array.isArray(x.ticks) ? x.ticks : [];
+    const p = x.probe ?? {}, state = word(p.state ?? p.result), list = objects(x.ticks);
     lastSummary = Date.now();
     actions.node.hidden = false;
     put(why, clean(x.summary));
@@ -72,8 +72,8 @@ export function probeView(route) {
     fill(head, badge(state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
       p.paused ? h("span.pill", {}, p.pausedUntil ? `paused until ${clock(when(p.pausedUntil))}` : "paused", p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
       p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
-    agentSection.hidden = !x.agent?.length;
-    fill(agent, ...(x.agent ?? []).map((/** @type {any} */ c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
+    agentSection.hidden = !objects(x.agent).length;
+    fill(agent, ...objects(x.agent).map((c) => h("li", {}, h("div.item", { "data-state": "warning" }, icon("warning"), h("span.what", {}, h("b", {}, said(c.name, 80)), h("span.kind", {}, " agent")), h("span.why", {}, said(c.text, 500))))));
     showFacts(p);
     const bad = list.find((/** @type {any} */ t) => word(t.result) !== "success");
     causeSection.hidden = !bad;
@@ -81,7 +81,7 @@ export function probeView(route) {
     showTicks(list, bad);
     chartSection.hidden = list.length < 1;
     fill(chart, latencyChart([...list].reverse().map((t) => ({ result: word(t.result), durationSeconds: t.durationSeconds || 0, time: when(t.time) })), `Durations of the last ${list.length} ticks`, chart));
-    const values = list[0]?.metrics ?? p.last?.metrics ?? [];
+    const values = objects(list[0]?.metrics ?? p.last?.metrics);
     metricsSection.hidden = !values.length;
     fill(metrics, h("table.plain", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Metric"), h("th.num", { scope: "col" }, "Value"))), h("tbody", {}, values.slice(0, 200).map((/** @type {any} */ m) =>
       h("tr", {}, h("td", {}, said(m.name, 120), m.labels ? h("small", {}, " ", said(Object.entries(m.labels).map(([k, v]) => `${k}=${v}`).join(" "), 200)) : null), h("td.num", {}, `${Number(m.value).toLocaleString("en", { maximumFractionDigits: 6 })} `, said(m.unit ?? "", 20)))))));
@@ -157,7 +157,7 @@ function causeOf(t) {
 function tickOf(t) {
   const result = word(t.result);
   const counted = t.counted ? `${t.countedAs} ${t.run} of ${t.threshold}${t.after !== t.before ? `: ${t.before} → ${t.after}` : ""}` : "not counted";
-  const events = Array.isArray(t.events) ? t.events : [];
+  const events = objects(t.events);
   return h("details.tick-row", { "data-time": t.time },
     h("summary", { onclick: (/** @type {any} */ e) => { e.currentTarget.parentNode.dataset.touched = "yes"; } }, icon(result), h("time", {}, clock(when(t.time))), h("span.word", {}, result), h("span.num", {}, took(t.durationSeconds)), h("span.counted", {}, line(counted, 80), t.attempts > 1 ? `, ${t.attempts} attempts` : ""), h("span.text", {}, said(t.error || t.output, 160))),
     events.length ? h("ol.falls", { "aria-label": "What happened" }, waterfall(events, t.durationSeconds).map(({ event: e, svg }) =>
@@ -193,7 +193,7 @@ function showPast(into, part, of) {
 
 /** @param {any} x a ProbeHistory @param {Element} into */
 function pastOf(x, into) {
-  const points = Array.isArray(x.points) ? x.points : [], changes = Array.isArray(x.transitions) ? x.transitions : [];
+  const points = objects(x.points), changes = objects(x.transitions);
   const group = Math.max(1, Math.ceil(points.length / 160)), bars = [];
   for (let i = 0; i < points.length; i += group) {
     const part = points.slice(i, i + group), sum = (/** @type {string} */ f) => part.reduce((/** @type {number} */ n, /** @type {any} */ p) => n + (p[f] || 0), 0);

@@ -114,7 +114,7 @@ class Filters {
     this.words = (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     if (document.activeElement !== this.search) this.search.value = query.get("q") ?? "";
     this.kind.value = query.get("kind") ?? "";
-    this.sort.value = (query.get("sort") ?? "") in SORTS ? query.get("sort") : "state";
+    this.sort.value = Object.hasOwn(SORTS, query.get("sort") ?? "") ? query.get("sort") : "state";
     for (const c of this.chips) attr(c.node, "aria-pressed", String(this.states.includes(c.state)));
     this.handler.value = query.get("handler") ?? "";
   }

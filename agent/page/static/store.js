@@ -3,7 +3,7 @@
 // batches, one for an animation frame; a hidden tab applies them once a second and draws nothing.
 
 import { STATES } from "./dom.js";
-import { line, now, when } from "./text.js";
+import { line, now, objects, when } from "./text.js";
 
 const TICKS = 20; // of the history of a probe
 const MAX_PROBES = 200_000;
@@ -255,7 +255,7 @@ export function textOf(row) {
 function applyPod(key, o) {
   version.pods++;
   if (o.removed) pods.delete(key);
-  else pods.set(key, { ...o, containers: Array.isArray(o.containers) ? o.containers : [], epoch: link.epoch });
+  else pods.set(key, { ...o, containers: objects(o.containers), epoch: link.epoch });
 }
 
 /**

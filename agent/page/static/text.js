@@ -115,7 +115,14 @@ export function bytes(n) {
 }
 
 /** @param {number} n */
-export const count = (n) => n.toLocaleString("en");
+export const count = (n) => (Number.isFinite(n) ? n.toLocaleString("en") : "–");
+
+/**
+ * objects returns the objects of a list of the agent; none if it is no list.
+ * @param {unknown} list
+ * @returns {any[]}
+ */
+export const objects = (list) => (Array.isArray(list) ? list.filter((o) => o && typeof o === "object") : []);
 
 /**
  * plural returns "1 probe" and "2 probes".
