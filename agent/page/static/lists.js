@@ -51,7 +51,7 @@ const TARGETS = [
  * @returns {import("./app.js").View}
  */
 export function targets(route) {
-  const box = searchBox(route, "Search targets"), summary = h("span.summary"), sources = h("div.sources"), note = h("div");
+  const box = searchBox(route, "Search targets"), summary = h("span.summary"), sources = h("div.sources"), whole = h("div.sources"), note = h("div");
   const state = h("select", { "aria-label": "State", onchange: () => route.setQuery({ state: state.value }, true) }, ["", "probed", "dropped", "gone"].map((s) => h("option", { value: s }, s || "all states")));
   const grid = new Grid({
     label: "Targets", name: "targets", columns: TARGETS, key: (t) => `${t.group}\n${t.name}\n${t.source}\n${t.state}`,
@@ -61,7 +61,11 @@ export function targets(route) {
   state.value = query.get("state") ?? "";
   function show() {
     const words = box.words(), want = query.get("state");
-    grid.set(all.filter((t) => (!want || t.state === want) && words.every((w) => `${t.group} ${t.name} ${t.address} ${t.source} ${t.state} ${t.reason ?? ""} ${Object.values(t.labels ?? {}).join(" ")}`.toLowerCase().includes(w))));
+    const rows = all.filter((t) => (!want || t.state === want) && words.every((w) => `${t.group} ${t.name} ${t.address} ${t.source} ${t.state} ${t.reason ?? ""} ${Object.values(t.labels ?? {}).join(" ")}`.toLowerCase().includes(w)));
+    grid.set(rows);
+    // A few have room for all of their texts.
+    fill(whole, rows.length > 3 ? null : rows.filter((t) => t.reason).map((t) => h("div.item", { "data-state": TARGET_STATES[t.state] }, icon(TARGET_STATES[t.state]),
+      h("span.what", {}, h("b", {}, said(t.name, 200)), h("span.kind", {}, ` ${line(t.state, 20)}`)), h("span.why", {}, said(t.reason, 1000)))));
     put(summary, grid.summary(all.length, "targets"));
   }
   async function load() {
@@ -84,7 +88,7 @@ export function targets(route) {
   }
   load();
   return {
-    title: "Targets", node: h("div.table-view", {}, h("h1.unseen", {}, "Targets"), sources, h("div.filters", { role: "search" }, box.node, state, summary), note, grid.frame),
+    title: "Targets", node: h("div.table-view", {}, h("h1.unseen", {}, "Targets"), sources, h("div.filters", { role: "search" }, box.node, state, summary), note, whole, grid.frame),
     tick() { if (Date.now() > due) load(); }, close() { grid.close(); },
     requery(q) { query = q; box.read(q); state.value = q.get("state") ?? ""; show(); },
   };
