@@ -170,6 +170,9 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
 	},
 	"agent/statelock": {},
+	"agent/notify": {
+		ours: []string{"agent/api", "agent/reply", "agent/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe"},
+	},
 	"agent/states":    {ours: []string{"core/results", "core/worker", "probe"}},
 	"agent/events":    {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":      {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -191,7 +194,7 @@ var packages = map[string]struct {
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/logs", "agent/openapi", "agent/otlp", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/states", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/logs", "agent/notify", "agent/openapi", "agent/otlp", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/states", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -1,0 +1,329 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/config"
+)
+
+const (
+	settleTime  = 200 * time.Millisecond // for more changes, before the book is looked at
+	firstPause  = time.Second            // after a first failure
+	longestWait = 5 * time.Minute        // after many
+	lastFlush   = 2 * time.Second        // for what is being sent when the agent ends
+)
+
+// transport sends messages. Its errors are of type [*failure] if they say more than that it failed.
+type transport interface {
+	send(ctx context.Context, m *Message) (answer string, err error)
+	kind() string
+	mergeable() bool
+}
+
+// receiver tells one receiver. Its goroutine alone waits for it.
+type receiver struct {
+	spec     *config.Receiver
+	external string
+	log      *slog.Logger
+	counts   *counts
+	exists   func(Key) bool
+	sender   *sender
+	send     transport
+	keeps    bool                            // what is left is kept over a restart
+	changed  func()                          // the book has changed
+	take     func(*receiver) map[Key]*change // takes dirty
+	before   *receiver                       // of the same name, whose book this one takes over; nil: none
+	saved    *savedReceiver                  // of an earlier agent; nil: none
+	wake     chan struct{}
+	quit     chan struct{} // closed when it is replaced
+	done     chan struct{} // closed at the end of run
+
+	dirty map[Key]*change // changes that the book does not have; guarded by Notifier.mu
+
+	mu       sync.Mutex // never held while something is sent
+	book     *book
+	health   health
+	failures int       // in a row
+	pause    time.Time // until when nothing is sent after a failure
+}
+
+// health is what is known of a receiver.
+type health struct {
+	failing  time.Time // since when; zero: the last message was taken, or there was none
+	err      string
+	refused  bool
+	lastSent time.Time
+	answer   string
+}
+
+func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver, c *counts) *receiver {
+	r := &receiver{
+		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(external),
+		keeps: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		dirty: make(map[Key]*change), book: newBook(spec, time.Now()),
+	}
+	switch {
+	case spec.Webhook != nil:
+		r.send = &webhook{spec.Webhook, configFile}
+	case spec.Exec != nil:
+		r.send = &command{spec.Exec, cfg.Mark}
+	default:
+		r.send = &mailer{spec.Mail, configFile}
+	}
+	return r
+}
+
+// run sends messages until ctx ends or the receiver is replaced.
+func (r *receiver) run(ctx context.Context) {
+	defer close(r.done)
+	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastFlush, cancel) })()
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	watch.Go(func() {
+		select {
+		case <-r.quit:
+			cancel()
+		case <-r.done:
+		case <-requests.Done():
+		}
+	})
+	defer cancel()
+	r.adopt()
+	for {
+		groups, m, items, at := r.step(time.Now())
+		if m == nil {
+			if !r.await(ctx, at) {
+				break
+			}
+			continue
+		}
+		r.deliver(requests, groups, m, items)
+		if r.ending(ctx) {
+			break
+		}
+	}
+	if ctx.Err() != nil && !r.keeps {
+		r.flush(requests)
+	}
+}
+
+func (r *receiver) ending(ctx context.Context) bool {
+	select {
+	case <-r.quit:
+		return true
+	default:
+		return ctx.Err() != nil
+	}
+}
+
+// await waits until at, or for changes. It returns false at the end of the receiver.
+func (r *receiver) await(ctx context.Context, at time.Time) bool {
+	var due <-chan time.Time
+	if !at.IsZero() {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.quit:
+		return false
+	case <-due:
+		return true
+	case <-r.wake:
+	}
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.quit:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// adopt takes over the book of the receiver of before, or of an earlier agent.
+func (r *receiver) adopt() {
+	now := time.Now()
+	if r.before != nil {
+		<-r.before.done
+		left := r.take(r.before)
+		r.mu.Lock()
+		r.before.mu.Lock()
+		r.book.adopt(r.before.book, sameDestination(r.spec, r.before.spec))
+		for _, c := range left {
+			r.book.apply(c, now)
+		}
+		r.book.reselect(now)
+		r.before.mu.Unlock()
+		r.mu.Unlock()
+		r.before = nil
+	}
+	if r.saved != nil {
+		r.mu.Lock()
+		r.saved.restore(r.book, now)
+		r.saved = nil
+		r.mu.Unlock()
+	}
+	r.changed()
+}
+
+func sameDestination(a, b *config.Receiver) bool {
+	only := func(r *config.Receiver) *config.Receiver {
+		return &config.Receiver{Webhook: r.Webhook, Exec: r.Exec, Mail: r.Mail}
+	}
+	return only(a).Equal(only(b))
+}
+
+// step notes changes and returns the message to send now, or when to look again.
+func (r *receiver) step(now time.Time) (groups []plan, m *Message, items []*item, at time.Time) {
+	changes := r.take(r)
+	gone := r.missing(now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range changes {
+		r.book.apply(c, now)
+	}
+	dropped := r.book.dropped
+	if r.book.settle(now, func(k Key) bool { return !gone[k] }) || len(changes) > 0 {
+		r.changed()
+	}
+	r.counts.dropped.Add(r.book.dropped - dropped)
+	groups, at = r.book.next(now, r.send.mergeable())
+	switch {
+	case len(groups) == 0:
+		return nil, nil, nil, at
+	case now.Before(r.pause):
+		return nil, nil, nil, earlier(at, r.pause)
+	}
+	items = r.book.take(groups, now)
+	return groups, r.sender.message(r.spec.Name, groups, items, now), items, at
+}
+
+// missing returns which of the probes that may be gone do not exist. It holds no lock while it asks.
+func (r *receiver) missing(now time.Time) map[Key]bool {
+	r.mu.Lock()
+	keys := r.book.unsure(now)
+	r.mu.Unlock()
+	gone := make(map[Key]bool)
+	for _, k := range keys {
+		if !r.exists(k) {
+			gone[k] = true
+		}
+	}
+	return gone
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// deliver sends a message and notes what became of it.
+func (r *receiver) deliver(ctx context.Context, groups []plan, m *Message, items []*item) {
+	answer, err := r.send.send(ctx, m)
+	if err != nil && ctx.Err() != nil {
+		return // the agent ends, or the receiver is replaced
+	}
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.changed()
+	f := asFailure(err)
+	switch {
+	case f == nil:
+		r.counts.ok.Add(1)
+		r.book.delivered(groups, items, now)
+	case f.final:
+		r.counts.refused.Add(1)
+		r.book.refused(groups, now)
+	default:
+		r.counts.errors.Add(1)
+	}
+	r.noteLocked(answer, f, now)
+}
+
+func asFailure(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	return &failure{text: err.Error()}
+}
+
+// noteLocked notes the health of the receiver. It logs the first failure and the recovery.
+func (r *receiver) noteLocked(answer string, f *failure, now time.Time) {
+	h := &r.health
+	if f == nil {
+		r.failures, r.pause = 0, time.Time{}
+		h.lastSent, h.answer = now, answer
+		if !h.failing.IsZero() {
+			r.log.Info("notifications are delivered again", "failedFor", now.Sub(h.failing).Round(time.Second).String())
+		}
+		h.failing, h.err, h.refused = time.Time{}, "", false
+		return
+	}
+	wait := min(firstPause<<min(r.failures, 20), longestWait)
+	r.failures++
+	r.pause = now.Add(max(wait/2+rand.N(wait), f.after))
+	if h.failing.IsZero() {
+		h.failing = now
+		r.log.Warn("notification was not delivered", "err", f.text, "retried", !f.final)
+	}
+	h.err, h.refused = f.text, f.final
+}
+
+// flush tries once to send what is left, when the agent ends.
+func (r *receiver) flush(ctx context.Context) {
+	changes := r.take(r)
+	now := time.Now()
+	r.mu.Lock()
+	for _, c := range changes {
+		r.book.apply(c, now)
+	}
+	r.book.force(now)
+	r.mu.Unlock()
+	for ctx.Err() == nil {
+		r.mu.Lock()
+		groups, _ := r.book.next(now, r.send.mergeable())
+		if len(groups) == 0 {
+			r.mu.Unlock()
+			return
+		}
+		items := r.book.take(groups, now)
+		m := r.sender.message(r.spec.Name, groups, items, now)
+		r.mu.Unlock()
+		if _, err := r.send.send(ctx, m); err != nil {
+			return
+		}
+		r.mu.Lock()
+		r.book.delivered(groups, items, now)
+		r.mu.Unlock()
+		r.counts.ok.Add(1)
+	}
+}
+
+// retry has everything tried again at once.
+func (r *receiver) retry() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures, r.pause = 0, time.Time{}
+	for _, g := range r.book.groups {
+		g.notBefore = time.Time{}
+	}
+	wake(r.wake)
+}
