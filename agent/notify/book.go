@@ -131,7 +131,9 @@ func (b *book) become(it *item, state states.State, at time.Time) {
 		it.times++
 	}
 	it.state, it.at, it.removed = state, at, false
-	b.group(it).notBefore = time.Time{}
+	if g, again := b.group(it), at.Add(b.spec.GroupWait); g.notBefore.After(again) {
+		g.notBefore = again
+	}
 	if state == quiet && !it.owed && (it.told == quiet || !b.spec.Resolved) {
 		delete(b.items, it.Key)
 	}

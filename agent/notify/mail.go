@@ -20,6 +20,7 @@ import (
 type mailer struct {
 	spec *config.MailReceiver
 	dir  string // the file that paths are beside
+	net  dialer
 }
 
 func (m *mailer) mergeable() bool { return true }
@@ -68,7 +69,7 @@ func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 		return nil, err
 	}
 	secure.ServerName = host
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.spec.Smarthost)
+	conn, err := m.net(ctx, "tcp", m.spec.Smarthost)
 	if err != nil {
 		return nil, err
 	}

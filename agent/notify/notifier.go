@@ -3,6 +3,8 @@ package notify
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +25,8 @@ type Config struct {
 	// Exists reports whether there is such a probe now. It is called by the goroutines of receivers. nil:
 	// every probe that was removed is gone.
 	Exists func(Key) bool
+	// Dial connects to webhooks and smarthosts; nil: over the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Notifier tells receivers of changes. It tells nobody before [Notifier.Set]. A change costs a tick the
@@ -48,6 +52,9 @@ var _ states.Reader = (*Notifier)(nil)
 func New(cfg Config) *Notifier {
 	if cfg.Exists == nil {
 		cfg.Exists = func(Key) bool { return false }
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
 	}
 	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), bad: make(map[Key]*change), counts: make(map[string]*counts)}
 	n.saver = newSaver(cfg.StateFile, cfg.Log, n.saved)
@@ -141,12 +148,14 @@ func (n *Notifier) newReceiverLocked(configFile, external string, spec *config.R
 		of.dirty = make(map[Key]*change)
 		return taken
 	}
-	if before == nil {
+	switch {
+	case before == nil:
 		r.saved = n.saver.take(spec.Name)
+	case !before.started: // it has nothing of its own
+		r.before, r.saved = before.before, before.saved
+		maps.Copy(r.dirty, before.dirty)
 	}
-	for key, c := range n.bad {
-		r.dirty[key] = c
-	}
+	maps.Copy(r.dirty, n.bad)
 	return r
 }
 
@@ -156,18 +165,12 @@ func (n *Notifier) Run(ctx context.Context) {
 	var running, saving sync.WaitGroup
 	end := make(chan struct{})
 	saving.Go(func() { n.saver.run(end) })
-	started := make(map[*receiver]bool)
 	for ctx.Err() == nil {
 		n.mu.Lock()
 		for _, r := range n.receivers {
-			if !started[r] {
-				started[r] = true
+			if !r.started {
+				r.started = true
 				running.Go(func() { r.run(ctx) })
-			}
-		}
-		for r := range started {
-			if !slices.Contains(n.receivers, r) {
-				delete(started, r)
 			}
 		}
 		n.mu.Unlock()
@@ -200,7 +203,7 @@ func Check(configFile string, c *config.Notify) []error {
 		if r.Webhook == nil || r.Webhook.Format != config.TemplateFormat {
 			continue
 		}
-		w := &webhook{r.Webhook, configFile}
+		w := &webhook{r.Webhook, configFile, nil}
 		for _, m := range []*Message{example(r.Name, c.ExternalURL), newSender(c.ExternalURL).test(r.Name, time.Now())} {
 			if _, err := w.rendered(m); err != nil {
 				errs = append(errs, placed(configFile, r, err))

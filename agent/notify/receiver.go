@@ -43,7 +43,9 @@ type receiver struct {
 	quit     chan struct{} // closed when it is replaced
 	done     chan struct{} // closed at the end of run
 
-	dirty map[Key]*change // changes that the book does not have; guarded by Notifier.mu
+	// Guarded by Notifier.mu.
+	dirty   map[Key]*change // changes that the book does not have
+	started bool            // run was called
 
 	mu       sync.Mutex // never held while something is sent
 	book     *book
@@ -69,11 +71,11 @@ func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver
 	}
 	switch {
 	case spec.Webhook != nil:
-		r.send = &webhook{spec.Webhook, configFile}
+		r.send = &webhook{spec.Webhook, configFile, cfg.Dial}
 	case spec.Exec != nil:
 		r.send = &command{spec.Exec, cfg.Mark}
 	default:
-		r.send = &mailer{spec.Mail, configFile}
+		r.send = &mailer{spec.Mail, configFile, cfg.Dial}
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -42,7 +43,10 @@ func (f *failure) Error() string { return f.text }
 type webhook struct {
 	spec *config.Webhook
 	dir  string // the file that paths are beside
+	dial dialer
 }
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // mergeable reports whether groups may share a message. PagerDuty has an incident for each.
 func (w *webhook) mergeable() bool { return w.spec.Format != config.PagerDutyFormat }
@@ -59,7 +63,7 @@ func (w *webhook) send(ctx context.Context, m *Message) (answer string, err erro
 	if err != nil {
 		return "", err
 	}
-	transport, err := newTransport(w.dir, w.spec)
+	transport, err := w.transport()
 	if err != nil {
 		return "", err
 	}
@@ -191,12 +195,12 @@ func (w *webhook) rendered(m *Message) ([]byte, error) {
 	return renderTemplate(text, w.spec.ContentType, m)
 }
 
-// newTransport returns a transport without a proxy, which would get the secrets. It is for one request:
+// transport returns a transport without a proxy, which would get the secrets. It is for one request:
 // messages are rare, and files of authorities change.
-func newTransport(dir string, w *config.Webhook) (*http.Transport, error) {
-	secure, err := tlsConfig(dir, w.CA)
+func (w *webhook) transport() (*http.Transport, error) {
+	secure, err := tlsConfig(w.dir, w.spec.CA)
 	return &http.Transport{
-		TLSClientConfig: secure, ForceAttemptHTTP2: true, TLSHandshakeTimeout: w.Timeout, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: w.dial, TLSClientConfig: secure, ForceAttemptHTTP2: true, TLSHandshakeTimeout: w.spec.Timeout, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 	}, err
 }
 
