@@ -32,6 +32,35 @@ type change struct {
 	removed      bool
 	at           time.Time
 	reason, text string
+	// before are earlier changes that matter, which the book does not have: the last one to a state that is
+	// not bad, and the last failure after that.
+	before []*change
+}
+
+// after returns c with what matters of old, which came before and is not in the book either.
+func (c *change) after(old *change) *change {
+	if old.removed {
+		return c
+	}
+	all := append(slices.Clone(old.before), old)
+	from := len(all) - 1
+	for from > 0 && severity(all[from].state) > severity(states.Warning) {
+		from--
+	}
+	next := *c
+	for i, x := range all[from:] {
+		if i == 0 && severity(x.state) <= severity(states.Warning) {
+			next.before = []*change{x}
+		} else if x.state == states.Failure {
+			next.before = append(next.before[:min(len(next.before), 1)], x)
+		}
+	}
+	for i, x := range next.before {
+		plain := *x
+		plain.before = nil
+		next.before[i] = &plain
+	}
+	return &next
 }
 
 // quiet is the state of an item that needs no message.
@@ -54,6 +83,14 @@ type item struct {
 	times int          // how often it began again before the receiver could be told
 
 	in *group // nil: not known yet
+
+	gen     int       // counts changes of state
+	owedGen int       // gen when owed was last set
+	began   time.Time // when state was quiet for the last time
+	waits   time.Time // when the group's wait for it began
+	sending bool      // a message about it is under way, which says sent
+	sent    states.State
+	sentGen int
 
 	// unsure means that the probe may be gone. check is when to find out.
 	unsure bool
@@ -91,6 +128,9 @@ func (b *book) removalWait() time.Duration { return max(b.spec.GroupWait, time.M
 
 // apply notes the newest state of a probe.
 func (b *book) apply(c *change, now time.Time) {
+	for _, x := range c.before {
+		b.apply(x, now)
+	}
 	it := b.items[c.key]
 	if c.removed {
 		if it != nil && it.uid == c.uid && it.state != quiet {
@@ -127,17 +167,36 @@ func (b *book) apply(c *change, now time.Time) {
 
 // become changes the state of an item.
 func (b *book) become(it *item, state states.State, at time.Time) {
-	if it.state == quiet && it.owed && it.told == quiet {
-		it.times++
+	if it.state == quiet {
+		it.began = at
+		if it.owed && it.told == quiet {
+			it.times++
+		}
 	}
+	counted := it.state != quiet && it.told == quiet && !at.Before(b.ready(it))
 	it.state, it.at, it.removed = state, at, false
+	it.gen++
+	if !counted || state == quiet {
+		it.waits = b.ready(it)
+	}
+	if state == it.told && state != quiet && severity(it.worst) <= severity(it.told) { // the receiver knows it
+		it.settleDebt()
+	}
 	if g, again := b.group(it), at.Add(b.spec.GroupWait); g.notBefore.After(again) {
 		g.notBefore = again
 	}
-	if state == quiet && !it.owed && (it.told == quiet || !b.spec.Resolved) {
+	b.tidy(it)
+}
+
+// tidy forgets an item of which there is nothing to tell.
+func (b *book) tidy(it *item) {
+	if it.state == quiet && !it.owed && !it.sending && (it.told == quiet || !b.spec.Resolved) {
 		delete(b.items, it.Key)
 	}
 }
+
+// settleDebt notes that the receiver knows what it was owed.
+func (it *item) settleDebt() { it.owed, it.worst, it.times = false, quiet, 0 }
 
 // counted returns the state that counts for the receiver after before. A state that is worse than before
 // ends nothing, even if the receiver is not told of it; a probe without a verdict ends no failure.
@@ -211,6 +270,9 @@ func (b *book) unsure(now time.Time) (keys []Key) {
 	return keys
 }
 
+// due returns when the receiver is to be told of the state of an item.
+func (b *book) due(it *item) time.Time { return latest(b.ready(it), it.waits.Add(b.spec.GroupWait)) }
+
 // settle decides which incidents are owed, ends those of probes that do not exist, and drops those that
 // have been over for too long. It reports whether something has changed.
 func (b *book) settle(now time.Time, exists func(Key) bool) (changed bool) {
@@ -224,10 +286,10 @@ func (b *book) settle(now time.Time, exists func(Key) bool) (changed bool) {
 			}
 		}
 		switch {
-		case it.state != quiet && it.state != it.told && it.worst != worse(it.worst, it.state) && !now.Before(b.ready(it).Add(b.spec.GroupWait)):
+		case it.state != quiet && it.state != it.told && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
 			it.owe()
 			changed = true
-		case it.state == quiet && now.Sub(it.at) > b.spec.Retention:
+		case it.state == quiet && !it.sending && now.Sub(it.at) > b.spec.Retention:
 			delete(b.items, key)
 			b.dropped++
 			changed = true
@@ -274,7 +336,7 @@ func (b *book) reselect(now time.Time) {
 
 // owe makes it sure that the receiver is told.
 func (it *item) owe() {
-	it.owed = true
+	it.owed, it.owedGen = true, it.gen
 	it.worst = worse(it.worst, it.state)
 }
 
@@ -307,7 +369,7 @@ func (b *book) plans(now time.Time) []plan {
 		switch {
 		case it.owed:
 		case it.state != it.told:
-			p.due = b.ready(it).Add(b.spec.GroupWait)
+			p.due = b.due(it)
 		case b.spec.RepeatInterval > 0:
 			p.due = g.lastSent.Add(b.spec.RepeatInterval)
 		default:
@@ -358,12 +420,8 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 			at = p.due
 		}
 	}
-	for _, it := range b.items { // what becomes owed, and what is checked
-		for _, t := range []time.Time{b.owedAt(it), it.checkAt()} {
-			if t.After(now) && (at.IsZero() || t.Before(at)) {
-				at = t
-			}
-		}
+	if t := b.nextSettle(now); at.IsZero() || !t.IsZero() && t.Before(at) {
+		at = t
 	}
 	switch {
 	case len(due) == 0:
@@ -378,9 +436,21 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 	}
 }
 
+// nextSettle returns when [book.settle] may next change something; the zero time is never.
+func (b *book) nextSettle(now time.Time) (at time.Time) {
+	for _, it := range b.items {
+		for _, t := range []time.Time{b.owedAt(it), it.checkAt()} {
+			if t.After(now) && (at.IsZero() || t.Before(at)) {
+				at = t
+			}
+		}
+	}
+	return at
+}
+
 func (b *book) owedAt(it *item) (at time.Time) {
 	if it.state != quiet && it.state != it.told {
-		at = b.ready(it).Add(b.spec.GroupWait)
+		at = b.due(it)
 	}
 	return at
 }
@@ -415,23 +485,37 @@ func (b *book) take(groups []plan, now time.Time) (items []*item) {
 			items = append(items, it)
 		}
 	}
+	for _, it := range items {
+		it.sending, it.sent, it.sentGen = true, it.state, it.gen
+	}
 	slices.SortFunc(items, func(x, y *item) int {
 		return cmp.Or(cmp.Compare(severity(y.state), severity(x.state)), y.since.Compare(x.since), x.compare(&y.Key))
 	})
 	return items
 }
 
-// delivered notes that the receiver knows the items of a message.
+// delivered notes that the receiver knows what a message said of items. They may have changed since.
 func (b *book) delivered(groups []plan, items []*item, now time.Time) {
 	for _, p := range groups {
 		p.lastSent, p.notBefore = now, time.Time{}
 	}
 	for _, it := range items {
-		if it.state == quiet {
-			delete(b.items, it.Key)
-			continue
+		it.sending, it.told = false, it.sent
+		if it.sent == quiet && it.gen != it.sentGen {
+			it.since = it.began
 		}
-		it.told, it.owed, it.worst, it.times = it.state, false, quiet, 0
+		if it.owedGen <= it.sentGen {
+			it.settleDebt()
+		}
+		b.tidy(it)
+	}
+}
+
+// failed notes that a message about items was not delivered.
+func (b *book) failed(items []*item) {
+	for _, it := range items {
+		it.sending = false
+		b.tidy(it)
 	}
 }
 

@@ -77,6 +77,8 @@ type Probe struct {
 	Status string `json:"status"`
 	// State is "failure", "warning" or "unknown"; the worst one, if Status is not "failing".
 	State string `json:"state"`
+	// Worst is a worse state in which it was since the last message.
+	Worst string `json:"worst,omitempty"`
 	// New means that the receiver was not told before.
 	New   bool      `json:"new,omitempty"`
 	Since time.Time `json:"since"`
@@ -211,6 +213,9 @@ func (p *Probe) head() string {
 	if word != p.State {
 		text += ", was " + p.State
 	}
+	if p.Worst != "" {
+		text += ", was " + p.Worst
+	}
 	if p.Times > 1 {
 		text += fmt.Sprintf(", %d times", p.Times)
 	}
@@ -230,6 +235,9 @@ func (s *sender) probe(it *item, now time.Time) Probe {
 	}
 	if it.times > 0 {
 		p.Times = it.times + 1
+	}
+	if it.state != quiet && severity(it.worst) > severity(it.state) {
+		p.Worst = it.worst.String()
 	}
 	end := now
 	if it.state == quiet {

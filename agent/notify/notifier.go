@@ -78,11 +78,7 @@ func (n *Notifier) Changed(c *states.Change) {
 		n.bad[x.key] = x
 	}
 	for _, r := range n.receivers {
-		if old := r.dirty[x.key]; x.removed && old != nil && old.uid != x.uid {
-			continue
-		}
-		r.dirty[x.key] = x
-		wake(r.wake)
+		r.noteLocked(x)
 	}
 }
 

@@ -41,6 +41,7 @@ type receiver struct {
 	saved    *savedReceiver                  // of an earlier agent; nil: none
 	wake     chan struct{}
 	quit     chan struct{} // closed when it is replaced
+	sent     chan struct{} // receives when a message was sent
 	done     chan struct{} // closed at the end of run
 
 	// Guarded by Notifier.mu.
@@ -49,6 +50,7 @@ type receiver struct {
 
 	mu       sync.Mutex // never held while something is sent
 	book     *book
+	sending  bool // a message is under way
 	health   health
 	failures int       // in a row
 	pause    time.Time // until when nothing is sent after a failure
@@ -66,7 +68,7 @@ type health struct {
 func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver, c *counts) *receiver {
 	r := &receiver{
 		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(external),
-		keeps: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		keeps: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), sent: make(chan struct{}, 1), done: make(chan struct{}),
 		dirty: make(map[Key]*change), book: newBook(spec, time.Now()),
 	}
 	switch {
@@ -78,6 +80,18 @@ func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver
 		r.send = &mailer{spec.Mail, configFile, cfg.Dial}
 	}
 	return r
+}
+
+// noteLocked notes the newest state of a probe. Notifier.mu is held.
+func (r *receiver) noteLocked(x *change) {
+	if old := r.dirty[x.key]; old != nil {
+		if x.removed && old.uid != x.uid {
+			return
+		}
+		x = x.after(old)
+	}
+	r.dirty[x.key] = x
+	wake(r.wake)
 }
 
 // run sends messages until ctx ends or the receiver is replaced.
@@ -98,30 +112,19 @@ func (r *receiver) run(ctx context.Context) {
 	})
 	defer cancel()
 	r.adopt()
+	var sending sync.WaitGroup
 	for {
 		groups, m, items, at := r.step(time.Now())
-		if m == nil {
-			if !r.await(ctx, at) {
-				break
-			}
-			continue
+		if m != nil {
+			sending.Go(func() { r.deliver(requests, groups, m, items) })
 		}
-		r.deliver(requests, groups, m, items)
-		if r.ending(ctx) {
+		if !r.await(ctx, at) {
 			break
 		}
 	}
+	sending.Wait()
 	if ctx.Err() != nil && !r.keeps {
 		r.flush(requests)
-	}
-}
-
-func (r *receiver) ending(ctx context.Context) bool {
-	select {
-	case <-r.quit:
-		return true
-	default:
-		return ctx.Err() != nil
 	}
 }
 
@@ -139,6 +142,8 @@ func (r *receiver) await(ctx context.Context, at time.Time) bool {
 	case <-r.quit:
 		return false
 	case <-due:
+		return true
+	case <-r.sent:
 		return true
 	case <-r.wake:
 	}
@@ -203,12 +208,15 @@ func (r *receiver) step(now time.Time) (groups []plan, m *Message, items []*item
 	r.counts.dropped.Add(r.book.dropped - dropped)
 	groups, at = r.book.next(now, r.send.mergeable())
 	switch {
+	case r.sending:
+		return nil, nil, nil, r.book.nextSettle(now)
 	case len(groups) == 0:
 		return nil, nil, nil, at
 	case now.Before(r.pause):
 		return nil, nil, nil, earlier(at, r.pause)
 	}
 	items = r.book.take(groups, now)
+	r.sending = true
 	return groups, r.sender.message(r.spec.Name, groups, items, now), items, at
 }
 
@@ -233,28 +241,33 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// deliver sends a message and notes what became of it.
+// deliver sends a message and notes what became of it. Changes are noted meanwhile.
 func (r *receiver) deliver(ctx context.Context, groups []plan, m *Message, items []*item) {
 	answer, err := r.send.send(ctx, m)
-	if err != nil && ctx.Err() != nil {
-		return // the agent ends, or the receiver is replaced
-	}
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer wake(r.sent)
 	defer r.changed()
+	r.sending = false
 	f := asFailure(err)
+	if f == nil {
+		r.book.delivered(groups, items, now)
+	} else {
+		r.book.failed(items)
+	}
 	switch {
 	case f == nil:
 		r.counts.ok.Add(1)
-		r.book.delivered(groups, items, now)
+	case ctx.Err() != nil:
+		return // the agent ends, or the receiver is replaced
 	case f.final:
 		r.counts.refused.Add(1)
 		r.book.refused(groups, now)
 	default:
 		r.counts.errors.Add(1)
 	}
-	r.noteLocked(answer, f, now)
+	r.healthLocked(answer, f, now)
 }
 
 func asFailure(err error) *failure {
@@ -267,8 +280,8 @@ func asFailure(err error) *failure {
 	return &failure{text: err.Error()}
 }
 
-// noteLocked notes the health of the receiver. It logs the first failure and the recovery.
-func (r *receiver) noteLocked(answer string, f *failure, now time.Time) {
+// healthLocked notes the health of the receiver. It logs the first failure and the recovery.
+func (r *receiver) healthLocked(answer string, f *failure, now time.Time) {
 	h := &r.health
 	if f == nil {
 		r.failures, r.pause = 0, time.Time{}

@@ -91,6 +91,7 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 			reason: x.Reason, text: x.Text, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times,
 		}
 		it.unsure, it.check = it.state != quiet, now.Add(restoredWait)
+		it.waits = b.ready(it)
 		b.items[it.Key] = it
 		b.group(it)
 	}

@@ -80,6 +80,9 @@ func (l *letter) words() string {
 		if p.Status != notify.Failing {
 			text = p.Pod + " " + p.Status
 		}
+		if p.Worst != "" {
+			text += " was " + p.Worst
+		}
 		if p.Times > 0 {
 			text += fmt.Sprint(" x", p.Times)
 		}
