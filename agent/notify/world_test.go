@@ -111,6 +111,7 @@ type world struct {
 
 	mu      sync.Mutex
 	answer  http.HandlerFunc // nil: takes all
+	raw     func(body string)
 	letters []letter
 	asked   int
 }
@@ -168,8 +169,11 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.mu.Lock()
 	w.asked++
-	answer := w.answer
+	answer, raw := w.answer, w.raw
 	w.mu.Unlock()
+	if raw != nil {
+		raw(string(body))
+	}
 	if answer != nil {
 		answer(out, r)
 		return
