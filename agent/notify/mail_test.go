@@ -107,12 +107,12 @@ func TestMailAnswers(t *testing.T) {
 	}{
 		"taken":               {mailTo, nil, "ok", ""},
 		"one address refused": {mailTo, map[string]string{"RCPT TO:<two@example.org>": "550 no such user"}, "ok", ""},
-		"all refused":         {mailTo, map[string]string{"RCPT": "550 no such user"}, "refused", `"Ops" <ops@example.org>: 550 no such user`},
-		"later":               {mailTo, map[string]string{"DATA": "451 try again later"}, "failing", "451 try again later"},
+		"all refused":         {mailTo, map[string]string{"RCPT": "550 no such user"}, "refused", `"Ops" <ops@example.org>: 550 "no such user"`},
+		"later":               {mailTo, map[string]string{"DATA": "451 try again later"}, "failing", `451 "try again later"`},
 		"no STARTTLS":         {strings.Replace(mailTo, "tls: none", "tls: starttls", 1), nil, "refused", "the smarthost does not offer STARTTLS; tls: none sends in the clear"},
-		"flood":               {mailTo, map[string]string{"EHLO": strings.Repeat("250-"+strings.Repeat("x", 500)+"\r\n", 1000) + "250 x"}, "failing", "the smarthost sends too much"},
+		"flood":               {mailTo, map[string]string{"EHLO": strings.Repeat("250-"+strings.Repeat("x", 500)+"\r\n", 1000) + "250 x"}, "failing", ""},
 		"silence":             {mailTo, map[string]string{"MAIL": "250-"}, "failing", "no answer within 30s"},
-		"no protocol":         {mailTo, map[string]string{"EHLO": "\x1b[31mHTTP/1.1 400"}, "failing", ""},
+		"no protocol":         {mailTo, map[string]string{"EHLO": "\x1b[31mHTTP/1.1 400", "HELO": "\x1b[31mHTTP/1.1 400"}, "failing", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestMailAnswers(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 				harmless(t, "error", r.Error, false)
-				if name == "one address refused" && r.Answer != `250 taken by mx.example:25, but not for <two@example.org>: 550 no such user` {
+				if name == "one address refused" && r.Answer != `250 taken by mx.example:25, but not for <two@example.org>: 550 "no such user"` {
 					t.Error(r.Answer)
 				}
 			})

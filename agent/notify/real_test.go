@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -78,10 +79,14 @@ func TestAnswersOfReceivers(t *testing.T) {
 		"repeats secrets": {reflect, "refused", "HTTP status 403 Forbidden: no [redacted] Bearer [redacted] <b>"},
 		"never ends":      {endless, "failing", "HTTP status 500 Internal Server Error"},
 		"redirects":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL+"/"+urlSecret, 307) }, "refused", "redirects are not followed"},
-		"hangs":           {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "failing", "no answer within 500ms"},
+		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}, "failing", "no answer within 500ms"},
 		"closes": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			w.WriteHeader(200)
+			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}, "ok", ""}, // it has said that it took the message
 		"resets": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "failing", "EOF"},
@@ -221,7 +226,7 @@ func TestStateSurvivesRestart(t *testing.T) {
 		restart()
 		w.becomes("a", failure) // the new agent learns it
 		time.Sleep(time.Hour)
-		w.expect("3m0s: a failure, gone removed")
+		w.expect("3m10s: a failure, gone removed")
 
 		w.answers(status(503))
 		w.becomes("a", ok)

@@ -123,7 +123,11 @@ func (r *receiver) run(ctx context.Context) {
 		}
 	}
 	sending.Wait()
-	if ctx.Err() != nil && !r.keeps {
+	if ctx.Err() == nil {
+		return // the next receiver of this name takes over
+	}
+	r.drain(time.Now())
+	if !r.keeps {
 		r.flush(requests)
 	}
 }
@@ -192,17 +196,25 @@ func sameDestination(a, b *config.Receiver) bool {
 	return only(a).Equal(only(b))
 }
 
-// step notes changes and returns the message to send now, or when to look again.
-func (r *receiver) step(now time.Time) (groups []plan, m *Message, items []*item, at time.Time) {
+// drain notes changes in the book. It reports whether there were any.
+func (r *receiver) drain(now time.Time) bool {
 	changes := r.take(r)
-	gone := r.missing(now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range changes {
 		r.book.apply(c, now)
 	}
+	return len(changes) > 0
+}
+
+// step notes changes and returns the message to send now, or when to look again.
+func (r *receiver) step(now time.Time) (groups []plan, m *Message, items []*item, at time.Time) {
+	changed := r.drain(now)
+	gone := r.missing(now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	dropped := r.book.dropped
-	if r.book.settle(now, func(k Key) bool { return !gone[k] }) || len(changes) > 0 {
+	if r.book.settle(now, func(k Key) bool { return !gone[k] }) || changed {
 		r.changed()
 	}
 	r.counts.dropped.Add(r.book.dropped - dropped)
@@ -304,12 +316,8 @@ func (r *receiver) healthLocked(answer string, f *failure, now time.Time) {
 
 // flush tries once to send what is left, when the agent ends.
 func (r *receiver) flush(ctx context.Context) {
-	changes := r.take(r)
 	now := time.Now()
 	r.mu.Lock()
-	for _, c := range changes {
-		r.book.apply(c, now)
-	}
 	r.book.force(now)
 	r.mu.Unlock()
 	for ctx.Err() == nil {
