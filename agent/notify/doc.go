@@ -3,7 +3,6 @@
 //
 // Read book.go first: what a receiver knows, what it has to be told, and when. It is a pure state machine.
 // notifier.go takes the changes, and receiver.go is the goroutine of a receiver, which alone waits for it.
-// message.go makes messages, and clean.go removes what texts of targets may not have. slack.go, teams.go,
-// pagerduty.go, template.go and mailtext.go are formats; webhook.go, exec.go and mail.go send. state.go keeps
-// the books over restarts, and status.go shows them.
+// build.go makes messages, which package format turns into what receivers take; webhook.go, exec.go and mail.go
+// send them. state.go keeps the books over restarts, and status.go shows them.
 package notify

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/procgroup"
 )
@@ -28,7 +29,7 @@ func (c *command) kind() string    { return "exec" }
 
 // send runs the program in a process group of its own, with the JSON of m as its input. It kills what is left
 // of the group when the program has ended, or at the timeout.
-func (c *command) send(ctx context.Context, m *Message) (answer string, err error) {
+func (c *command) send(ctx context.Context, m *format.Message) (answer string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.spec.Timeout, fmt.Errorf("the command was killed after %s", c.spec.Timeout))
 	defer cancel()
 	input, err := json.Marshal(m)
@@ -36,7 +37,7 @@ func (c *command) send(ctx context.Context, m *Message) (answer string, err erro
 		return "", &failure{text: err.Error(), final: true}
 	}
 	env := []string{
-		"PATH=" + commandPath, "LANG=C.UTF-8", "PROBER_RECEIVER=" + m.Receiver, "PROBER_STATUS=" + m.Status, "PROBER_SEVERITY=" + m.severity(),
+		"PATH=" + commandPath, "LANG=C.UTF-8", "PROBER_RECEIVER=" + m.Receiver, "PROBER_STATUS=" + m.Status, "PROBER_SEVERITY=" + m.Severity(),
 		"PROBER_TITLE=" + m.Title, "PROBER_ID=" + m.ID,
 	}
 	if c.mark != "" {
@@ -48,7 +49,7 @@ func (c *command) send(ctx context.Context, m *Message) (answer string, err erro
 		WaitDelay: procgroup.OutputGrace, SysProcAttr: procgroup.BoundAttr(),
 	}
 	killed, err := procgroup.Run(ctx, cmd, nil)
-	said := clean(string(output.Bytes), maxText)
+	said := format.Clean(string(output.Bytes), format.MaxText)
 	switch exit, failed := errors.AsType[*exec.ExitError](err); {
 	case killed:
 		return "", &failure{text: withOutput(context.Cause(ctx).Error(), said)}

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/daeace23/prober/agent/notify"
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 )
 
@@ -194,9 +195,9 @@ func TestSizeOfMessages(t *testing.T) {
 			var body string
 			w.answers(func(http.ResponseWriter, *http.Request) {})
 			w.raw = func(b string) { body = b }
-			w.Set("prober.yaml", parse(t, "notify: {receivers: [{name: ops, webhook: "+strings.Replace(formats(t)[format], "{", "{url: 'http://h', ", 1)+"}]}"))
+			w.Set("prober.yaml", parse(t, "notify: {externalURL: 'https://p.example', receivers: [{name: ops, webhook: "+strings.Replace(formats(t)[format], "{", "{url: 'http://h', ", 1)+"}]}"))
 			for i := range 300 {
-				w.becomesOf(fmt.Sprintf("web-%d", i), "uid", failure, strings.Repeat("<\U0001f4a9&", 500))
+				w.becomesOf(fmt.Sprintf("web-%d-%s", i, strings.Repeat("x", 240)), "uid", failure, strings.Repeat("<\U0001f4a9&", 500))
 			}
 			time.Sleep(time.Minute)
 			if len(body) == 0 || len(body) > most {
@@ -264,13 +265,16 @@ func TestHostileTextsInCommands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var m notify.Message
+			var m format.Message
 			d := json.NewDecoder(bytes.NewReader(body))
 			d.DisallowUnknownFields()
 			if err := d.Decode(&m); err != nil || len(m.Probes) != 1 {
 				t.Fatalf("%v: %s", err, body)
 			}
 			harmless(t, "text", m.Probes[0].Text, false)
+			if n := utf8.RuneCountInString(m.Probes[0].Text); n > 300 {
+				t.Errorf("%d characters", n)
+			}
 			env, err := os.ReadFile(out + ".env")
 			if err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 )
 
@@ -27,7 +28,7 @@ func (m *mailer) mergeable() bool { return true }
 func (m *mailer) kind() string    { return "mail" }
 
 // send sends one mail to all addresses.
-func (m *mailer) send(ctx context.Context, message *Message) (answer string, err error) {
+func (m *mailer) send(ctx context.Context, message *format.Message) (answer string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.spec.Timeout, fmt.Errorf("no answer within %s", m.spec.Timeout))
 	defer cancel()
 	secrets := &secretFiles{dir: m.dir}
@@ -37,7 +38,7 @@ func (m *mailer) send(ctx context.Context, message *Message) (answer string, err
 		}
 		err = secrets.hideError(err)
 	}()
-	text, err := mailText(message, m.spec)
+	text, err := format.Mail(message, m.spec)
 	if err != nil {
 		return "", &failure{text: err.Error(), final: true}
 	}
@@ -56,7 +57,7 @@ func (m *mailer) send(ctx context.Context, message *Message) (answer string, err
 	_ = client.Quit() // the mail was taken
 	answer = "250 taken by " + m.spec.Smarthost
 	if refused != nil {
-		answer += ", but not for " + clean(refused.Error(), maxText)
+		answer += ", but not for " + format.Clean(refused.Error(), format.MaxText)
 	}
 	return answer, nil
 }
@@ -201,7 +202,7 @@ func (m *mailer) hand(client *smtp.Client, text []byte) (refused, err error) {
 // smtpError returns err; an answer from 500 on is final.
 func smtpError(err error) error {
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
-		return &failure{text: clean(err.Error(), maxText), final: answer.Code >= 500}
+		return &failure{text: format.Clean(err.Error(), format.MaxText), final: answer.Code >= 500}
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/daeace23/prober/agent/notify"
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/agent/states"
 )
 
@@ -89,7 +89,7 @@ var behaviours = map[string]http.HandlerFunc{
 // heard is what the operator got of a probe.
 type heard struct {
 	at time.Time
-	notify.Probe
+	format.Probe
 }
 
 func TestOperatorKnowsWhatTheModelKnows(t *testing.T) {
@@ -180,7 +180,7 @@ func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[st
 		last[l.ID] = l
 		for _, p := range l.Probes {
 			want := map[string]states.State{"failure": failure, "unknown": unknown}[p.State]
-			if p.Status != notify.Failing {
+			if p.Status != format.Failing {
 				want = ok
 			}
 			if m := models[p.Pod]; !m.was(want, at.Add(-removalWait), at.Add(100*time.Millisecond)) {
@@ -194,7 +194,7 @@ func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[st
 
 // sameNews reports whether two letters say the same of the same incidents.
 func sameNews(a, b *letter) bool {
-	return a.words() == b.words() && slices.EqualFunc(a.Probes, b.Probes, func(x, y notify.Probe) bool { return x.Since.Equal(y.Since) && x.Ended.Equal(y.Ended) })
+	return a.words() == b.words() && slices.EqualFunc(a.Probes, b.Probes, func(x, y format.Probe) bool { return x.Since.Equal(y.Since) && x.Ended.Equal(y.Ended) })
 }
 
 // checkKnown checks that each incident that lasted was told, and that the last message is true.
@@ -210,7 +210,7 @@ func checkKnown(t *testing.T, pod string, m *model, all []heard, end time.Time, 
 				next = all[i+1].at
 			}
 			if h.at.Before(x.from) {
-				told = told || h.Status == notify.Failing && next.After(x.from) // it goes on, for the receiver
+				told = told || h.Status == format.Failing && next.After(x.from) // it goes on, for the receiver
 				continue
 			}
 			told = told || !h.Since.After(x.to)
@@ -223,7 +223,7 @@ func checkKnown(t *testing.T, pod string, m *model, all []heard, end time.Time, 
 		t.Errorf("%s: nothing was told", pod)
 		return
 	}
-	if last := all[len(all)-1]; last.Status != notify.Failing || last.State != m.state().String() {
+	if last := all[len(all)-1]; last.Status != format.Failing || last.State != m.state().String() {
 		t.Errorf("%s is %s, and the operator was last told %s %s at %s", pod, m.state(), last.Status, last.State, last.at)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/config"
 )
@@ -81,6 +82,9 @@ func (n *Notifier) Changed(c *states.Change) {
 		r.noteLocked(x)
 	}
 }
+
+// maxTextKept is the most bytes of a text in a book.
+const maxTextKept = 512
 
 // keep returns as much of a text as books keep.
 func keep(text string) string {
@@ -200,7 +204,7 @@ func Check(configFile string, c *config.Notify) []error {
 			continue
 		}
 		w := &webhook{r.Webhook, configFile, nil}
-		for _, m := range []*Message{example(r.Name, c.ExternalURL), newSender(c.ExternalURL).test(r.Name, time.Now())} {
+		for _, m := range []*format.Message{example(r.Name, c.ExternalURL), newSender(c.ExternalURL).test(r.Name, time.Now())} {
 			if _, err := w.rendered(m); err != nil {
 				errs = append(errs, placed(configFile, r, err))
 				break

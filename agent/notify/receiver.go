@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 )
 
@@ -20,7 +21,7 @@ const (
 
 // transport sends messages. Its errors are of type [*failure] if they say more than that it failed.
 type transport interface {
-	send(ctx context.Context, m *Message) (answer string, err error)
+	send(ctx context.Context, m *format.Message) (answer string, err error)
 	kind() string
 	mergeable() bool
 }
@@ -208,7 +209,7 @@ func (r *receiver) drain(now time.Time) bool {
 }
 
 // step notes changes and returns the message to send now, or when to look again.
-func (r *receiver) step(now time.Time) (groups []plan, m *Message, items []*item, at time.Time) {
+func (r *receiver) step(now time.Time) (groups []plan, m *format.Message, items []*item, at time.Time) {
 	changed := r.drain(now)
 	gone := r.missing(now)
 	r.mu.Lock()
@@ -254,7 +255,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // deliver sends a message and notes what became of it. Changes are noted meanwhile.
-func (r *receiver) deliver(ctx context.Context, groups []plan, m *Message, items []*item) {
+func (r *receiver) deliver(ctx context.Context, groups []plan, m *format.Message, items []*item) {
 	answer, err := r.send.send(ctx, m)
 	now := time.Now()
 	r.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/metrics"
@@ -57,7 +58,7 @@ func (r *receiver) status() api.Receiver {
 	for _, it := range items[:min(len(items), maxAlerts)] {
 		s.Alerts = append(s.Alerts, api.Alert{
 			Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, State: it.state.String(),
-			Told: it.told.String(), Since: it.since.UTC(), Reason: it.reason, Text: clean(it.text, maxText),
+			Told: it.told.String(), Since: it.since.UTC(), Reason: it.reason, Text: format.Clean(it.text, format.MaxText),
 		})
 	}
 	return s
@@ -78,7 +79,7 @@ func (n *Notifier) Test(ctx context.Context, name string) (api.NotificationTest,
 	m := r.sender.test(name, started)
 	answer, err := r.send.send(ctx, m)
 	if err == nil && !r.send.mergeable() { // a test must not leave an incident open
-		m.Status = Resolved
+		m.Status = format.Resolved
 		_, err = r.send.send(ctx, m)
 	}
 	t := api.NotificationTest{Receiver: name, Delivered: err == nil, Answer: answer, DurationSeconds: time.Since(started).Seconds()}
@@ -136,7 +137,7 @@ func (n *Notifier) Counts() map[string]metrics.NotificationCounts {
 }
 
 // example returns a message with all fields, which templates are checked with.
-func example(receiver, external string) *Message {
+func example(receiver, external string) *format.Message {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	probes := []*item{
 		{Key: Key{Namespace: "default", Pod: "web", Container: "app", Kind: probe.Readiness}, handler: "http", told: quiet, worst: quiet, reason: "http_status", text: `answer "<500>"`, since: now.Add(-time.Minute)},

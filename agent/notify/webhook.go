@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/internal/regular"
@@ -54,7 +55,7 @@ func (w *webhook) mergeable() bool { return w.spec.Format != config.PagerDutyFor
 func (w *webhook) kind() string { return "webhook " + string(w.spec.Format) }
 
 // send makes one request.
-func (w *webhook) send(ctx context.Context, m *Message) (answer string, err error) {
+func (w *webhook) send(ctx context.Context, m *format.Message) (answer string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.spec.Timeout, fmt.Errorf("no answer within %s", w.spec.Timeout))
 	defer cancel()
 	secrets := &secretFiles{dir: w.dir}
@@ -90,7 +91,7 @@ func (w *webhook) send(ctx context.Context, m *Message) (answer string, err erro
 // refusal returns the error of an answer that is no success.
 func refusal(res *http.Response, body string) *failure {
 	text := fmt.Sprintf("HTTP status %d %s", res.StatusCode, http.StatusText(res.StatusCode))
-	if body = clean(body, maxAnswerText); body != "" {
+	if body = format.Clean(body, maxAnswerText); body != "" {
 		text += ": " + body
 	}
 	f := &failure{text: strings.TrimSpace(text)}
@@ -117,7 +118,7 @@ func retryAfter(text string) time.Duration {
 }
 
 // request returns the request for m. secrets gets what must not be shown.
-func (w *webhook) request(ctx context.Context, m *Message, secrets *secretFiles) (*http.Request, error) {
+func (w *webhook) request(ctx context.Context, m *format.Message, secrets *secretFiles) (*http.Request, error) {
 	target := w.spec.URL
 	if w.spec.URLFile != "" {
 		text, err := secrets.read("urlFile", w.spec.URLFile)
@@ -160,18 +161,18 @@ func (w *webhook) request(ctx context.Context, m *Message, secrets *secretFiles)
 }
 
 // body returns the body of a request.
-func (w *webhook) body(m *Message, secrets *secretFiles) (body []byte, err error) {
+func (w *webhook) body(m *format.Message, secrets *secretFiles) (body []byte, err error) {
 	switch w.spec.Format {
 	case config.SlackFormat:
-		body, err = slack(m)
+		body, err = format.Slack(m)
 	case config.TeamsFormat:
-		body, err = teams(m)
+		body, err = format.Teams(m)
 	case config.PagerDutyFormat:
 		key, readErr := secrets.read("routingKeyFile", w.spec.RoutingKeyFile)
 		if readErr != nil {
 			return nil, readErr
 		}
-		body, err = pagerDuty(m, key)
+		body, err = format.PagerDuty(m, key)
 	case config.TemplateFormat:
 		body, err = w.rendered(m)
 	default:
@@ -183,16 +184,16 @@ func (w *webhook) body(m *Message, secrets *secretFiles) (body []byte, err error
 	return body, nil
 }
 
-func (w *webhook) rendered(m *Message) ([]byte, error) {
+func (w *webhook) rendered(m *format.Message) ([]byte, error) {
 	text := w.spec.Template
 	if w.spec.TemplateFile != "" {
-		data, err := regular.Read(config.Beside(w.dir, w.spec.TemplateFile), maxTemplate)
+		data, err := regular.Read(config.Beside(w.dir, w.spec.TemplateFile), format.MaxTemplate)
 		if err != nil {
 			return nil, err
 		}
 		text = string(data)
 	}
-	return renderTemplate(text, w.spec.ContentType, m)
+	return format.Template(text, w.spec.ContentType, m)
 }
 
 // transport returns a transport without a proxy, which would get the secrets. It is for one request:
@@ -268,5 +269,5 @@ func (s *secretFiles) hideError(err error) error {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return &failure{text: s.hide(f.text), final: f.final, after: f.after}
 	}
-	return &failure{text: s.hide(clean(err.Error(), 2*maxText))}
+	return &failure{text: s.hide(format.Clean(err.Error(), 2*format.MaxText))}
 }

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/daeace23/prober/agent/notify"
+	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/results"
@@ -66,7 +67,7 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // letter is a message that a receiver got.
 type letter struct {
-	notify.Message
+	format.Message
 	at     time.Duration // since the start
 	header http.Header
 	raw    string
@@ -77,7 +78,7 @@ func (l *letter) words() string {
 	var all []string
 	for _, p := range l.Probes {
 		text := p.Pod + " " + p.State
-		if p.Status != notify.Failing {
+		if p.Status != format.Failing {
 			text = p.Pod + " " + p.Status
 		}
 		if p.Worst != "" {

@@ -1,4 +1,4 @@
-package notify
+package format
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxTemplate = 64 << 10  // bytes of a template
+	MaxTemplate = 64 << 10  // bytes of a template
 	maxRendered = 256 << 10 // bytes of what it makes
 )
 
@@ -52,7 +52,7 @@ type probeView[T ~string] struct {
 func viewOf[T ~string](m *Message) view[T] {
 	v := view[T]{
 		Version: T(m.Version), Receiver: T(m.Receiver), ID: T(m.ID), Status: T(m.Status), Title: T(m.Title), Host: T(m.Host), URL: T(m.URL),
-		Severity: T(m.severity()), Repeated: m.Repeated, Time: m.Time, Group: make(map[string]T), Counts: m.Counts, Omitted: m.Omitted,
+		Severity: T(m.Severity()), Repeated: m.Repeated, Time: m.Time, Group: make(map[string]T), Counts: m.Counts, Omitted: m.Omitted,
 	}
 	for name, value := range m.Group {
 		v.Group[name] = T(value)
@@ -110,8 +110,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// renderTemplate returns what the template text makes of m.
-func renderTemplate(text, contentType string, m *Message) ([]byte, error) {
+// Template returns what the template text makes of m.
+func Template(text, contentType string, m *Message) ([]byte, error) {
 	isJSON := strings.Contains(contentType, "json")
 	out := bounded{max: maxRendered}
 	var err error
@@ -130,8 +130,8 @@ func renderTemplate(text, contentType string, m *Message) ([]byte, error) {
 }
 
 func execute(out *bounded, text string, functions template.FuncMap, data any) error {
-	if len(text) > maxTemplate {
-		return fmt.Errorf("template: more than %d bytes", maxTemplate)
+	if len(text) > MaxTemplate {
+		return fmt.Errorf("template: more than %d bytes", MaxTemplate)
 	}
 	t, err := template.New("message").Option("missingkey=error").Funcs(functions).Parse(text)
 	if err == nil {

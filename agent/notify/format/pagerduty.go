@@ -1,4 +1,4 @@
-package notify
+package format
 
 import (
 	"encoding/json"
@@ -43,15 +43,15 @@ type pagerDutyLink struct {
 	Text string `json:"text"`
 }
 
-// pagerDuty returns an event of PagerDuty's Events API v2. A group is one incident.
-func pagerDuty(m *Message, routingKey string) ([]byte, error) {
+// PagerDuty returns an event of PagerDuty's Events API v2. A group is one incident.
+func PagerDuty(m *Message, routingKey string) ([]byte, error) {
 	return m.within(pagerDutyProbes, pagerDutyBytes, func(m *Message) ([]byte, error) {
 		e := pagerDutyEvent{RoutingKey: routingKey, EventAction: "trigger", DedupKey: m.ID, Client: "prober", ClientURL: m.URL}
 		if m.Status == Resolved {
 			e.EventAction = "resolve"
 		}
 		summary := []rune(m.Title)
-		severity := map[string]string{"failure": "critical", "unknown": "error", "warning": "warning", "success": "info"}[m.severity()]
+		severity := map[string]string{"failure": "critical", "unknown": "error", "warning": "warning", "success": "info"}[m.Severity()]
 		e.Payload = &pagerDutyPayload{
 			Summary: string(summary[:min(len(summary), pagerDutySummary)]), Source: m.Host, Severity: severity, Timestamp: m.Time.Format(time.RFC3339Nano),
 			Group: m.Group["namespace"], Details: pagerDutyDetails{m.Counts, m.Probes, m.Omitted},

@@ -1,4 +1,4 @@
-package notify
+package format
 
 import (
 	"strings"
@@ -8,10 +8,10 @@ import (
 // maxMarks is how many combining characters may follow a character.
 const maxMarks = 3
 
-// clean returns text as one line of at most most characters. It removes escape sequences of terminals,
+// Clean returns text as one line of at most most characters. It removes escape sequences of terminals,
 // control characters, and characters that are invisible or change the direction of text: a target may
 // have written them. Each format escapes what has a meaning in it.
-func clean(text string, most int) string {
+func Clean(text string, most int) string {
 	text = strings.ToValidUTF8(text[:min(len(text), 8*most)], "\ufffd")
 	var b strings.Builder
 	space, marks, n := false, 0, 0

@@ -1,15 +1,12 @@
-package notify
+// Package format makes the texts that receivers of notifications get of a [Message]. Targets have written
+// some of its texts: [Clean] removes what they may not have, and each format escapes what has a meaning in it.
+// Read message.go first.
+package format
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"net/url"
-	"os"
 	"strings"
 	"time"
-
-	"github.com/daeace23/prober/agent/states"
 )
 
 // Version is the version of the JSON of a [Message]. Fields are added under the same version.
@@ -25,10 +22,9 @@ const (
 
 // Limits of a message.
 const (
-	maxProbes   = 100 // that are listed; formats list fewer
-	maxText     = 300 // characters of a text of a target
-	maxName     = 253 // characters of a name
-	maxTextKept = 512 // bytes of a text in a book
+	maxProbes = 100 // that are listed; formats list fewer
+	MaxText   = 300 // characters of a text of a target
+	MaxName   = 253 // characters of a name
 )
 
 // Message is what a receiver is told, and the JSON of the format json and of commands. Texts in it have one
@@ -94,46 +90,14 @@ type Probe struct {
 	URL     string `json:"url,omitempty"`
 }
 
-// sender has what the messages of an agent have in common.
-type sender struct{ host, externalURL string }
-
-func newSender(externalURL string) *sender {
-	host, _ := os.Hostname()
-	return &sender{host: clean(host, maxName), externalURL: externalURL}
-}
-
-// groupID returns the ID of a group: of names only, so that it is the same after a restart.
-func groupID(receiver, group string) string {
-	host, _ := os.Hostname()
-	sum := sha256.Sum256([]byte(strings.Join([]string{host, receiver, group}, "\x00")))
-	return "prober-" + hex.EncodeToString(sum[:12])
-}
-
-// message returns the message about items of groups, of which there is at least one.
-func (s *sender) message(receiver string, groups []plan, items []*item, now time.Time) *Message {
-	m := &Message{
-		Version: Version, Receiver: receiver, ID: groups[0].id, Status: Resolved, Repeated: true, Host: s.host, Time: now.UTC().Truncate(time.Millisecond),
-		Group: make(map[string]string), Probes: []Probe{}, URL: s.externalURL,
-	}
-	if len(groups) == 1 {
-		for name, value := range groups[0].labels {
-			m.Group[name] = clean(value, maxName)
-		}
+// Add adds a probe to m, of which the first hundred are listed.
+func (m *Message) Add(p *Probe) {
+	m.count(p)
+	if len(m.Probes) < maxProbes {
+		m.Probes = append(m.Probes, *p)
 	} else {
-		m.ID = groupID(receiver, "several")
+		m.Omitted++
 	}
-	for _, it := range items {
-		p := s.probe(it, now)
-		m.count(&p)
-		m.Repeated = m.Repeated && it.state == it.told && !it.owed
-		if len(m.Probes) < maxProbes {
-			m.Probes = append(m.Probes, p)
-		} else {
-			m.Omitted++
-		}
-	}
-	m.Title = m.title()
-	return m
 }
 
 func (m *Message) count(p *Probe) {
@@ -153,6 +117,9 @@ func (m *Message) count(p *Probe) {
 		m.Status = Failing
 	}
 }
+
+// SetTitle sets the title of m, to which all probes were added.
+func (m *Message) SetTitle() { m.Title = m.title() }
 
 func (m *Message) title() string {
 	again := ""
@@ -185,8 +152,8 @@ func (m *Message) title() string {
 	return title
 }
 
-// severity returns the state of the worst probe of m: "failure", "unknown", "warning", or "success".
-func (m *Message) severity() string {
+// Severity returns the state of the worst probe of m: "failure", "unknown", "warning", or "success".
+func (m *Message) Severity() string {
 	switch {
 	case m.Counts.Failure > 0:
 		return "failure"
@@ -226,52 +193,6 @@ func (p *Probe) head() string {
 func (p *Probe) cause() string { return strings.Trim(p.Reason+": "+p.Text, ": ") }
 
 func (p *Probe) duration() time.Duration { return time.Duration(p.DurationSeconds) * time.Second }
-
-func (s *sender) probe(it *item, now time.Time) Probe {
-	p := Probe{
-		Namespace: clean(it.Namespace, maxName), Pod: clean(it.Pod, maxName), Container: clean(it.Container, maxName), Kind: it.Kind.String(),
-		Handler: clean(it.handler, maxName), Status: Failing, State: it.state.String(), New: it.told == quiet, Since: it.since.UTC().Truncate(time.Millisecond),
-		Reason: clean(it.reason, maxName), Text: clean(it.text, maxText),
-	}
-	if it.times > 0 {
-		p.Times = it.times + 1
-	}
-	if it.state != quiet && severity(it.worst) > severity(it.state) {
-		p.Worst = it.worst.String()
-	}
-	end := now
-	if it.state == quiet {
-		end, p.Ended, p.State, p.Status = it.at, it.at.UTC().Truncate(time.Millisecond), ended(it).String(), Resolved
-		if it.removed {
-			p.Status = Removed
-		}
-	}
-	p.DurationSeconds = int64(max(0, end.Sub(it.since)) / time.Second)
-	p.Explain = fmt.Sprintf("prober explain -n %s %s/%s %s", p.Namespace, p.Pod, p.Container, p.Kind)
-	if s.externalURL != "" {
-		p.URL = s.externalURL + "/#/probe"
-		for _, part := range []string{p.Namespace, p.Pod, p.Container, p.Kind} {
-			p.URL += "/" + strings.ReplaceAll(url.QueryEscape(part), "+", "%20")
-		}
-	}
-	return p
-}
-
-// ended returns the state of an incident that has ended.
-func ended(it *item) states.State {
-	if worst := worse(it.worst, it.told); worst != quiet {
-		return worst
-	}
-	return states.Failure
-}
-
-// test returns a message that tests a receiver.
-func (s *sender) test(receiver string, now time.Time) *Message {
-	return &Message{
-		Version: Version, Receiver: receiver, ID: groupID(receiver, "test"), Status: Test, Title: "test message of prober to " + receiver,
-		Host: s.host, Time: now.UTC().Truncate(time.Millisecond), Group: map[string]string{}, Probes: []Probe{}, URL: s.externalURL,
-	}
-}
 
 // first returns m with at most n of its probes.
 func (m *Message) first(n int) *Message {

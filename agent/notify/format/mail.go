@@ -1,4 +1,4 @@
-package notify
+package format
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ const (
 	mailBytes  = 256 << 10
 )
 
-// mailText returns a mail of plain text. Messages about the same group are one thread.
-func mailText(m *Message, spec *config.MailReceiver) ([]byte, error) {
+// Mail returns a mail of plain text. Messages about the same group are one thread.
+func Mail(m *Message, spec *config.MailReceiver) ([]byte, error) {
 	return m.within(mailProbes, mailBytes, func(m *Message) ([]byte, error) {
 		host := "localhost"
 		if from, err := mail.ParseAddress(spec.From); err == nil {

@@ -1,4 +1,4 @@
-package notify
+package format
 
 import (
 	"encoding/json"
@@ -50,9 +50,9 @@ func slackPlain(text string, most int) *slackString {
 	return &slackString{Type: "plain_text", Text: slackEscape.Replace(text), Emoji: new(bool)}
 }
 
-// slack returns the body of an incoming webhook of Slack. Texts of targets are in plain_text objects, which
+// Slack returns the body of an incoming webhook of Slack. Texts of targets are in plain_text objects, which
 // have no markup.
-func slack(m *Message) ([]byte, error) {
+func Slack(m *Message) ([]byte, error) {
 	return m.within(slackProbes, slackBytes, func(m *Message) ([]byte, error) {
 		out := slackMessage{Text: slackPlain(m.Title, slackText).Text, Blocks: []slackBlock{{Type: "header", Text: slackPlain(m.Title, slackHeader)}}}
 		for i := range m.Probes {

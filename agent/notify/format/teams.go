@@ -1,4 +1,4 @@
-package notify
+package format
 
 import (
 	"encoding/json"
@@ -59,12 +59,12 @@ var teamsText = strings.NewReplacer("{{", "{ {", "${", "$ {")
 
 func run(text string) teamsRun { return teamsRun{Type: "TextRun", Text: teamsText.Replace(text)} }
 
-// teams returns the body of a webhook of Teams' Workflows: a message with an Adaptive Card. All texts are
+// Teams returns the body of a webhook of Teams' Workflows: a message with an Adaptive Card. All texts are
 // in TextRuns, which have no Markdown.
-func teams(m *Message) ([]byte, error) {
+func Teams(m *Message) ([]byte, error) {
 	return m.within(teamsProbes, teamsBytes, func(m *Message) ([]byte, error) {
 		title := run(m.Title)
-		title.Weight, title.Size, title.Color = "Bolder", "Medium", map[string]string{"failure": "Attention", "unknown": "Warning", "warning": "Warning", "success": "Good"}[m.severity()]
+		title.Weight, title.Size, title.Color = "Bolder", "Medium", map[string]string{"failure": "Attention", "unknown": "Warning", "warning": "Warning", "success": "Good"}[m.Severity()]
 		card := teamsCard{
 			Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4", MSTeams: map[string]string{"width": "Full"},
 			Body: []teamsBlock{{Type: "RichTextBlock", Inlines: []teamsRun{title}}},
