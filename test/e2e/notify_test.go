@@ -97,7 +97,7 @@ func TestNotificationFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cards := filepath.Join(cache, "prober/adaptivecards/node_modules/adaptivecards")
+	cards := filepath.Join(cache, "prober/adaptivecards/node_modules/adaptivecards/dist/adaptivecards.js")
 	h := newHook(t)
 	manifest, well := failingPod(t)
 	agent(t, "-f", manifest, "--config", file(t, "prober.yaml", fmt.Sprintf(`

@@ -28,7 +28,6 @@ type slackBlock struct {
 
 type slackMessage struct {
 	Text        string       `json:"text"` // for notifications, and clients without blocks
-	Mrkdwn      bool         `json:"mrkdwn"`
 	UnfurlLinks bool         `json:"unfurl_links"`
 	UnfurlMedia bool         `json:"unfurl_media"`
 	Blocks      []slackBlock `json:"blocks"`

@@ -1,5 +1,5 @@
 // Parses the message of a webhook of Teams on stdin with Microsoft's own library for Adaptive Cards, and prints
-// the texts of its runs. The argument is the folder of the library.
+// the texts of its runs. The argument is the path of the library.
 const cards = require(process.argv[2]);
 const message = JSON.parse(require("fs").readFileSync(0, "utf8"));
 if (message.type !== "message" || message.attachments.length !== 1 || message.attachments[0].contentType !== "application/vnd.microsoft.card.adaptive") {

@@ -20,7 +20,7 @@ class Handler:
 
 
 def authenticate(server, session, envelope, mechanism, data):
-    return AuthResult(success=(data.login, data.password) == (b"prober", b"s3cret"))
+    return AuthResult(success=(data.login, data.password) == (b"prober", b"s3cret"), handled=False)
 
 
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
