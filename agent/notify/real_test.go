@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -249,6 +250,51 @@ func TestStateSurvivesRestart(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		if got := w.got(); len(got) != 1 || !strings.HasSuffix(got[0], ": c failure") {
 			t.Errorf("what waits: %q\n%s", got, w.log)
+		}
+	})
+}
+
+// An agent that is killed has saved what is older than a second, also while a message is under way.
+func TestStateSurvivesKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "")
+		dir := t.TempDir()
+		w.stop()
+		w.cfg.StateFile = filepath.Join(dir, "state")
+		w.run()
+		killed := 0
+		kill := func() { // the next agent has a copy of what the last one had saved by now
+			time.Sleep(time.Second)
+			killed++
+			data, err := os.ReadFile(w.cfg.StateFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, filepath.Join(dir, fmt.Sprint(killed)), string(data), 0o600)
+			w.answers(status(503))
+			w.stop()
+			w.cfg.StateFile = filepath.Join(dir, fmt.Sprint(killed))
+			w.answers(nil)
+			w.run()
+		}
+		for range 10 {
+			w.becomes("a", failure)
+			kill()
+			w.becomes("a", failure)
+			time.Sleep(2 * time.Minute)
+			kill()
+			w.answers(behaviours["hangs"])
+			w.becomes("a", ok)
+			time.Sleep(15 * time.Second) // the message about its end is under way
+			kill()
+			time.Sleep(20 * time.Minute)
+			got := w.got()
+			for i := range got {
+				_, got[i], _ = strings.Cut(got[i], ": ")
+			}
+			if !slices.Equal(got, []string{"a failure", "a resolved"}) {
+				t.Errorf("%q\n%s", got, w.log)
+			}
 		}
 	})
 }
