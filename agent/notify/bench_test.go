@@ -3,6 +3,7 @@ package notify_test
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/agent/notify"
@@ -12,12 +13,12 @@ import (
 func BenchmarkChanged(b *testing.B) {
 	for _, receivers := range []int{0, 1, 10} {
 		b.Run(fmt.Sprint("receivers=", receivers), func(b *testing.B) {
-			text := ""
+			var text strings.Builder
 			for i := range receivers {
-				text += fmt.Sprintf("{name: r%d, webhook: {url: 'http://h'}},", i)
+				text.WriteString(fmt.Sprintf("{name: r%d, webhook: {url: 'http://h'}},", i))
 			}
 			n := notify.New(notify.Config{Log: slog.New(slog.DiscardHandler)})
-			n.Set("prober.yaml", parse(b, "notify: {receivers: ["+text+"]}"))
+			n.Set("prober.yaml", parse(b, "notify: {receivers: ["+text.String()+"]}"))
 			c := changeOf("web", failure, "connection refused")
 			b.ReportAllocs()
 			for b.Loop() {

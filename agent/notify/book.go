@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/daeace23/prober/agent/states"
@@ -238,16 +239,16 @@ func (b *book) group(it *item) *group {
 		return it.in
 	}
 	labels := make(map[string]string, len(b.spec.GroupBy))
-	name := ""
+	var name strings.Builder
 	for _, field := range b.spec.GroupBy {
 		value := map[string]string{"namespace": it.Namespace, "pod": it.Pod, "container": it.Container, "kind": it.Kind.String(), "handler": it.handler}[field]
 		labels[field] = value
-		name += field + "=" + value + ","
+		name.WriteString(field + "=" + value + ",")
 	}
-	it.in = b.groups[name]
+	it.in = b.groups[name.String()]
 	if it.in == nil {
-		it.in = &group{name: name, labels: labels, id: groupID(b.spec.Name, name)}
-		b.groups[name] = it.in
+		it.in = &group{name: name.String(), labels: labels, id: groupID(b.spec.Name, name.String())}
+		b.groups[name.String()] = it.in
 	}
 	return it.in
 }

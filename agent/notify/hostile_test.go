@@ -200,6 +200,7 @@ func TestSizeOfMessages(t *testing.T) {
 				w.becomesOf(fmt.Sprintf("web-%d-%s", i, strings.Repeat("x", 240)), "uid", failure, strings.Repeat("<\U0001f4a9&", 500))
 			}
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			if len(body) == 0 || len(body) > most {
 				t.Errorf("%s: %d bytes", format, len(body))
 			}

@@ -70,12 +70,12 @@ func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 		return nil, err
 	}
 	secure.ServerName = host
-	conn, err := m.net(ctx, "tcp", m.spec.Smarthost)
+	plain, err := m.net(ctx, "tcp", m.spec.Smarthost)
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	conn = &limitedConn{conn, maxSMTP}
+	context.AfterFunc(ctx, func() { _ = plain.Close() })
+	var conn net.Conn = &limitedConn{plain, maxSMTP}
 	if m.spec.TLS == config.ImplicitTLS {
 		conn = tls.Client(conn, secure)
 	}

@@ -140,6 +140,7 @@ func TestMailThreads(t *testing.T) {
 		var threads, ids []string
 		note := func() {
 			time.Sleep(2 * time.Minute)
+			synctest.Wait()
 			for line := range strings.SplitSeq(s.data, "\r\n") {
 				if text, ok := strings.CutPrefix(line, "References: "); ok {
 					threads = append(threads, text)

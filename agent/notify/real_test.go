@@ -79,7 +79,7 @@ func TestAnswersOfReceivers(t *testing.T) {
 	}{
 		"repeats secrets": {reflect, "refused", "HTTP status 403 Forbidden: no [redacted] Bearer [redacted] <b>"},
 		"never ends":      {endless, "failing", "HTTP status 500 Internal Server Error"},
-		"redirects":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL+"/"+urlSecret, 307) }, "refused", "redirects are not followed"},
+		"redirects":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL+"/"+urlSecret, http.StatusTemporaryRedirect) }, "refused", "redirects are not followed"},
 		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
@@ -323,6 +323,7 @@ func TestIDSurvivesRestart(t *testing.T) {
 		w.run()
 		w.becomes("a", ok)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(ids) != 2 || ids[1] != "of-another-host" {
 			t.Errorf("%q", ids)
 		}

@@ -143,13 +143,14 @@ func (m *Message) title() string {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.word))
 		}
 	}
-	title := again + strings.Join(parts, ", ")
+	var title strings.Builder
+	title.WriteString(again + strings.Join(parts, ", "))
 	for _, field := range []string{"namespace", "pod", "container", "kind", "handler"} {
 		if value := m.Group[field]; value != "" {
-			title += ", " + field + " " + value
+			title.WriteString(", " + field + " " + value)
 		}
 	}
-	return title
+	return title.String()
 }
 
 // Severity returns the state of the worst probe of m: "failure", "unknown", "warning", or "success".
