@@ -114,6 +114,7 @@ type book struct {
 	spec    *config.Receiver
 	items   map[Key]*item
 	groups  map[string]*group
+	changes int    // of states so far
 	dropped uint64 // incidents that were over for longer than the retention
 
 	tokens   float64 // of the limit of messages
@@ -177,6 +178,7 @@ func (b *book) become(it *item, state states.State, at time.Time) {
 	counted := it.state != quiet && it.told == quiet && !at.Before(b.ready(it))
 	it.state, it.at, it.removed = state, at, false
 	it.gen++
+	b.changes++
 	if !counted || state == quiet {
 		it.waits = b.ready(it)
 	}

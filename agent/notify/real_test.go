@@ -79,7 +79,9 @@ func TestAnswersOfReceivers(t *testing.T) {
 	}{
 		"repeats secrets": {reflect, "refused", "HTTP status 403 Forbidden: no [redacted] Bearer [redacted] <b>"},
 		"never ends":      {endless, "failing", "HTTP status 500 Internal Server Error"},
-		"redirects":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL+"/"+urlSecret, http.StatusTemporaryRedirect) }, "refused", "redirects are not followed"},
+		"redirects": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/"+urlSecret, http.StatusTemporaryRedirect)
+		}, "refused", "redirects are not followed"},
 		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()

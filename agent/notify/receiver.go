@@ -197,15 +197,16 @@ func sameDestination(a, b *config.Receiver) bool {
 	return only(a).Equal(only(b))
 }
 
-// drain notes changes in the book. It reports whether there were any.
+// drain notes changes in the book. It reports whether they matter to the receiver.
 func (r *receiver) drain(now time.Time) bool {
 	changes := r.take(r)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	before := r.book.changes
 	for _, c := range changes {
 		r.book.apply(c, now)
 	}
-	return len(changes) > 0
+	return r.book.changes != before
 }
 
 // step notes changes and returns the message to send now, or when to look again.
