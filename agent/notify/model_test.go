@@ -86,6 +86,13 @@ var behaviours = map[string]http.HandlerFunc{
 	"forbids": status(403),
 }
 
+// answersAfter has the receiver take messages, and answer late.
+func (w *world) answersAfter(delay time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delay = delay
+}
+
 // heard is what the operator got of a probe.
 type heard struct {
 	at time.Time
@@ -93,7 +100,7 @@ type heard struct {
 }
 
 func TestOperatorKnowsWhatTheModelKnows(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(60) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomWorld(t, rand.New(rand.NewPCG(seed, 1))) })
 		})
@@ -120,6 +127,7 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	for time.Since(w.start) < 12*time.Hour {
 		if time.Now().After(behaveUntil) {
 			w.answers(nil)
+			w.answersAfter([]time.Duration{0, 0, wait(time.Second), wait(9 * time.Second)}[random.IntN(4)])
 			if random.IntN(2) == 0 {
 				w.answers(behaviours[names[random.IntN(len(names))]])
 			}
@@ -138,6 +146,7 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 		time.Sleep(wait([]time.Duration{2 * time.Second, 20 * time.Second, 10 * time.Minute}[random.IntN(3)]))
 	}
 	w.answers(nil)
+	w.answersAfter(0)
 	for _, p := range pods {
 		w.becomes(p, failure)
 		models[p].become(failure, time.Now())
@@ -150,6 +159,13 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	heardOf := checkLetters(t, w, &spec.GroupInterval, models)
 	for _, p := range pods {
 		checkKnown(t, p, models[p], heardOf[p], end, spec.GroupWait)
+	}
+	for _, p := range pods {
+		w.becomes(p, ok)
+	}
+	time.Sleep(10 * time.Minute)
+	if r := w.Status().Items[0]; len(r.Alerts) != 0 || r.Pending+r.Open != 0 {
+		t.Errorf("all is well, and this is kept: %+v", r)
 	}
 	if t.Failed() {
 		t.Log(w.log.String())
@@ -186,10 +202,24 @@ func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[st
 			if m := models[p.Pod]; !m.was(want, at.Add(-removalWait), at.Add(100*time.Millisecond)) {
 				t.Errorf("%s: %s is told as %s %s, which is not true", l.at, p.Pod, p.Status, p.State)
 			}
+			if before := all[p.Pod]; len(before) > 0 {
+				checkOrder(t, l.at, &before[len(before)-1].Probe, &p)
+			}
 			all[p.Pod] = append(all[p.Pod], heard{at, p})
 		}
 	}
 	return all
+}
+
+// checkOrder checks that two messages about a probe follow each other: each incident ends before the next one
+// begins.
+func checkOrder(t *testing.T, at time.Duration, before, p *format.Probe) {
+	switch {
+	case before.Status == format.Failing && !p.Since.Equal(before.Since):
+		t.Errorf("%s: the end of the incident of %s since %s was not told", at, p.Pod, before.Since)
+	case before.Status != format.Failing && p.Since.Before(before.Ended):
+		t.Errorf("%s: %s fails since %s, and the incident before ended at %s", at, p.Pod, p.Since, before.Ended)
+	}
 }
 
 // sameNews reports whether two letters say the same of the same incidents.

@@ -388,3 +388,45 @@ func TestChangedConfiguration(t *testing.T) {
 		w.expect()
 	})
 }
+
+// What changes while a message is under way is told by the next one.
+func TestChangesWhileMessageIsUnderWay(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.answersAfter(8 * time.Second)
+		w.becomes("a", failure)
+		time.Sleep(12 * time.Second)
+		w.becomes("a", ok) // the failure is under way
+		w.becomes("b", failure)
+		time.Sleep(2 * time.Minute)
+		w.expect("10s: a failure", "1m18s: a resolved, b failure")
+		w.becomes("b", ok)
+		time.Sleep(24 * time.Second)
+		w.becomes("b", failure) // the end is under way
+		time.Sleep(2 * time.Minute)
+		w.mu.Lock()
+		if n := len(w.letters); n != 2 || !w.letters[1].Probes[0].Since.Equal(w.start.Add(156*time.Second)) {
+			t.Errorf("%+v", w.letters)
+		}
+		w.mu.Unlock()
+		w.expect("2m26s: b resolved", "3m34s: b failure")
+	})
+	bubble(t, ", resolved: false, repeatInterval: 10m", func(t *testing.T, w *world) {
+		w.answersAfter(8 * time.Second)
+		w.becomes("a", failure)
+		time.Sleep(10*time.Minute + 20*time.Second)
+		w.becomes("a", ok) // the repetition is under way
+		time.Sleep(time.Second)
+		w.becomes("a", failure)
+		time.Sleep(10 * time.Minute)
+		if s := w.Status().Items[0]; s.Open != 1 || s.Pending != 0 {
+			t.Errorf("%+v", s)
+		}
+		w.becomes("a", ok)
+		time.Sleep(10 * time.Minute)
+		w.becomes("a", failure)
+		time.Sleep(time.Minute)
+		if got := w.got(); len(got) < 3 || !strings.HasSuffix(got[len(got)-1], ": a failure") {
+			t.Errorf("%q", got)
+		}
+	})
+}

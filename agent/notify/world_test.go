@@ -113,6 +113,7 @@ type world struct {
 	mu      sync.Mutex
 	answer  http.HandlerFunc // nil: takes all
 	raw     func(body string)
+	delay   time.Duration // until a message that is taken is answered
 	letters []letter
 	asked   int
 }
@@ -185,7 +186,12 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 	w.mu.Lock()
 	w.letters = append(w.letters, l)
+	delay := w.delay
 	w.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-r.Context().Done():
+	}
 }
 
 func (w *world) answers(h http.HandlerFunc) {
