@@ -147,6 +147,7 @@ check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 	cd bench && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
 	cd test/e2e/collector && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/browser && $(GO) vet . && $(GO) mod tidy -diff
+	cd test/e2e/receivers && $(GO) vet . && $(GO) mod tidy -diff
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "check for $$platform"; export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		$(GO) build ./...; $(GO) vet ./...; \

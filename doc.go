@@ -37,7 +37,9 @@
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
 //     agent/pauses: pauses that end by themselves. agent/states: the four states of a probe, for
-//     notifications and history. agent/otlp: metrics and traces for a collector
+//     notifications and history. agent/notify: tells people of them, by webhooks, commands and mail;
+//     agent/notify/format has their messages.
+//     agent/otlp: metrics and traces for a collector
 //     of OpenTelemetry.
 //     agent/page: the status page.
 //     agent/client, agent/api: speak to a running agent.

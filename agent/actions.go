@@ -79,7 +79,7 @@ func (a *Agent) throttled(next http.Handler) http.Handler {
 // action is a request that changes something.
 type action struct {
 	name   string // one of [metrics.Actions]; "" for a request that only reads
-	object string // the probe, as NAMESPACE/POD/CONTAINER/KIND, or the plugin
+	object string // the probe, as NAMESPACE/POD/CONTAINER/KIND, the plugin, or the receiver
 	by     access.Caller
 	detail string // of a pause: for how long and why; "" for none
 }
@@ -109,6 +109,9 @@ func actionOf(r *http.Request) action {
 	dir, name := path.Split(r.URL.Path)
 	if plugin, ok := strings.CutPrefix(dir, "/api/v1/plugins/"); ok && name == "promote" {
 		return action{name: name, object: strings.TrimSuffix(plugin, "/")}
+	}
+	if receiver, ok := strings.CutPrefix(dir, "/api/v1/notifications/"); ok && name == "test" {
+		return action{name: name, object: strings.TrimSuffix(receiver, "/")}
 	}
 	probe, ok := strings.CutPrefix(strings.TrimSuffix(dir, "/"), "/api/v1/probes/")
 	if !ok || !slices.Contains(probeActions, name) {
@@ -147,7 +150,7 @@ func actionResult(status int) string {
 // doneReasons are the reasons of the events of actions that succeeded.
 var doneReasons = map[string]string{
 	"trigger": "ProbeTriggered", "pause": "ProbePaused", "resume": "ProbeResumed",
-	"promote": "PluginPromoted", "reload": "Reloaded",
+	"promote": "PluginPromoted", "reload": "Reloaded", "test": "NotificationTested",
 }
 
 // acted logs and counts an action that was allowed, and adds an event.

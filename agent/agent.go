@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/logs"
+	"github.com/daeace23/prober/agent/notify"
 	"github.com/daeace23/prober/agent/otlp"
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/plugins"
@@ -28,6 +30,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
@@ -128,6 +131,7 @@ type Agent struct {
 	pauses   *pauses.Table
 	exporter *otlp.Exporter
 	states   *states.Tracker
+	notifier *notify.Notifier
 	host     *hostWatch
 	lock     *os.File       // of the state directory; nil for none
 	listener net.Listener   // of the HTTP server, which Run starts
@@ -210,15 +214,20 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	a.exporter = otlp.New(otlp.Config{
 		Metrics: a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}), Version: a.cfg.Version, Log: a.log,
 	})
-	handlers.Configured = func(c *config.Agent) { a.exporter.Set(a.cfg.ConfigFile, c.OTLP) }
+	a.notifier = notify.New(a.notifications())
+	var unusable error // receivers of the file that New reads
+	handlers.Configured = func(c *config.Agent) { unusable = a.configured(c) }
 	if a.handlers, a.pluginStamp, err = plugins.New(ctx, handlers); err != nil {
 		return err
+	}
+	if unusable != nil {
+		return unusable
 	}
 	if a.source, err = a.cfg.Source(ctx, a.podHost()); err != nil {
 		return err
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
-	a.states = states.New()
+	a.states = states.New(a.notifier)
 	// The states come before the hub, whose readers look them up.
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
@@ -234,8 +243,29 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
 		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
 		metrics.RegisterPauses(a.registry, a.paused), metrics.RegisterOTLP(a.registry, a.exporter.Counts()),
+		metrics.RegisterNotifications(a.registry, a.notifier.Counts),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+}
+
+// notifications returns the configuration of the notifier.
+func (a *Agent) notifications() notify.Config {
+	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe}
+	if a.cfg.StateDir != "" {
+		c.StateFile = filepath.Join(a.cfg.StateDir, "notifications.json")
+	}
+	return c
+}
+
+// configured passes prober.yaml on. Its error is about templates; their receivers are told nothing.
+func (a *Agent) configured(c *config.Agent) error {
+	a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
+	a.notifier.Set(a.cfg.ConfigFile, c.Notify)
+	err := errors.Join(notify.Check(a.cfg.ConfigFile, c.Notify)...)
+	if err != nil && a.running.Load() {
+		a.log.Warn("some receivers of notifications cannot be told", "error", joined.Line(err))
+	}
+	return err
 }
 
 // Run serves HTTP, runs the pods and probes them until ctx ends. Then it ends the pods as the
@@ -257,6 +287,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.events.FollowFolds(follow) })
 	watching.Go(func() { a.hub.Run(follow, a.streamed()) })
 	watching.Go(func() { a.exporter.Run(follow) })
+	watching.Go(func() { a.notifier.Run(follow) })
 
 	a.source.Start(ctx, a.manager)
 	var loops sync.WaitGroup

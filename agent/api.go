@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/notify"
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/reply"
 	"github.com/daeace23/prober/agent/secrets"
@@ -167,6 +168,14 @@ func (a *Agent) probesOf(pod string, match func(*worker.Info) bool) []worker.Inf
 		return x.compare(&y)
 	})
 	return all
+}
+
+// hasProbe reports whether there is a probe of that name. Before the pods are applied, any may come.
+func (a *Agent) hasProbe(key notify.Key) bool {
+	if !a.running.Load() {
+		return true
+	}
+	return len(a.selectProbes(key.Pod, exactly(key.Namespace, key.Pod, key.Container, key.Kind.String()))) > 0
 }
 
 func keyOf(i *worker.Info) manager.Key {

@@ -76,6 +76,8 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/agent", a.serveAgent},
 		{"GET /api/v1/plugins", a.servePlugins},
 		{"POST /api/v1/plugins/{name}/promote", a.servePromote},
+		{"GET /api/v1/notifications", a.notifier.ServeStatus},
+		{"POST /api/v1/notifications/{receiver}/test", unhurried(a.notifier.ServeTest)},
 		{"POST /-/reload", unhurried(a.serveReload)},
 		{"GET /probe", blackbox.NewServer(blackbox.Config{File: a.scrapes.File, Prepare: a.handlers.PrepareWithin}).ServeHTTP},
 		{"GET /metrics", a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry, MaxInFlight: 4}).ServeHTTP},
@@ -108,6 +110,7 @@ GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= re
 GET  /api/v1/stream               server-sent events: probe, pod, event; ?view=summary
 GET  /api/v1/agent                version, and what is wrong with the agent
 GET  /api/v1/plugins              versions, generations, errors, shadows
+GET  /api/v1/notifications        receivers of notifications, and what they know
 GET  /openapi.json                describes all of this
 GET  /metrics                     for Prometheus
 GET  /probe                       ?module=&target=, as blackbox_exporter has it, with --blackbox-config; debug=true
@@ -116,6 +119,7 @@ GET  /healthz /livez /readyz      each with ?verbose
 Over the unix socket of --socket, or with the token of --token-file:
 POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=) or resume one
 POST /api/v1/plugins/NAME/promote let the shadow of a plugin take its place
+POST /api/v1/notifications/RECEIVER/test                   send a test message to a receiver
 POST /-/reload                    read everything again, as SIGHUP does
 `
 
@@ -211,7 +215,7 @@ func (a *Agent) ready() []healthCheck {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source is not available, the last good version is kept: " + p.Stale})
 		}
 	}
-	return slices.Concat(checks, a.targetChecks(), a.stateChecks(), a.host.checks())
+	return slices.Concat(checks, a.targetChecks(), a.stateChecks(), a.notifyChecks(), a.host.checks())
 }
 
 // stateChecks returns a warning about state that could not be saved.
@@ -222,6 +226,14 @@ func (a *Agent) stateChecks() []healthCheck {
 	}
 	return []healthCheck{{"state", "!", fmt.Sprintf("could not be saved since %s: %s",
 		saving.Since.Format(time.RFC3339), joined.Line(saving.Err))}}
+}
+
+// notifyChecks returns warnings about receivers of notifications.
+func (a *Agent) notifyChecks() (checks []healthCheck) {
+	for name, text := range a.notifier.Trouble(time.Now()) {
+		checks = append(checks, healthCheck{name, "!", text})
+	}
+	return checks
 }
 
 // reloadCheck returns whether a reload has been under way for long, and the error of the last one.

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/notify"
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/core/manager"
@@ -52,6 +53,7 @@ func Validate(ctx context.Context, cfg Config, load func(ctx context.Context, ch
 		}
 	}
 	errs = append(errs, load(ctx, func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, o.keepReference) }))
+	errs = append(errs, notify.Check(cfg.ConfigFile, o.plugins.Config.Notify)...)
 	if cfg.BlackboxConfig != "" {
 		errs = append(errs, blackbox.Check(cfg.BlackboxConfig, o.Prepare))
 	}

@@ -1,6 +1,6 @@
 // Package config reads the agent's file, prober.yaml. Every error has the file, the line and the
 // path of the field. config.go has the types, decode.go reads them; targets.go does both for modules
-// and targets, and otlp.go for OTLP.
+// and targets, and otlp.go for OTLP. notify.go has the receivers of notifications, notifydecode.go reads them.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust
 // and Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets
@@ -42,7 +42,8 @@ type Agent struct {
 	Nagios      Nagios
 	Secrets     Secrets
 	Credentials []Credentials
-	OTLP        *OTLP // nil: nothing is sent
+	OTLP        *OTLP   // nil: nothing is sent
+	Notify      *Notify // nil: nobody is told
 	Modules     []Module
 	Targets     []TargetGroup
 }

@@ -37,6 +37,7 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		"modules":     d.modules(a),
 		"targets":     d.targets(a),
 		"otlp":        d.otlp(a),
+		"notify":      d.notify(a),
 		"totalMemory": yamlpos.Parsed(&d.Decoder, &a.TotalMemory, plugin.ParseSize),
 		"nagios": func(n *yamlpos.Node, path string) {
 			d.Mapping(n, path, yamlpos.Fields{"folders": d.texts(&a.Nagios.Folders), "env": d.ListOf(d.variable(&a.Nagios.Env))})

@@ -52,6 +52,43 @@ func RegisterOTLP(r prometheus.Registerer, c OTLPCounts) error {
 	return registerCount(r, c.SpansDropped, prometheus.CounterOpts{Name: otlpSpansDropped.Name, Help: otlpSpansDropped.Help})
 }
 
+// NotificationCounts are counts of a receiver of notifications.
+type NotificationCounts struct {
+	OK, Errors, Refused uint64 // messages
+	Dropped             uint64 // incidents that were never told
+	Pending, Open       int    // probes
+}
+
+// RegisterNotifications registers the metrics of receivers of notifications. counts returns them by
+// name, at each scrape. It must not block.
+func RegisterNotifications(r prometheus.Registerer, counts func() map[string]NotificationCounts) error {
+	return r.Register(notificationCollector(counts))
+}
+
+// notificationCollector collects the metrics of receivers.
+type notificationCollector func() map[string]NotificationCounts
+
+var _ prometheus.Collector = notificationCollector(nil)
+
+// Describe implements [prometheus.Collector].
+func (notificationCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range []*family{notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped} {
+		ch <- f.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c notificationCollector) Collect(ch chan<- prometheus.Metric) {
+	for name, n := range c() {
+		ch <- notificationsTotal.with(float64(n.OK), name, "ok")
+		ch <- notificationsTotal.with(float64(n.Errors), name, "error")
+		ch <- notificationsTotal.with(float64(n.Refused), name, "refused")
+		ch <- notificationsPending.with(float64(n.Pending), name)
+		ch <- notificationsOpen.with(float64(n.Open), name)
+		ch <- notificationsDropped.with(float64(n.Dropped), name)
+	}
+}
+
 // HandlerStats is the state of a handler whose attempts are limited, such as that of a limit of
 // package handlers/limit.
 type HandlerStats struct {
@@ -91,7 +128,7 @@ func (c limitCollector) Collect(ch chan<- prometheus.Metric) {
 
 // Actions are what users can ask an agent to do, and ActionResults the results.
 var (
-	Actions       = []string{"trigger", "pause", "resume", "promote", "reload"}
+	Actions       = []string{"trigger", "pause", "resume", "promote", "reload", "test"}
 	ActionResults = []string{"ok", "denied", "not_found", "error"}
 )
 

@@ -63,7 +63,7 @@ var groups = []struct {
 		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
 	}},
 	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
-	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, otlpRequests, otlpSpansDropped, buildInfo}},
+	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
 }
 
 // family is a [Family] with its descriptor.
@@ -328,6 +328,23 @@ var (
 	})
 	otlpSpansDropped = newFamily(Family{
 		Name: "prober_otlp_spans_dropped_total", Type: Counter, Help: "Spans that were dropped because the collector was too slow, away, or refused them.",
+	})
+	receiverLabel      = Label{Name: "receiver", About: "its name in prober.yaml"}
+	notificationsTotal = newFamily(Family{
+		Name: "prober_notifications_total", Type: Counter, Help: "Messages to receivers of `notify` in prober.yaml, retries included.",
+		Labels: []Label{receiverLabel, {Name: "result", Values: []string{"ok", "error", "refused"}}},
+		Alert:  "Errors grow: the receiver is away. `refused` grows: its answer says that the configuration is wrong; `prober get notifications` shows it.",
+	})
+	notificationsPending = newFamily(Family{
+		Name: "prober_notifications_pending", Type: Gauge, Help: "Probes with a state that the receiver does not know yet.",
+		Labels: []Label{receiverLabel}, Alert: "Above 0 for longer than `groupInterval` and `for`: the receiver is away.",
+	})
+	notificationsOpen = newFamily(Family{
+		Name: "prober_notifications_open", Type: Gauge, Help: "Probes that the receiver knows to be failing.", Labels: []Label{receiverLabel},
+	})
+	notificationsDropped = newFamily(Family{
+		Name: "prober_notifications_dropped_total", Type: Counter, Help: "Incidents that were over, and could not be told within `retention`.",
+		Labels: []Label{receiverLabel}, Alert: "It grows: nobody was told of them.",
 	})
 	buildInfo = newFamily(Family{
 		Name: "prober_build_info", Type: Gauge, Help: "1; the labels describe the build.",

@@ -56,6 +56,9 @@ func everything(t *testing.T) []*dto.MetricFamily {
 		metrics.RegisterOTLP(registry, metrics.OTLPCounts{
 			Metrics: metrics.OTLPRequests{OK: none, Errors: none}, Traces: metrics.OTLPRequests{OK: none, Errors: none}, SpansDropped: none,
 		}),
+		metrics.RegisterNotifications(registry, func() map[string]metrics.NotificationCounts {
+			return map[string]metrics.NotificationCounts{"ops": {OK: 1, Errors: 2, Refused: 3, Dropped: 4, Pending: 5, Open: 6}}
+		}),
 		metrics.RegisterAgent(registry, metrics.AgentCounts{
 			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none,
 		}),

@@ -284,6 +284,21 @@ func (c *Client) Promote(ctx context.Context, plugin string) (api.PluginStatus, 
 	return status, err
 }
 
+// Notifications returns the receivers of notifications, and what they know.
+func (c *Client) Notifications(ctx context.Context) ([]api.Receiver, error) {
+	var list api.NotificationList
+	err := c.do(ctx, http.MethodGet, nil, &list, "api", "v1", "notifications")
+	return list.Items, err
+}
+
+// TestNotification has the agent send a test message to a receiver. The error is that of the receiver, if it
+// does not take the message.
+func (c *Client) TestNotification(ctx context.Context, receiver string) (api.NotificationTest, error) {
+	var result api.NotificationTest
+	err := c.patiently(ctx, &result, "api", "v1", "notifications", receiver, "test")
+	return result, err
+}
+
 // Reload has the agent read its files again, and returns when they are applied or refused.
 func (c *Client) Reload(ctx context.Context) error {
 	return c.patiently(ctx, nil, "-", "reload")

@@ -118,7 +118,7 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.TokenFile, "token-file", "", "file with the token of actions over TCP, mode 0600; default: a random token")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file to write the bound address to")
 	f.DurationVar(&o.restartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
-	f.StringVar(&o.StateDir, "state-dir", "", "folder for the state of external targets and the plugins of registries, kept over restarts of the agent")
+	f.StringVar(&o.StateDir, "state-dir", "", "folder for the state of external targets and notifications, and the plugins of registries, kept over restarts of the agent")
 	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn about fields that local processes do not support")
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")

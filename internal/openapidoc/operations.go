@@ -127,6 +127,14 @@ var operations = []operation{
 		summary: "Let the shadow of a plugin take its place.", answer: api.PluginStatus{}, codes: []int{404, 409},
 	},
 	{
+		method: "get", path: "/api/v1/notifications", id: "listNotifications", tag: "state",
+		summary: "List the receivers of notifications, and what they know.", answer: api.NotificationList{},
+	},
+	{
+		method: "post", path: "/api/v1/notifications/{receiver}/test", id: "testNotification", tag: "actions",
+		summary: "Send a test message to a receiver, and show its answer.", answer: api.NotificationTest{}, codes: []int{404, 502},
+	},
+	{
 		method: "post", path: "/-/reload", id: "reload", tag: "actions",
 		summary: "Read all files again, and wait until they are applied or refused.", answer: media{}, codes: []int{500},
 	},
@@ -220,7 +228,7 @@ func (o *operation) responses(s *schemas) object {
 	for _, code := range o.codes {
 		switch text := map[int]string{
 			400: "A parameter is wrong.", 404: "There is no such object.", 409: "The state of the object does not allow it.",
-			500: "The files were refused.", 503: "Too many callers are reading.", -503: "The pods are not applied, or are being stopped.",
+			500: "The files were refused.", 502: "The receiver has not taken the message; the error says why.", 503: "Too many callers are reading.", -503: "The pods are not applied, or are being stopped.",
 		}[code]; {
 		case code < 0:
 			all[strconv.Itoa(-code)] = object{"description": text, "content": object{"text/plain": object{"schema": object{"type": "string"}}}}

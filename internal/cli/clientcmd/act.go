@@ -116,3 +116,33 @@ func newReload(env *command.Env) *cobra.Command {
 	agent.Add(c)
 	return c
 }
+
+// newNotify returns the command notify.
+func newNotify(env *command.Env) *cobra.Command {
+	var agent remote.Flags
+	notify := command.Folder("notify", "Test receivers of notifications of a running agent")
+	test := &cobra.Command{
+		Use:   "test RECEIVER",
+		Short: "Send a test message to a receiver, and show its answer",
+		Long: "Test has the agent send a message that is marked as a test to a receiver of prober.yaml, and shows the\n" +
+			"answer. A receiver that takes it is then told what it has refused before.\n\n" +
+			"Exit code 0, 1 if the receiver has not taken it, 3 if the agent does not respond, 64 wrong usage.",
+		Example:           "  prober notify test ops",
+		Args:              command.Arguments("RECEIVER"),
+		ValidArgsFunction: complete(env, &agent, find("notifications")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return ask(cmd, env, &agent, func(ctx context.Context, c *client.Client) error {
+				t, err := c.TestNotification(ctx, args[0])
+				if err != nil {
+					return remote.Failed(err)
+				}
+				took := time.Duration(t.DurationSeconds * float64(time.Second)).Round(time.Millisecond)
+				fmt.Fprintf(env.Stdout, "receiver %s has taken the test message after %s: %s\n", line(t.Receiver), took, line(t.Answer))
+				return nil
+			})
+		},
+	}
+	agent.Add(notify)
+	notify.AddCommand(test)
+	return notify
+}

@@ -98,13 +98,16 @@ func TestResponsesAreShownHarmlessly(t *testing.T) {
 		"GET /api/v1/pods": strings.ReplaceAll(`{"items":[{"metadata":{"namespace":"E","name":"E"},"status":{"phase":"E","podIP":"E"}}]}`, "E", evil),
 		"GET /api/v1/events": strings.ReplaceAll(`{"items":[{"metadata":{"name":"E"},"involvedObject":{"kind":"E","namespace":"E","name":"E","fieldPath":"{E}"},
 			"type":"E","reason":"E","message":"E"}]}`, "E", evil),
-		"GET /api/v1/plugins": strings.ReplaceAll(`{"items":[{"name":"E","state":"failed","version":"E","digest":"E","error":"E"}]}`, "E", evil),
-		"POST /-/reload":      `409!{"error":"` + evil + `"}`,
-		"GET /readyz":         "[+]ping ok\n[!]targets \x1b[31m\a\nreadyz check passed\n",
+		"GET /api/v1/plugins":               strings.ReplaceAll(`{"items":[{"name":"E","state":"failed","version":"E","digest":"E","error":"E"}]}`, "E", evil),
+		"GET /api/v1/notifications":         strings.ReplaceAll(`{"items":[{"name":"E","type":"E","state":"E","error":"E","answer":"E"}]}`, "E", evil),
+		"POST /api/v1/notifications/x/test": `{"receiver":"` + evil + `","delivered":true,"answer":"` + evil + `"}`,
+		"POST /-/reload":                    `409!{"error":"` + evil + `"}`,
+		"GET /readyz":                       "[+]ping ok\n[!]targets \x1b[31m\a\nreadyz check passed\n",
 	}
 	a := newFakeAgent(t, all)
 	for _, args := range []string{
 		"get probes", "get probes -o wide", "get probes -o name", "get pods -o wide", "get pods -o name", "get events", "get events -o name", "get plugins -o wide",
+		"get notifications -o wide", "get notifications -o name", "notify test x",
 		"status", "reload", "__complete get pods ", "__complete describe ",
 	} {
 		words := strings.Split(args, " ")

@@ -61,6 +61,15 @@ func resources() []*resource {
 			},
 			list: listPlugins,
 		},
+		{
+			name: "notifications", aliases: []string{"notification", "receivers"}, short: "Show receivers of notifications, and what they know", args: "[RECEIVER]...",
+			example: "  prober get notifications -o wide\n  prober get notifications ops -o jsonpath='{.items[0].alerts[*].pod}'",
+			columns: []column{
+				{head: "NAME"}, {head: "TYPE"}, {head: "STATE"}, {head: "OPEN"}, {head: "PENDING"}, {head: "SENT"},
+				{"DELIVERED", true}, {"FAILED", true}, {"REFUSED", true}, {"DROPPED", true}, {"ANSWER", true}, {head: "ERROR"},
+			},
+			list: listNotifications,
+		},
 	}
 }
 
@@ -252,6 +261,25 @@ func listPlugins(ctx context.Context, c *client.Client, s *selection) ([]item, e
 			name: p.Name, object: p,
 			cells: []string{
 				p.Name, p.State, p.Version, p.Runtime, p.Trust, fmt.Sprint(p.Probes), ago(p.Changed), fmt.Sprint(p.Generation), p.Digest, p.Error,
+			},
+		})
+	}
+	return items, err
+}
+
+func listNotifications(ctx context.Context, c *client.Client, s *selection) ([]item, error) {
+	receivers, err := c.Notifications(ctx)
+	var items []item
+	for i := range receivers {
+		r := &receivers[i]
+		if !s.named(r.Name) {
+			continue
+		}
+		items = append(items, item{
+			name: r.Name, object: r,
+			cells: []string{
+				r.Name, r.Type, r.State, fmt.Sprint(r.Open), fmt.Sprint(r.Pending), ago(r.LastSent), fmt.Sprint(r.Delivered), fmt.Sprint(r.Failed),
+				fmt.Sprint(r.Refused), fmt.Sprint(r.Dropped), r.Answer, r.Error,
 			},
 		})
 	}

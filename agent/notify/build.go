@@ -1,0 +1,97 @@
+package notify
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/agent/notify/format"
+	"github.com/daeace23/prober/agent/states"
+)
+
+// sender has what the messages of an agent have in common.
+type sender struct{ host, externalURL string }
+
+func newSender(externalURL string) *sender {
+	host, _ := os.Hostname()
+	return &sender{host: format.Clean(host, format.MaxName), externalURL: externalURL}
+}
+
+// groupID returns the ID of a group: of names only, so that it is the same after a restart.
+func groupID(receiver, group string) string {
+	host, _ := os.Hostname()
+	sum := sha256.Sum256([]byte(strings.Join([]string{host, receiver, group}, "\x00")))
+	return "prober-" + hex.EncodeToString(sum[:12])
+}
+
+// message returns the message about items of groups, of which there is at least one.
+func (s *sender) message(receiver string, groups []plan, items []*item, now time.Time) *format.Message {
+	m := &format.Message{
+		Version: format.Version, Receiver: receiver, ID: groups[0].id, Status: format.Resolved, Repeated: true, Host: s.host, Time: now.UTC().Truncate(time.Millisecond),
+		Group: make(map[string]string), Probes: []format.Probe{}, URL: s.externalURL,
+	}
+	if len(groups) == 1 {
+		for name, value := range groups[0].labels {
+			m.Group[name] = format.Clean(value, format.MaxName)
+		}
+	} else {
+		m.ID = groupID(receiver, "several")
+	}
+	for _, it := range items {
+		p := s.probe(it, now)
+		m.Add(&p)
+		m.Repeated = m.Repeated && it.state == it.told && !it.owed
+	}
+	m.SetTitle()
+	return m
+}
+
+func (s *sender) probe(it *item, now time.Time) format.Probe {
+	p := format.Probe{
+		Namespace: format.Clean(it.Namespace, format.MaxName), Pod: format.Clean(it.Pod, format.MaxName), Container: format.Clean(it.Container, format.MaxName), Kind: it.Kind.String(),
+		Handler: format.Clean(it.handler, format.MaxName), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: it.since.UTC().Truncate(time.Millisecond),
+		Reason: format.Clean(it.reason, format.MaxName), Text: format.Clean(it.text, format.MaxText),
+	}
+	if it.times > 0 {
+		p.Times = it.times + 1
+	}
+	if it.state != quiet && severity(it.worst) > severity(it.state) {
+		p.Worst = it.worst.String()
+	}
+	end := now
+	if it.state == quiet {
+		end, p.Ended, p.State, p.Status = it.at, it.at.UTC().Truncate(time.Millisecond), ended(it).String(), format.Resolved
+		if it.removed {
+			p.Status = format.Removed
+		}
+	}
+	p.DurationSeconds = int64(max(0, end.Sub(it.since)) / time.Second)
+	p.Explain = fmt.Sprintf("prober explain -n %s %s/%s %s", p.Namespace, p.Pod, p.Container, p.Kind)
+	if s.externalURL != "" {
+		p.URL = s.externalURL + "/#/probe"
+		for _, part := range []string{p.Namespace, p.Pod, p.Container, p.Kind} {
+			p.URL += "/" + strings.ReplaceAll(url.QueryEscape(part), "+", "%20")
+		}
+	}
+	return p
+}
+
+// ended returns the state of an incident that has ended.
+func ended(it *item) states.State {
+	if worst := worse(it.worst, it.told); worst != quiet {
+		return worst
+	}
+	return states.Failure
+}
+
+// test returns a message that tests a receiver.
+func (s *sender) test(receiver string, now time.Time) *format.Message {
+	return &format.Message{
+		Version: format.Version, Receiver: receiver, ID: groupID(receiver, "test"), Status: format.Test, Title: "test message of prober to " + receiver,
+		Host: s.host, Time: now.UTC().Truncate(time.Millisecond), Group: map[string]string{}, Probes: []format.Probe{}, URL: s.externalURL,
+	}
+}

@@ -1,0 +1,90 @@
+package format
+
+import (
+	"strings"
+	"unicode"
+)
+
+// maxMarks is how many combining characters may follow a character.
+const maxMarks = 3
+
+// Clean returns text as one line of at most most characters. It removes escape sequences of terminals,
+// control characters, and characters that are invisible or change the direction of text: a target may
+// have written them. Each format escapes what has a meaning in it.
+func Clean(text string, most int) string {
+	text = strings.ToValidUTF8(text[:min(len(text), 8*most)], "\ufffd")
+	var b strings.Builder
+	space, marks, n := false, 0, 0
+	for text != "" {
+		if rest := afterEscape(text); rest != text {
+			text = rest
+			continue
+		}
+		var r rune
+		for i, first := range text {
+			r = first
+			text = text[i+len(string(first)):]
+			break
+		}
+		switch {
+		case unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp):
+			space = b.Len() > 0
+			continue
+		case unicode.Is(unicode.Cf, r): // directions, joiners, tags
+			continue
+		case !unicode.IsPrint(r):
+			r = '\ufffd'
+		}
+		if marks++; !unicode.Is(unicode.M, r) {
+			marks = 0
+		} else if marks > maxMarks {
+			continue
+		}
+		if n++; n >= most {
+			return b.String() + "…"
+		}
+		if space {
+			b.WriteByte(' ')
+			n++
+		}
+		space = false
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// afterEscape returns what follows the escape sequence that text begins with: CSI, OSC and the like, of
+// seven or eight bits.
+func afterEscape(text string) string {
+	var intro byte
+	switch {
+	case strings.HasPrefix(text, "\x1b") && len(text) > 1:
+		intro, text = text[1], text[2:]
+	case strings.HasPrefix(text, "\u009b"):
+		intro, text = '[', text[2:]
+	case strings.HasPrefix(text, "\u009d"):
+		intro, text = ']', text[2:]
+	default:
+		return text
+	}
+	switch intro {
+	case '[':
+		end := strings.IndexFunc(text, func(r rune) bool { return r >= '@' && r <= '~' })
+		if end < 0 {
+			return ""
+		}
+		return text[end+1:]
+	case ']', 'P', 'X', '^', '_': // up to BEL or ST
+		for i := range text {
+			switch {
+			case text[i] == '\a':
+				return text[i+1:]
+			case strings.HasPrefix(text[i:], "\x1b\\"), strings.HasPrefix(text[i:], "\u009c"):
+				return text[i+2:]
+			}
+		}
+		return ""
+	default:
+		return text
+	}
+}

@@ -1,0 +1,90 @@
+package format
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+const (
+	teamsProbes = 15
+	teamsBytes  = 24 << 10 // Teams takes 28 KiB
+)
+
+// teamsRun is a TextRun, which has no Markdown.
+type teamsRun struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Weight   string `json:"weight,omitempty"`
+	Color    string `json:"color,omitempty"`
+	IsSubtle bool   `json:"isSubtle,omitempty"`
+	FontType string `json:"fontType,omitempty"`
+	Size     string `json:"size,omitempty"`
+}
+
+type teamsBlock struct {
+	Type      string     `json:"type"`
+	Inlines   []teamsRun `json:"inlines"`
+	Separator bool       `json:"separator,omitempty"`
+	Spacing   string     `json:"spacing,omitempty"`
+}
+
+type teamsAction struct {
+	Type  string `json:"type"`
+	Title string `json:"title"`
+	URL   string `json:"url"`
+}
+
+type teamsCard struct {
+	Schema  string            `json:"$schema"`
+	Type    string            `json:"type"`
+	Version string            `json:"version"`
+	MSTeams map[string]string `json:"msteams"`
+	Body    []teamsBlock      `json:"body"`
+	Actions []teamsAction     `json:"actions,omitempty"`
+}
+
+type teamsAttachment struct {
+	ContentType string    `json:"contentType"`
+	ContentURL  *string   `json:"contentUrl"`
+	Content     teamsCard `json:"content"`
+}
+
+type teamsMessage struct {
+	Type        string            `json:"type"`
+	Attachments []teamsAttachment `json:"attachments"`
+}
+
+// teamsText keeps text from being a template or a date of Adaptive Cards.
+var teamsText = strings.NewReplacer("{{", "{ {", "${", "$ {")
+
+func run(text string) teamsRun { return teamsRun{Type: "TextRun", Text: teamsText.Replace(text)} }
+
+// Teams returns the body of a webhook of Teams' Workflows: a message with an Adaptive Card. All texts are
+// in TextRuns, which have no Markdown.
+func Teams(m *Message) ([]byte, error) {
+	return m.within(teamsProbes, teamsBytes, func(m *Message) ([]byte, error) {
+		title := run(m.Title)
+		title.Weight, title.Size, title.Color = "Bolder", "Medium", map[string]string{"failure": "Attention", "unknown": "Warning", "warning": "Warning", "success": "Good"}[m.Severity()]
+		card := teamsCard{
+			Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4", MSTeams: map[string]string{"width": "Full"},
+			Body: []teamsBlock{{Type: "RichTextBlock", Inlines: []teamsRun{title}}},
+		}
+		for i := range m.Probes {
+			p := &m.Probes[i]
+			head, command := run(p.head()), run(p.Explain)
+			head.Weight, command.FontType, command.IsSubtle = "Bolder", "Monospace", true
+			card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{head}, Separator: true})
+			if cause := p.cause(); cause != "" {
+				card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{run(cause)}, Spacing: "Small"})
+			}
+			card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{command}, Spacing: "Small"})
+			if p.URL != "" && len(card.Actions) < 5 { // of at most 6
+				card.Actions = append(card.Actions, teamsAction{"Action.OpenUrl", p.Pod + " " + p.Container + " " + p.Kind, p.URL})
+			}
+		}
+		foot := run(strings.TrimPrefix(m.more()+", prober on "+m.Host, ", "))
+		foot.IsSubtle, foot.Size = true, "Small"
+		card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{foot}, Separator: true})
+		return json.Marshal(&teamsMessage{"message", []teamsAttachment{{ContentType: "application/vnd.microsoft.card.adaptive", Content: card}}})
+	})
+}

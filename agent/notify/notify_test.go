@@ -1,0 +1,432 @@
+package notify_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/daeace23/prober/agent/states"
+)
+
+const (
+	ok      = states.Success
+	warning = states.Warning
+	failure = states.Failure
+	unknown = states.Unknown
+)
+
+func TestReceiverIsToldOfFailureAndItsEnd(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.becomes("web", ok)
+		time.Sleep(time.Minute)
+		w.expect()
+		w.becomes("web", failure)
+		time.Sleep(time.Minute)
+		w.expect("1m10s: web failure")
+		time.Sleep(time.Minute)
+		w.becomes("web", ok)
+		time.Sleep(time.Minute)
+		w.expect("3m10s: web resolved")
+		time.Sleep(24 * time.Hour)
+		w.expect()
+	})
+}
+
+func TestManyProbesAreOneMessage(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		for i := range 500 {
+			w.becomes(fmt.Sprintf("web-%03d", i), failure)
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Hour)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.letters) != 1 {
+			t.Fatalf("%d letters", len(w.letters))
+		}
+		l := w.letters[0]
+		if l.Counts.Failure != 500 || len(l.Probes) != 100 || l.Omitted != 400 || l.Title != "500 failure, namespace default" {
+			t.Errorf("%+v, %d probes, %d omitted, %s", l.Counts, len(l.Probes), l.Omitted, l.Title)
+		}
+	})
+}
+
+func TestFlappingWithinGroupWaitSendsNothing(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		for range 5 {
+			w.becomes("web", failure)
+			time.Sleep(4 * time.Second)
+			w.becomes("web", ok)
+			time.Sleep(4 * time.Second)
+		}
+		time.Sleep(time.Hour)
+		w.expect()
+		w.becomes("web", failure)
+		time.Sleep(time.Minute)
+		w.expect("1h0m50s: web failure")
+		w.becomes("web", ok)
+		time.Sleep(5 * time.Second)
+		w.becomes("web", failure)
+		time.Sleep(time.Hour)
+		w.expect()
+	})
+}
+
+// A failure that is over before the interval of its group is not lost.
+func TestShortFailureWithinGroupIntervalIsTold(t *testing.T) {
+	bubble(t, ", groupInterval: 5m", func(t *testing.T, w *world) {
+		w.becomes("a", failure)
+		time.Sleep(15 * time.Second)
+		w.expect("10s: a failure")
+		w.becomes("b", failure)
+		time.Sleep(30 * time.Second)
+		w.becomes("b", ok)
+		w.becomes("a", ok)
+		time.Sleep(10 * time.Minute)
+		w.expect("5m10s: a resolved, b resolved")
+	})
+}
+
+func TestReloadWithinWaitIsNoChange(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.becomes("web", failure)
+		time.Sleep(time.Minute)
+		w.expect("10s: web failure")
+		w.removed("web", "uid-web", false)
+		time.Sleep(3 * time.Minute) // the probe exists, and has decided nothing yet
+		w.becomes("web", failure)
+		time.Sleep(time.Hour)
+		w.expect()
+		w.removed("web", "uid-web", true)
+		time.Sleep(time.Hour)
+		w.expect("1h5m10.2s: web removed")
+	})
+}
+
+// The old pod of a name ends after the new one has begun.
+func TestEndOfReplacedPodIsNoChange(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.becomesOf("web", "old", failure, "")
+		time.Sleep(time.Minute)
+		w.expect("10s: web failure")
+		w.becomesOf("web", "new", failure, "")
+		w.removed("web", "old", true)
+		time.Sleep(time.Hour)
+		w.expect()
+	})
+}
+
+func TestUnknownEndsNoFailure(t *testing.T) {
+	bubble(t, ", states: [failure]", func(t *testing.T, w *world) {
+		w.becomes("web", failure)
+		w.becomes("blind", unknown)
+		time.Sleep(time.Minute)
+		w.expect("10s: web failure")
+		w.becomes("web", unknown)
+		time.Sleep(time.Hour)
+		w.expect()
+		w.becomes("web", ok)
+		time.Sleep(time.Hour)
+		w.expect("1h1m10s: web resolved")
+	})
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.becomes("blind", unknown)
+		time.Sleep(time.Minute)
+		w.becomes("blind", failure)
+		time.Sleep(time.Minute)
+		w.expect("10s: blind unknown", "1m10s: blind failure")
+	})
+}
+
+func TestWarningMustLast(t *testing.T) {
+	bubble(t, ", states: [failure, warning]", func(t *testing.T, w *world) {
+		for range 100 {
+			w.becomes("web", warning)
+			time.Sleep(10 * time.Second)
+			w.becomes("web", ok)
+			time.Sleep(10 * time.Second)
+		}
+		w.expect()
+		w.becomes("web", warning)
+		time.Sleep(2 * time.Minute)
+		w.becomes("web", failure)
+		time.Sleep(2 * time.Minute)
+		w.becomes("web", warning)
+		time.Sleep(2 * time.Minute)
+		w.becomes("web", ok)
+		time.Sleep(2 * time.Minute)
+		w.expect("34m30s: web warning", "35m30s: web failure", "38m30s: web warning", "39m30s: web resolved")
+	})
+	bubble(t, ", states: [warning], for: 0s, groupWait: 0s, groupInterval: 0s", func(t *testing.T, w *world) {
+		w.becomes("web", warning)
+		time.Sleep(time.Minute)
+		w.becomes("web", failure) // which is worse, and ends nothing
+		time.Sleep(time.Minute)
+		w.becomes("web", ok)
+		time.Sleep(time.Minute)
+		w.expect("0s: web warning", "2m0.2s: web resolved")
+	})
+}
+
+func TestRepeatAndResolved(t *testing.T) {
+	bubble(t, ", repeatInterval: 1h, resolved: false", func(t *testing.T, w *world) {
+		w.becomes("web", failure)
+		time.Sleep(2*time.Hour + time.Minute)
+		w.expect("10s: web failure", "1h0m10s: web failure again", "2h0m10s: web failure again")
+		w.becomes("web", ok)
+		time.Sleep(24 * time.Hour)
+		w.expect()
+	})
+	bubble(t, ", repeatInterval: 0s", func(t *testing.T, w *world) {
+		w.becomes("web", failure)
+		time.Sleep(48 * time.Hour)
+		w.expect("10s: web failure")
+	})
+}
+
+func TestSelection(t *testing.T) {
+	bubble(t, ", match: [{pod: 'web-*', kind: readiness}, {namespace: prod}]", func(t *testing.T, w *world) {
+		for _, pod := range []string{"web", "web-1", "db"} {
+			w.becomes(pod, failure)
+		}
+		time.Sleep(time.Minute)
+		w.expect("10s: web-1 failure")
+	})
+}
+
+func TestGroups(t *testing.T) {
+	for fields, want := range map[string][]string{
+		", groupBy: [pod]": {"10s: a failure", "10s: b failure"},
+		", groupBy: []":    {"10s: a failure, b failure"},
+	} {
+		bubble(t, fields, func(t *testing.T, w *world) {
+			w.becomes("a", failure)
+			w.becomes("b", failure)
+			time.Sleep(time.Minute)
+			w.expect(want...)
+		})
+	}
+}
+
+// A receiver that was away for hours gets the newest state of each probe, once.
+func TestOutageOfReceiver(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.answers(status(503))
+		for i := range 1000 {
+			w.becomes("flapping", states.State(1+2*(i%2))) // success, failure
+			time.Sleep(20 * time.Second)
+			if i == 500 {
+				w.becomes("down", failure)
+			}
+		}
+		w.becomes("flapping", ok)
+		asked := w.requests()
+		if asked > 200 || asked < 50 {
+			t.Errorf("%d requests in 6 hours", asked)
+		}
+		w.expect()
+		w.answers(nil)
+		time.Sleep(10 * time.Minute)
+		got := w.got()
+		if len(got) != 1 || !strings.HasSuffix(got[0], "down failure, flapping resolved x500") {
+			t.Errorf("got %q", got)
+		}
+		if s := w.Status().Items[0]; s.State != "ok" || s.Pending != 0 || s.Open != 1 || s.Failed != uint64(asked) {
+			t.Errorf("%+v", s)
+		}
+		if text := w.log.String(); strings.Count(text, "notification was not delivered") != 1 || strings.Count(text, "are delivered again") != 1 {
+			t.Error(text)
+		}
+	})
+}
+
+func TestRetention(t *testing.T) {
+	bubble(t, ", retention: 1h", func(t *testing.T, w *world) {
+		w.answers(status(500))
+		w.becomes("web", failure)
+		w.becomes("down", failure)
+		time.Sleep(time.Minute)
+		w.becomes("web", ok)
+		time.Sleep(59 * time.Minute)
+		if s := w.Status().Items[0]; s.Pending != 2 || s.Dropped != 0 {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(10 * time.Minute)
+		if s := w.Status().Items[0]; s.Pending != 1 || s.Dropped != 1 {
+			t.Errorf("%+v", s)
+		}
+		w.answers(nil)
+		time.Sleep(10 * time.Minute)
+		w.got()
+		if s := w.Status().Items[0]; s.Pending != 0 || s.Open != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	for after, want := range map[string]string{
+		"120": "2m10s: web failure", "99999999": "15m10s: web failure", "Fri, 31 Dec 1999 23:59:59 GMT": "", "-5": "", "Sat, 01 Jan 2000 00:03:10 GMT": "3m10s: web failure",
+	} {
+		bubble(t, "", func(t *testing.T, w *world) {
+			w.answers(func(out http.ResponseWriter, _ *http.Request) {
+				out.Header().Set("Retry-After", after)
+				w.answers(nil)
+				http.Error(out, "slow down", http.StatusTooManyRequests)
+			})
+			w.becomes("web", failure)
+			time.Sleep(time.Hour)
+			got := w.got()
+			if len(got) != 1 || want != "" && got[0] != want || want == "" && !strings.HasPrefix(got[0], "1") {
+				t.Errorf("%s: got %q, want %q", after, got, want)
+			}
+		})
+	}
+}
+
+func TestRefusedMessageIsNotRepeated(t *testing.T) {
+	for _, code := range []int{400, 403, 404, 410, 302} {
+		bubble(t, "", func(t *testing.T, w *world) {
+			w.answers(status(code))
+			w.becomes("web", failure)
+			time.Sleep(time.Hour)
+			if n := w.requests(); n != 1 {
+				t.Errorf("status %d: %d requests", code, n)
+			}
+			if s := w.Status().Items[0]; s.State != "refused" || s.Refused != 1 || s.Pending != 1 || !strings.Contains(s.Error, fmt.Sprint("HTTP status ", code)) {
+				t.Errorf("%+v", s)
+			}
+			w.answers(nil)
+			w.becomes("db", failure) // a change is worth another try
+			time.Sleep(time.Minute)
+			w.expect("1h0m10s: db failure, web failure")
+		})
+	}
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.answers(status(404))
+		w.becomes("web", failure)
+		time.Sleep(time.Hour)
+		w.answers(nil)
+		if r, err := w.Test(t.Context(), "ops"); err != nil || !r.Delivered {
+			t.Error(r, err)
+		}
+		time.Sleep(time.Minute)
+		if got := w.got(); len(got) != 2 || !strings.HasSuffix(got[1], ": web failure") {
+			t.Errorf("after a test: %q", got)
+		}
+	})
+}
+
+// Groups that exceed the limit share a message, and none is lost.
+func TestLimitOfMessages(t *testing.T) {
+	bubble(t, ", groupBy: [pod], maxPerMinute: 5", func(t *testing.T, w *world) {
+		for i := range 300 {
+			w.becomes(fmt.Sprintf("web-%03d", i), failure)
+		}
+		time.Sleep(5 * time.Minute)
+		w.mu.Lock()
+		n, probes := len(w.letters), 0
+		for _, l := range w.letters {
+			probes += l.Counts.Failure
+		}
+		w.mu.Unlock()
+		if n != 5 || probes != 300 {
+			t.Errorf("%d letters about %d probes", n, probes)
+		}
+	})
+}
+
+func TestLimitOfMessagesOfIncidents(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.conf = parse(t, "notify: {receivers: [{name: ops, webhook: {url: 'http://x', format: pagerduty, routingKeyFile: "+secretFile(t, "key")+"}, groupBy: [pod], maxPerMinute: 5}]}")
+		w.Set("prober.yaml", w.conf)
+		for i := range 20 {
+			w.becomes(fmt.Sprintf("web-%03d", i), failure)
+		}
+		time.Sleep(30 * time.Second)
+		if n := len(w.got()); n > 8 || n < 5 {
+			t.Errorf("%d events in 30 s", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := len(w.got()); n < 12 {
+			t.Errorf("%d more events", n)
+		}
+		if s := w.Status().Items[0]; s.Open != 20 || s.Pending != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestChangedConfiguration(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.becomes("web", failure)
+		w.becomes("db", failure)
+		time.Sleep(time.Minute)
+		w.expect("10s: db failure, web failure")
+		set := func(more string) {
+			w.Set("prober.yaml", parse(t, "notify: {receivers: ["+more+"]}"))
+		}
+		hook := "{name: ops, webhook: {url: 'http://ops.example/hook'}"
+		set(hook + "}") // as before
+		time.Sleep(time.Minute)
+		set(hook + ", repeatInterval: 2h, match: [{pod: web}]}")
+		time.Sleep(2 * time.Minute)
+		w.expect("2m10s: db resolved, web failure") // the receiver is not told of db any more
+		set(hook + ", repeatInterval: 2h, match: [{pod: web}]}, {name: new, webhook: {url: 'http://new.example'}}")
+		time.Sleep(time.Minute)
+		w.expect("4m0s: db failure, web failure") // a new receiver is told what is failing
+		set("{name: ops, webhook: {url: 'http://elsewhere.example'}}")
+		time.Sleep(time.Minute)
+		if got := w.got(); len(got) != 1 || !strings.HasSuffix(got[0], "db failure, web failure") {
+			t.Errorf("another place: %q", got)
+		}
+		w.Set("prober.yaml", nil)
+		w.becomes("web", ok)
+		time.Sleep(time.Hour)
+		w.expect()
+	})
+}
+
+// What changes while a message is under way is told by the next one.
+func TestChangesWhileMessageIsUnderWay(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.answersAfter(8 * time.Second)
+		w.becomes("a", failure)
+		time.Sleep(12 * time.Second)
+		w.becomes("a", ok) // the failure is under way
+		w.becomes("b", failure)
+		time.Sleep(2 * time.Minute)
+		w.expect("10s: a failure", "1m18s: a resolved, b failure")
+		w.becomes("b", ok)
+		time.Sleep(24 * time.Second)
+		w.becomes("b", failure) // the end is under way
+		time.Sleep(2 * time.Minute)
+		w.mu.Lock()
+		if n := len(w.letters); n != 2 || !w.letters[1].Probes[0].Since.Equal(w.start.Add(156*time.Second)) {
+			t.Errorf("%+v", w.letters)
+		}
+		w.mu.Unlock()
+		w.expect("2m26s: b resolved", "3m34s: b failure")
+	})
+	bubble(t, ", resolved: false, repeatInterval: 10m", func(t *testing.T, w *world) {
+		w.answersAfter(8 * time.Second)
+		w.becomes("a", failure)
+		time.Sleep(10*time.Minute + 20*time.Second)
+		w.becomes("a", ok) // the repetition is under way
+		time.Sleep(time.Second)
+		w.becomes("a", failure)
+		time.Sleep(10 * time.Minute)
+		if s := w.Status().Items[0]; s.Open != 1 || s.Pending != 0 {
+			t.Errorf("%+v", s)
+		}
+		w.becomes("a", ok)
+		time.Sleep(10 * time.Minute)
+		w.becomes("a", failure)
+		time.Sleep(time.Minute)
+		if got := w.got(); len(got) < 3 || !strings.HasSuffix(got[len(got)-1], ": a failure") {
+			t.Errorf("%q", got)
+		}
+	})
+}

@@ -1,0 +1,273 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/agent/notify/format"
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/redact"
+	"github.com/daeace23/prober/internal/regular"
+)
+
+const (
+	maxFile       = 64 << 10 // bytes of a secret
+	maxCA         = 1 << 20
+	maxAnswer     = 16 << 10 // bytes that are read of an answer
+	maxAnswerText = 200      // characters of it that are shown
+	maxRetryAfter = 15 * time.Minute
+)
+
+// failure is the error of a receiver that was not told.
+type failure struct {
+	text  string
+	final bool          // the same message would fail again
+	after time.Duration // until the receiver wants to be tried again; 0 if it does not say
+}
+
+// Error implements error.
+func (f *failure) Error() string { return f.text }
+
+// webhook sends messages by HTTP.
+type webhook struct {
+	spec *config.Webhook
+	dir  string // the file that paths are beside
+	dial dialer
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// mergeable reports whether groups may share a message. PagerDuty has an incident for each.
+func (w *webhook) mergeable() bool { return w.spec.Format != config.PagerDutyFormat }
+
+func (w *webhook) kind() string { return "webhook " + string(w.spec.Format) }
+
+// send makes one request.
+func (w *webhook) send(ctx context.Context, m *format.Message) (answer string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.spec.Timeout, fmt.Errorf("no answer within %s", w.spec.Timeout))
+	defer cancel()
+	secrets := &secretFiles{dir: w.dir}
+	defer func() { answer, err = secrets.hide(answer), secrets.hideError(err) }()
+	request, err := w.request(ctx, m, secrets)
+	if err != nil {
+		return "", err
+	}
+	transport, err := w.transport()
+	if err != nil {
+		return "", err
+	}
+	defer transport.CloseIdleConnections()
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // another host could get the secrets
+	res, err := (&http.Client{Transport: transport, CheckRedirect: noRedirect}).Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		if e, ok := errors.AsType[*url.Error](err); ok { // which has the URL
+			err = e.Err
+		}
+		return "", err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 200 && res.StatusCode < 300 { // it was taken, whatever follows
+		return strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode), nil
+	}
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	return "", refusal(res, secrets.hide(string(body)))
+}
+
+// refusal returns the error of an answer that is no success.
+func refusal(res *http.Response, body string) *failure {
+	text := fmt.Sprintf("HTTP status %d %s", res.StatusCode, http.StatusText(res.StatusCode))
+	if body = format.Clean(body, maxAnswerText); body != "" {
+		text += ": " + body
+	}
+	f := &failure{text: strings.TrimSpace(text)}
+	switch code := res.StatusCode; {
+	case code >= 300 && code < 400:
+		f.text, f.final = text+": redirects are not followed", true
+	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
+		f.after = retryAfter(res.Header.Get("Retry-After"))
+	default:
+		f.final = true
+	}
+	return f
+}
+
+// retryAfter returns how long to wait: seconds, or until a date; at most maxRetryAfter.
+func retryAfter(text string) time.Duration {
+	wait := time.Duration(0)
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = time.Until(at)
+	}
+	return min(max(wait, 0), maxRetryAfter)
+}
+
+// request returns the request for m. secrets gets what must not be shown.
+func (w *webhook) request(ctx context.Context, m *format.Message, secrets *secretFiles) (*http.Request, error) {
+	target := w.spec.URL
+	if w.spec.URLFile != "" {
+		text, err := secrets.read("urlFile", w.spec.URLFile)
+		if err != nil {
+			return nil, err
+		}
+		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, &failure{text: "urlFile: must have an http:// or https:// URL", final: true}
+		}
+		target = text
+	}
+	secrets.addURL(target)
+	body, err := w.body(m, secrets)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, &failure{text: "the URL is not valid", final: true}
+	}
+	r.Header.Set("User-Agent", "prober")
+	for name, value := range w.spec.Headers {
+		r.Header.Set(name, value)
+		if name == "Authorization" || strings.Contains(name, "Token") || strings.Contains(name, "Key") {
+			secrets.add(value)
+		}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if w.spec.ContentType != "" {
+		r.Header.Set("Content-Type", w.spec.ContentType)
+	}
+	if w.spec.BearerTokenFile != "" {
+		token, err := secrets.read("bearerTokenFile", w.spec.BearerTokenFile)
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r, nil
+}
+
+// body returns the body of a request.
+func (w *webhook) body(m *format.Message, secrets *secretFiles) (body []byte, err error) {
+	switch w.spec.Format {
+	case config.SlackFormat:
+		body, err = format.Slack(m)
+	case config.TeamsFormat:
+		body, err = format.Teams(m)
+	case config.PagerDutyFormat:
+		key, readErr := secrets.read("routingKeyFile", w.spec.RoutingKeyFile)
+		if readErr != nil {
+			return nil, readErr
+		}
+		body, err = format.PagerDuty(m, key)
+	case config.TemplateFormat:
+		body, err = w.rendered(m)
+	default:
+		body, err = json.Marshal(m)
+	}
+	if err != nil {
+		return nil, &failure{text: err.Error(), final: true}
+	}
+	return body, nil
+}
+
+func (w *webhook) rendered(m *format.Message) ([]byte, error) {
+	text := w.spec.Template
+	if w.spec.TemplateFile != "" {
+		data, err := regular.Read(config.Beside(w.dir, w.spec.TemplateFile), format.MaxTemplate)
+		if err != nil {
+			return nil, err
+		}
+		text = string(data)
+	}
+	return format.Template(text, w.spec.ContentType, m)
+}
+
+// transport returns a transport without a proxy, which would get the secrets. It is for one request:
+// messages are rare, and files of authorities change.
+func (w *webhook) transport() (*http.Transport, error) {
+	secure, err := tlsConfig(w.dir, w.spec.CA)
+	return &http.Transport{
+		DialContext: w.dial, TLSClientConfig: secure, ForceAttemptHTTP2: true, TLSHandshakeTimeout: w.spec.Timeout, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+	}, err
+}
+
+func tlsConfig(dir, ca string) (*tls.Config, error) {
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca == "" {
+		return secure, nil
+	}
+	pem, err := regular.Read(config.Beside(dir, ca), maxCA)
+	if err != nil {
+		return nil, fmt.Errorf("ca: %w", err)
+	}
+	secure.RootCAs = x509.NewCertPool()
+	if !secure.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("ca: %s has no certificate", ca)
+	}
+	return secure, nil
+}
+
+// secretFiles reads secrets, and hides them in what a receiver answers.
+type secretFiles struct {
+	dir    string
+	values []string
+}
+
+func (s *secretFiles) read(field, path string) (string, error) {
+	data, err := regular.Read(config.Beside(s.dir, path), maxFile)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", field, err)
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" || strings.ContainsAny(text, "\r\n\x00") {
+		return "", &failure{text: field + ": " + path + " must have one line", final: true}
+	}
+	s.add(text)
+	return text, nil
+}
+
+func (s *secretFiles) add(value string) { s.values = append(s.values, value) }
+
+// addURL adds the path and the query of a URL: those of webhooks often have a secret.
+func (s *secretFiles) addURL(text string) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return
+	}
+	for _, part := range []string{text, u.RequestURI(), u.RawQuery} {
+		if len(part) > 8 {
+			s.add(part)
+		}
+	}
+}
+
+func (s *secretFiles) hide(text string) string {
+	if text == "" || len(s.values) == 0 {
+		return text
+	}
+	return redact.New(s.values).Replace(text)
+}
+
+func (s *secretFiles) hideError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return &failure{text: s.hide(f.text), final: f.final, after: f.after}
+	}
+	return &failure{text: s.hide(format.Clean(err.Error(), 2*format.MaxText))}
+}

@@ -1,0 +1,286 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/mail"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/internal/yamlpos"
+	"github.com/daeace23/prober/plugin"
+)
+
+func (d *decoder) notify(a *Agent) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		notify := &Notify{}
+		d.Mapping(n, path, yamlpos.Fields{
+			"externalURL": yamlpos.Parsed(&d.Decoder, &notify.ExternalURL, parseExternalURL),
+			"receivers":   d.ListOf(d.receiver(&notify.Receivers)),
+		}, "receivers")
+		if len(notify.Receivers) > maxReceivers {
+			d.Errorf(n, yamlpos.Join(path, "receivers"), "must have at most %d items", maxReceivers)
+		}
+		named := make(map[string]int)
+		for _, r := range notify.Receivers {
+			if first, ok := named[r.Name]; ok && r.Name != "" {
+				d.ErrorAt(r.Line, r.Path+".name", fmt.Errorf("%q is set twice, first on line %d", r.Name, first))
+			}
+			named[r.Name] = r.Line
+		}
+		a.Notify = notify
+	}
+}
+
+func parseExternalURL(text string) (string, error) {
+	external, err := parseURL(text)
+	if err == nil && strings.ContainsAny(external, "?#") {
+		err = errors.New("must not have a query or a fragment: the path of the page is appended")
+	}
+	return strings.TrimRight(external, "/"), err
+}
+
+func (d *decoder) receiver(to *[]Receiver) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		r := Receiver{
+			States: []NotifyState{NotifyFailure, NotifyUnknown}, GroupBy: []string{"namespace"}, GroupWait: DefaultGroupWait,
+			GroupInterval: DefaultGroupInterval, RepeatInterval: DefaultRepeatInterval, Resolved: true, MaxPerMinute: DefaultMaxPerMinute,
+			Retention: DefaultRetention, Line: n.Line, Path: path,
+		}
+		d.Mapping(n, path, yamlpos.Fields{
+			"name": d.NonEmpty(&r.Name), "webhook": d.webhook(&r.Webhook), "exec": d.execReceiver(&r.Exec), "mail": d.mail(&r.Mail),
+			"match": d.ListOf(d.probeMatch(&r.Match)), "states": d.notifyStates(&r.States), "groupBy": d.groupBy(&r.GroupBy),
+			"for": func(n *yamlpos.Node, path string) {
+				r.For = new(time.Duration)
+				d.interval(r.For, 0, 24*time.Hour)(n, path)
+			},
+			"groupWait":      d.interval(&r.GroupWait, 0, time.Hour),
+			"groupInterval":  d.interval(&r.GroupInterval, 0, 24*time.Hour),
+			"repeatInterval": d.repeatInterval(&r.RepeatInterval),
+			"resolved":       d.Bool(&r.Resolved),
+			"maxPerMinute":   d.Int(&r.MaxPerMinute, 1, 600),
+			"retention":      d.interval(&r.Retention, time.Minute, 30*24*time.Hour),
+		}, "name")
+		if r.Name != "" && !plugin.ValidName(r.Name) {
+			d.Errorf(n, path+".name", "%.80q is not a name: must be at most 63 lower-case letters, digits and dashes", r.Name)
+		}
+		set := 0
+		for _, field := range []string{"webhook", "exec", "mail"} {
+			if yamlpos.Field(n, field) != nil {
+				set++
+			}
+		}
+		if set != 1 {
+			d.Errorf(n, path, "must have exactly one of exec, mail, webhook")
+		}
+		*to = append(*to, r)
+	}
+}
+
+func (d *decoder) repeatInterval(to *time.Duration) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		d.Duration(to)(n, path)
+		if *to != 0 && *to < time.Minute || *to > 30*24*time.Hour {
+			d.Errorf(n, path, "must be 0, which means never, or from 1m to 720h")
+		}
+	}
+}
+
+func (d *decoder) probeMatch(to *[]ProbeMatch) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		var m ProbeMatch
+		d.Mapping(n, path, yamlpos.Fields{
+			"namespace": d.glob(&m.Namespace), "pod": d.glob(&m.Pod), "container": d.glob(&m.Container),
+			"kind": yamlpos.Parsed(&d.Decoder, &m.Kind, parseKindName), "handler": d.glob(&m.Handler),
+		})
+		if n.Kind == yamlpos.Mapping && len(n.Content) == 0 {
+			d.Errorf(n, path, "must have at least one field; without match a receiver gets all probes")
+		}
+		*to = append(*to, m)
+	}
+}
+
+func (d *decoder) glob(to *string) yamlpos.Reader {
+	return func(n *yamlpos.Node, at string) {
+		d.NonEmpty(to)(n, at)
+		if _, err := path.Match(*to, ""); err != nil {
+			d.Errorf(n, at, "%.80q: %w", *to, err)
+		}
+	}
+}
+
+func (d *decoder) notifyStates(to *[]NotifyState) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		*to = nil
+		d.Items(n, path, func(n *yamlpos.Node, path string) {
+			var s NotifyState
+			yamlpos.OneOf(&d.Decoder, &s, NotifyFailure, NotifyWarning, NotifyUnknown)(n, path)
+			*to = append(*to, s)
+		})
+		if n.Kind == yamlpos.List && len(n.Content) == 0 {
+			d.Errorf(n, path, "must not be empty")
+		}
+	}
+}
+
+func (d *decoder) groupBy(to *[]string) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		*to = []string{}
+		d.Items(n, path, func(n *yamlpos.Node, path string) {
+			var field string
+			yamlpos.OneOf(&d.Decoder, &field, groupFields...)(n, path)
+			if slices.Contains(*to, field) {
+				d.Errorf(n, path, "%q is set twice", field)
+			}
+			*to = append(*to, field)
+		})
+	}
+}
+
+func (d *decoder) webhook(to **Webhook) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		w := &Webhook{Format: JSONFormat, Headers: make(map[string]string), Timeout: DefaultNotifyTimeout}
+		d.Mapping(n, path, yamlpos.Fields{
+			"format": yamlpos.OneOf(&d.Decoder, &w.Format, SlackFormat, TeamsFormat, PagerDutyFormat, JSONFormat, TemplateFormat),
+			"url":    yamlpos.Parsed(&d.Decoder, &w.URL, parseWebhookURL), "urlFile": d.NonEmpty(&w.URLFile), "routingKeyFile": d.NonEmpty(&w.RoutingKeyFile),
+			"headers": d.headers(w.Headers), "bearerTokenFile": d.NonEmpty(&w.BearerTokenFile), "ca": d.NonEmpty(&w.CA),
+			"timeout": d.interval(&w.Timeout, 100*time.Millisecond, time.Minute), "template": d.NonEmpty(&w.Template), "templateFile": d.NonEmpty(&w.TemplateFile),
+			"contentType": d.oneLine(&w.ContentType),
+		})
+		d.checkWebhook(n, path, w)
+		*to = w
+	}
+}
+
+// checkWebhook reports fields that contradict each other, and sets the URL of PagerDuty.
+func (d *decoder) checkWebhook(n *yamlpos.Node, path string, w *Webhook) {
+	has := func(field string) bool { return yamlpos.Field(n, field) != nil }
+	only := func(format WebhookFormat, fields ...string) {
+		for _, field := range fields {
+			if value := yamlpos.Field(n, field); value != nil && w.Format != format {
+				d.Errorf(value, path+"."+field, "needs format: %s", format)
+			}
+		}
+	}
+	only(PagerDutyFormat, "routingKeyFile")
+	only(TemplateFormat, "template", "templateFile", "contentType")
+	if w.Format == PagerDutyFormat {
+		if !has("routingKeyFile") {
+			d.Errorf(n, path+".routingKeyFile", "the field is required with format: pagerduty")
+		}
+		if !has("url") && !has("urlFile") {
+			w.URL = pagerDutyURL
+		}
+	}
+	if w.Format == TemplateFormat {
+		if has("template") == has("templateFile") {
+			d.Errorf(n, path, "must have exactly one of template, templateFile")
+		}
+		for _, field := range []string{"template", "templateFile"} {
+			if value := yamlpos.Field(n, field); value != nil {
+				w.TemplateLine = value.Line
+			}
+		}
+		if w.ContentType == "" {
+			w.ContentType = "application/json"
+		}
+	}
+	if n.Kind == yamlpos.Mapping && has("url") == has("urlFile") && w.URL != pagerDutyURL {
+		d.Errorf(n, path, "must have exactly one of url, urlFile")
+	}
+	if w.BearerTokenFile != "" && w.Headers["Authorization"] != "" {
+		d.Errorf(n, path+".bearerTokenFile", "must not be set together with the header Authorization")
+	}
+}
+
+// parseWebhookURL is parseURL; many URLs of webhooks have a secret, and errors do not show them.
+func parseWebhookURL(text string) (string, error) {
+	target, err := parseURL(text)
+	if u, _ := url.Parse(target); err == nil && u.Fragment != "" {
+		err = errors.New("must not have a fragment")
+	}
+	return target, err
+}
+
+// oneLine returns a reader of a string that is not empty and has no control characters.
+func (d *decoder) oneLine(to *string) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		d.NonEmpty(to)(n, path)
+		if strings.ContainsFunc(*to, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			d.Errorf(n, path, "must be one line")
+		}
+	}
+}
+
+func (d *decoder) execReceiver(to **ExecReceiver) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		e := &ExecReceiver{Timeout: DefaultNotifyTimeout}
+		d.Mapping(n, path, yamlpos.Fields{
+			"command": d.ListOf(d.Append(&e.Command)), "timeout": d.interval(&e.Timeout, 100*time.Millisecond, 5*time.Minute),
+		}, "command")
+		if command := yamlpos.Field(n, "command"); command != nil && (len(e.Command) == 0 || !filepath.IsAbs(e.Command[0])) {
+			d.Errorf(command, path+".command", "must begin with the absolute path of a program")
+		}
+		for i, arg := range e.Command {
+			if strings.ContainsRune(arg, 0) {
+				d.Errorf(n, yamlpos.Item(path+".command", i), "must not contain a NUL character")
+			}
+		}
+		*to = e
+	}
+}
+
+func (d *decoder) mail(to **MailReceiver) yamlpos.Reader {
+	return func(n *yamlpos.Node, path string) {
+		m := &MailReceiver{TLS: StartTLS, Timeout: 3 * DefaultNotifyTimeout}
+		d.Mapping(n, path, yamlpos.Fields{
+			"to": d.ListOf(func(n *yamlpos.Node, path string) {
+				var address string
+				yamlpos.Parsed(&d.Decoder, &address, parseMailbox)(n, path)
+				m.To = append(m.To, address)
+			}),
+			"from":      yamlpos.Parsed(&d.Decoder, &m.From, parseMailbox),
+			"smarthost": yamlpos.Parsed(&d.Decoder, &m.Smarthost, parseSmarthost),
+			"tls":       yamlpos.OneOf(&d.Decoder, &m.TLS, StartTLS, ImplicitTLS, NoTLS),
+			"ca":        d.NonEmpty(&m.CA), "username": d.oneLine(&m.Username), "passwordFile": d.NonEmpty(&m.PasswordFile),
+			"timeout": d.interval(&m.Timeout, time.Second, 5*time.Minute),
+		}, "to", "from", "smarthost")
+		if list := yamlpos.Field(n, "to"); list != nil && list.Kind == yamlpos.List && (len(m.To) == 0 || len(m.To) > maxMailboxes) {
+			d.Errorf(list, path+".to", "must have from 1 to %d items", maxMailboxes)
+		}
+		if (m.Username == "") != (m.PasswordFile == "") {
+			d.Errorf(n, path+".passwordFile", "a username needs a passwordFile, and a passwordFile a username")
+		}
+		if m.Username != "" && m.TLS == NoTLS {
+			d.Errorf(n, path+".tls", "must not be none with a username: the password would be sent in the clear")
+		}
+		*to = m
+	}
+}
+
+const maxMailboxes = 50
+
+// parseMailbox returns an address such as "Prober <prober@example.org>" in its normal form.
+func parseMailbox(text string) (string, error) {
+	address, err := mail.ParseAddress(text)
+	if err != nil || strings.ContainsFunc(address.Address, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", fmt.Errorf("%.80q is not a mail address such as ops@example.org", text)
+	}
+	return address.String(), nil
+}
+
+func parseSmarthost(text string) (string, error) {
+	host, port, err := net.SplitHostPort(text)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil || host == "" || number == 0 || number > math.MaxUint16 {
+		return "", fmt.Errorf("%.80q must be host:port of a mail server, such as mail.example.org:587", text)
+	}
+	return text, nil
+}
