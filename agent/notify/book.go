@@ -182,9 +182,7 @@ func (b *book) become(it *item, state states.State, at time.Time) {
 	if !counted || state == quiet {
 		it.waits = b.ready(it)
 	}
-	if state == it.told && state != quiet && severity(it.worst) <= severity(it.told) { // the receiver knows it
-		it.settleDebt()
-	}
+	it.forgive()
 	if g, again := b.group(it), at.Add(b.spec.GroupWait); g.notBefore.After(again) {
 		g.notBefore = again
 	}
@@ -196,6 +194,21 @@ func (b *book) tidy(it *item) {
 	if it.state == quiet && !it.owed && !it.sending && (it.told == quiet || !b.spec.Resolved) {
 		delete(b.items, it.Key)
 	}
+}
+
+// forgive settles what is owed if the receiver knows it: the item is again what it was told.
+func (it *item) forgive() {
+	if !it.sending && it.state == it.told && it.state != quiet && severity(it.worst) <= severity(it.told) {
+		it.settleDebt()
+	}
+}
+
+// known returns the state that the receiver knows, if it takes the message that is under way.
+func (it *item) known() states.State {
+	if it.sending {
+		return it.sent
+	}
+	return it.told
 }
 
 // settleDebt notes that the receiver knows what it was owed.
@@ -289,7 +302,7 @@ func (b *book) settle(now time.Time, exists func(Key) bool) (changed bool) {
 			}
 		}
 		switch {
-		case it.state != quiet && it.state != it.told && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
+		case it.state != quiet && it.state != it.known() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
 			it.owe()
 			changed = true
 		case it.state == quiet && !it.sending && now.Sub(it.at) > b.spec.Retention:
@@ -452,7 +465,7 @@ func (b *book) nextSettle(now time.Time) (at time.Time) {
 }
 
 func (b *book) owedAt(it *item) (at time.Time) {
-	if it.state != quiet && it.state != it.told {
+	if it.state != quiet && it.state != it.known() {
 		at = b.due(it)
 	}
 	return at
@@ -518,6 +531,7 @@ func (b *book) delivered(groups []plan, items []*item, now time.Time) {
 func (b *book) failed(items []*item) {
 	for _, it := range items {
 		it.sending = false
+		it.forgive()
 		b.tidy(it)
 	}
 }

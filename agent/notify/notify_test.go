@@ -410,6 +410,18 @@ func TestChangesWhileMessageIsUnderWay(t *testing.T) {
 		w.mu.Unlock()
 		w.expect("2m26s: b resolved", "3m34s: b failure")
 	})
+	bubble(t, ", groupWait: 0s", func(t *testing.T, w *world) {
+		w.answersAfter(8 * time.Second)
+		w.becomes("a", failure)
+		time.Sleep(2 * time.Minute)
+		w.becomes("a", ok)
+		time.Sleep(2 * time.Second) // the end is under way
+		w.becomes("a", failure)
+		time.Sleep(2 * time.Second)
+		w.becomes("a", ok)
+		time.Sleep(2 * time.Minute)
+		w.expect("0s: a failure", "2m0.2s: a resolved", "3m8.2s: a resolved")
+	})
 	bubble(t, ", resolved: false, repeatInterval: 10m", func(t *testing.T, w *world) {
 		w.answersAfter(8 * time.Second)
 		w.becomes("a", failure)
