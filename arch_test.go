@@ -201,6 +201,7 @@ var packages = map[string]struct {
 		ours:   []string{"internal/nearest"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml"},
 	},
+	"internal/cli/systemd": {ours: []string{"agent"}, others: []string{"github.com/coreos/go-systemd/v22/daemon"}},
 	"internal/cli/remote": {
 		ours:   []string{"agent/access", "agent/client", "internal/cli/command", "internal/explain"},
 		others: []string{"github.com/spf13/cobra"},
@@ -243,10 +244,13 @@ var packages = map[string]struct {
 	"internal/metricsdoc":   {ours: []string{"metrics"}},
 	"internal/openapidoc":   {ours: []string{"agent/api"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},
-	"internal/release":      {ours: []string{"internal/cli", "internal/cli/command"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/prober":            {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
-	"examples/quickstart":   {},
-	"test/soak":             {ours: []string{"plugin"}, others: []string{"google.golang.org/grpc", "golang.org/x/sys"}},
+	"internal/release": {
+		ours:   []string{"internal/cli", "internal/cli/command"},
+		others: []string{"github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/crypto/x509roots/fallback"},
+	},
+	"cmd/prober":          {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
+	"examples/quickstart": {},
+	"test/soak":           {ours: []string{"plugin"}, others: []string{"google.golang.org/grpc", "golang.org/x/sys"}},
 }
 
 func TestImportsAreAllowed(t *testing.T) {

@@ -52,7 +52,7 @@ func (r *release) deb(arch string, program, bom []byte, shared []file) (f file, 
 		name    string
 		entries []entry
 	}{{"control.tar.gz", control}, {"data.tar.gz", entries}} {
-		data, err := packTree("./", append(part.entries, entry{name: "/"}), r.date)
+		data, err := packTree("./", append(part.entries, entry{}), r.date)
 		if err != nil {
 			return f, err
 		}

@@ -14,13 +14,13 @@ import (
 
 // entry is a file of a package or an image, or a folder if its name ends with a slash.
 type entry struct {
-	name string // below the root, slash-separated
+	name string // below the root, slash-separated; "" for the root itself
 	data []byte
 	mode int64 // 0 means 0644, and 0755 for folders
 	user int   // owner, and its group
 }
 
-func (e entry) folder() bool { return strings.HasSuffix(e.name, "/") }
+func (e entry) folder() bool { return e.name == "" || strings.HasSuffix(e.name, "/") }
 
 // packTree returns a tar file of the entries, sorted, with the folders that they need. Names begin
 // with prefix, and all entries have the same time.

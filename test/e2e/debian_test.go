@@ -1,0 +1,205 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// released returns the folder of a release of this source for this machine, with a version, built by
+// a process with another umask and time zone each time.
+func released(t *testing.T, version string, environment string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "dist")
+	const build = `umask $0; export TZ=$1; shift; exec go run ./internal/release -version "$1" -date 1700000000 -platforms linux/"$(go env GOHOSTARCH)" -out "$2"`
+	umask, zone, _ := strings.Cut(environment, " ")
+	cmd := exec.Command("sh", "-c", build, umask, zone, version, dir)
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// privileged returns a command of root.
+func privileged(args ...string) *exec.Cmd {
+	if os.Getuid() != 0 {
+		args = append([]string{"sudo"}, args...)
+	}
+	return exec.Command(args[0], args[1:]...)
+}
+
+// does runs a command and returns its output.
+func does(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return string(out)
+}
+
+// one returns the only file that matches a pattern.
+func one(t *testing.T, pattern ...string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(pattern...))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v: %q, %v; want one file", pattern, files, err)
+	}
+	return files[0]
+}
+
+func TestReleasesAreEqual(t *testing.T) {
+	first, second := released(t, "0.1.0", "022 Asia/Tokyo"), released(t, "0.1.0", "077 America/Lima")
+	if out := does(t, exec.Command("diff", "-r", first, second)); out != "" {
+		t.Error(out)
+	}
+	check := exec.Command("sha256sum", "--check", "--strict", "checksums.txt")
+	check.Dir = first
+	if out := does(t, check); strings.Count(out, ": OK\n") != 4 {
+		t.Errorf("want an archive, an SBOM, a package and an image:\n%s", out)
+	}
+}
+
+// debian is a running system.
+type debian struct {
+	t    *testing.T
+	root string
+	init string // PID of its systemd
+}
+
+// bootDebian boots a Debian that test/e2e/run has installed, and nothing else.
+func bootDebian(t *testing.T) *debian {
+	t.Helper()
+	d := &debian{t: t, root: filepath.Join(t.TempDir(), "root")}
+	does(t, privileged("mkdir", "-m", "755", d.root))
+	t.Cleanup(func() { does(t, privileged("rm", "-rf", "--one-file-system", d.root)) })
+	does(t, privileged("tar", "-C", d.root, "-xf", os.Getenv("DEBIAN_ROOT")))
+	script, err := filepath.Abs("testdata/debian/boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const enter = `for top in /sys/fs/cgroup/unified /sys/fs/cgroup; do
+	[ ! -e $top/cgroup.controllers ] || break
+done
+mkdir -p $top/$0
+echo $$ >$top/$0/cgroup.procs
+exec unshare -m -p -u -i -n -C -f --kill-child "$@"`
+	group := fmt.Sprint("prober-debian-", os.Getpid())
+	var log bytes.Buffer
+	cmd := privileged("sh", "-ec", enter, group, script, d.root)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("boot: %s", log.String())
+			out, _ := d.command("journalctl --no-pager -n 100").CombinedOutput()
+			t.Logf("%s", out)
+		}
+		_ = privileged("kill", "-KILL", d.init).Run() // PID 1 of its namespace, all of which ends
+		_ = cmd.Wait()
+		const leave = `for d in /sys/fs/cgroup/unified/$0 /sys/fs/cgroup/$0; do [ ! -d $d ] || find $d -depth -type d -exec rmdir {} +; done`
+		await(t, "the control groups to be removed", func() bool { return privileged("sh", "-c", leave, group).Run() == nil })
+	})
+	await(t, "systemd to run", func() bool {
+		d.init = childOf(fmt.Sprint(cmd.Process.Pid), "systemd")
+		return d.init != "" && d.command("systemctl is-active multi-user.target").Run() == nil
+	})
+	return d
+}
+
+// childOf returns the process with a name among the descendants of a process, or "".
+func childOf(pid, name string) string {
+	children, _ := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
+	for _, child := range strings.Fields(string(children)) {
+		if comm, _ := os.ReadFile("/proc/" + child + "/comm"); string(comm) == name+"\n" {
+			return child
+		}
+		if found := childOf(child, name); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// command returns a command of a shell in the system, as its root.
+func (d *debian) command(script string) *exec.Cmd {
+	return privileged("nsenter", "-t", d.init, "-m", "-p", "-u", "-i", "-n", "-C", "--",
+		"env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "sh", "-ec", script)
+}
+
+// does runs a script in the system and returns its output.
+func (d *debian) does(script string) string {
+	d.t.Helper()
+	return does(d.t, d.command(script))
+}
+
+// install installs a package.
+func (d *debian) install(file string) {
+	d.t.Helper()
+	does(d.t, privileged("cp", file, filepath.Join(d.root, "root", "prober.deb")))
+	d.does("dpkg -i /root/prober.deb")
+}
+
+// has checks that the output of a script has a text.
+func (d *debian) has(script, want string) {
+	d.t.Helper()
+	if got := d.does(script); !strings.Contains(got, want) {
+		d.t.Errorf("%s\n%swant %q", script, got, want)
+	}
+}
+
+// The life of the package on a Debian that has nothing but systemd. Each step needs those before.
+func TestDebianPackage(t *testing.T) {
+	old, newer := one(t, released(t, "0.1.0-rc.1", "022 UTC"), "*.deb"), one(t, released(t, "0.1.0", "022 UTC"), "*.deb")
+	var linting sync.WaitGroup
+	defer linting.Wait()
+	linting.Go(func() {
+		out, err := exec.Command("lintian", "--allow-root", "--pedantic", "--display-info", "--fail-on=error,warning,info,pedantic", newer).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("lintian: %v\n%s", err, out)
+		}
+	})
+	d := bootDebian(t)
+	d.install(old)
+	for script, want := range map[string]string{
+		"systemctl show -p ActiveState,SubState,StatusText,User prober":          "StatusText=probing",
+		"systemctl is-enabled prober":                                            "enabled",
+		"prober version":                                                         "0.1.0-rc.1",
+		"prober probe http http://127.0.0.1:9876/readyz":                         "",
+		"stat -c '%U %a' /var/lib/prober /run/prober/prober.sock":                "prober 750\nprober 600",
+		"ps -o user= -C prober || grep -l . /proc/[0-9]*/comm | wc -l":           "",
+		"ls /usr/share/man/man1/prober-run.1.gz /usr/share/zsh/vendor-completions/_prober": "_prober",
+		"systemd-analyze verify prober.service":                                  "",
+		"grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/$(systemctl show -P MainPID prober)/status": "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1",
+		// The score in tenths: 0 is all restrictions that there are.
+		"systemd-analyze security --offline=true --threshold=20 prober.service":  "OK",
+	} {
+		d.has(script, want)
+	}
+
+	t.Run("it probes, with WebAssembly and commands", func(t *testing.T) {
+		d.does(`cat >>/etc/prober/prober.yaml <<'END'
+targets:
+- name: self
+  static: ["http://127.0.0.1:9876/healthz"]
+  probe: {httpGet: {}, period: 1s}
+- name: module
+  static: ["127.0.0.1:9876"]
+  probe: {plugin: {name: tlsexpiry}, period: 1s}
+- name: command
+  static: ["127.0.0.1"]
+  probe: {exec: {command: [sh, -c, "id -un; exec 3<>/proc/loadavg || read x </proc/loadavg"]}, period: 1s}
+END`)
+		_ = t
+	})
+}
