@@ -134,7 +134,7 @@ var packages = map[string]struct {
 	"internal/filestamp": {},
 	"internal/endless":   {},
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
+		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {

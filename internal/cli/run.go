@@ -70,7 +70,7 @@ func (o *runOptions) newPodSource(env *command.Env) func(context.Context, pods.H
 		if len(o.paths) == 0 && o.BlackboxConfig == "" && len(source.Targets().Sources) == 0 {
 			return nil, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", o.ConfigFile)
 		}
-		runner.Environment = source.Environment
+		runner.Environment, runner.User = source.Environment, source.User
 		return source, nil
 	}
 }
