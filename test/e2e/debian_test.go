@@ -158,6 +158,9 @@ func (d *debian) has(script, want string) {
 	}
 }
 
+// works succeeds if an agent probes.
+const works = "prober get probes --no-headers | grep self | grep -q success"
+
 // awaits waits until a script succeeds in the system.
 func (d *debian) awaits(what, script string) {
 	d.t.Helper()
@@ -181,21 +184,24 @@ func TestDebianPackage(t *testing.T) {
 	d.probes()
 	d.reloads()
 	d.restarts()
+	d.users()
 	d.does(`echo kept >/var/lib/prober/mine; echo '# mine' >>/etc/default/prober; echo '# mine' >>/etc/prober/prober.yaml`)
 	d.install(newer)
 	d.has("prober version", "prober 0.1.0\n")
 	d.has("systemctl show -P ActiveState,StatusText prober", "active")
 	d.has("cat /var/lib/prober/mine; tail -n 1 /etc/default/prober /etc/prober/prober.yaml", "kept")
 	d.has("grep -c '# mine' /etc/default/prober /etc/prober/prober.yaml", "/etc/default/prober:1\n/etc/prober/prober.yaml:1\n")
-	d.awaits("the probes of the new version", "prober status")
+	d.awaits("the probes of the new version", works)
 
 	d.does("dpkg -r prober")
 	d.has("pgrep -c prober || systemctl is-active prober || stat -c %n /etc/prober/prober.yaml /var/lib/prober/mine", "/etc/prober/prober.yaml\n/var/lib/prober/mine\n")
 	d.install(newer) // again, with the files that were left
-	d.awaits("the probes after a second installation", "prober status")
+	d.awaits("the probes after a second installation", works)
 	d.does("dpkg -P prober")
 	d.has("! ls -d /etc/prober /etc/default/prober /var/lib/prober /usr/bin/prober /run/prober 2>/dev/null && ! getent passwd prober && ! getent group prober && echo gone", "gone")
-	d.has("find / -xdev -name '*prober*' -not -path '/root/*' -not -path '/var/log/*' -not -path '/proc/*' -not -path '/sys/*'; echo end", "end")
+	if left := d.does("find / -xdev -name '*prober*' -not -path '/root/*' -not -path '/var/log/*'"); left != "" {
+		t.Errorf("files are left:\n%s", left)
+	}
 }
 
 // installed checks what the installation has made.
@@ -250,8 +256,8 @@ func (d *debian) reloads() {
 	d.does("systemctl reload prober")
 	d.does("cp /etc/prober/prober.yaml /tmp/good; echo 'what: ever' >>/etc/prober/prober.yaml; ! systemctl reload prober 2>/dev/null")
 	d.has("systemctl is-active prober; journalctl --no-pager -u prober", "what: unknown field")
-	d.does("cp /tmp/good /etc/prober/prober.yaml; systemctl reload prober; systemctl kill -s HUP prober")
-	d.awaits("the end of the reload by a signal", "[ \"$(systemctl show -P StatusText prober)\" = probing ] && prober status")
+	d.does("cp /tmp/good /etc/prober/prober.yaml; systemctl reload prober; systemctl kill -s HUP --kill-who=main prober")
+	d.awaits("the end of the reload by a signal", "[ \"$(systemctl show -P StatusText prober)\" = probing ]; "+works)
 }
 
 // restarts checks that systemd restarts an agent that hangs, and that nothing is left of the old one.
@@ -260,8 +266,45 @@ func (d *debian) restarts() {
 printf '[Service]\nWatchdogSec=10s\n' >/run/systemd/system/prober.service.d/test.conf
 systemctl daemon-reload; systemctl restart prober`)
 	d.does("kill -STOP $(systemctl show -P MainPID prober)")
-	d.awaits("the watchdog", "[ $(systemctl show -P NRestarts prober) = 1 ] && prober status")
+	d.awaits("the watchdog", "[ $(systemctl show -P NRestarts prober) = 1 ]; "+works)
 	d.has("journalctl --no-pager -u prober", "Failed with result 'watchdog'")
 	d.has("pgrep -c -x sleep", "2\n") // of the container, and its child
 	d.does("rm -r /run/systemd/system/prober.service.d; systemctl daemon-reload")
+}
+
+// users checks the drop-in that docs/operators.md has for runAsUser.
+func (d *debian) users() {
+	page, err := os.ReadFile("../../docs/operators.md")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_, dropIn, ok := strings.Cut(string(page), "it can with this drop-in:\n\n")
+	dropIn, _, end := strings.Cut(dropIn, "\n\n")
+	if !ok || !end {
+		d.t.Fatal("docs/operators.md has no drop-in for runAsUser")
+	}
+	d.does(`mkdir -p /run/systemd/system/prober.service.d
+cat >/run/systemd/system/prober.service.d/test.conf <<'END'
+` + dropIn + `
+END
+cat >/etc/prober/pods.d/other.yaml <<'END'
+apiVersion: v1
+kind: Pod
+metadata: {name: other}
+spec:
+  terminationGracePeriodSeconds: 1
+  securityContext: {runAsUser: 65534, runAsNonRoot: true}
+  containers:
+  - name: c
+    command: [sh, -c, "echo $(id -un) writes >/dev/stdout; setsid sleep 2000 & sleep 2000"]
+    livenessProbe: {exec: {command: [sh, -c, '[ $(id -un) = nobody ]']}, periodSeconds: 1}
+END
+systemctl daemon-reload; systemctl restart prober`)
+	d.awaits("a probe of another user", "prober get probes --no-headers | grep other | grep -q success")
+	d.has("ps -o user=,args= -C sleep | grep 2000 | sort | uniq -c; journalctl --no-pager -u prober", "2 nobody   sleep 2000")
+	d.has("journalctl --no-pager -u prober", "nobody writes")
+	d.does("rm /etc/prober/pods.d/other.yaml; prober reload")
+	d.awaits("the end of its processes", "! pgrep -u nobody")
+	d.does("rm -r /run/systemd/system/prober.service.d; systemctl daemon-reload; systemctl restart prober")
+	d.has("systemctl show -P User prober; stat -c %U /var/lib/prober", "prober\nprober\n")
 }
