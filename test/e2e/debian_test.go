@@ -56,16 +56,20 @@ func one(t *testing.T, pattern ...string) string {
 	return files[0]
 }
 
-func TestReleasesAreEqual(t *testing.T) {
-	first, second := released(t, "0.1.0", "022 Asia/Tokyo"), released(t, "0.1.0", "077 America/Lima")
-	if out := does(t, exec.Command("diff", "-r", first, second)); out != "" {
-		t.Error(out)
-	}
-	check := exec.Command("sha256sum", "--check", "--strict", "checksums.txt")
-	check.Dir = first
-	if out := does(t, check); strings.Count(out, ": OK\n") != 4 {
-		t.Errorf("want an archive, an SBOM, a package and an image:\n%s", out)
-	}
+func TestRelease(t *testing.T) {
+	older, first := released(t, "0.1.0-rc.1", "022 UTC"), released(t, "0.1.0", "022 Asia/Tokyo")
+	t.Run("second build has the same bytes", func(t *testing.T) {
+		if out := does(t, exec.Command("diff", "-r", first, released(t, "0.1.0", "077 America/Lima"))); out != "" {
+			t.Error(out)
+		}
+		check := exec.Command("sha256sum", "--check", "--strict", "checksums.txt")
+		check.Dir = first
+		if out := does(t, check); strings.Count(out, ": OK\n") != 4 {
+			t.Errorf("want an archive, an SBOM, a package and an image:\n%s", out)
+		}
+	})
+	t.Run("package", func(t *testing.T) { testDebianPackage(t, one(t, older, "*.deb"), one(t, first, "*.deb")) })
+	t.Run("image", func(t *testing.T) { testImage(t, one(t, first, "*_image.tar")) })
 }
 
 // debian is a running system.
@@ -167,9 +171,9 @@ func (d *debian) awaits(what, script string) {
 	await(d.t, what, func() bool { return d.command(script).Run() == nil })
 }
 
-// The life of the package on a Debian that has nothing but systemd. Each step needs those before.
-func TestDebianPackage(t *testing.T) {
-	old, newer := one(t, released(t, "0.1.0-rc.1", "022 UTC"), "*.deb"), one(t, released(t, "0.1.0", "022 UTC"), "*.deb")
+// testDebianPackage is the life of the package on a Debian that has nothing but systemd. Each step needs
+// those before.
+func testDebianPackage(t *testing.T, old, newer string) {
 	var linting sync.WaitGroup
 	defer linting.Wait()
 	linting.Go(func() {

@@ -48,10 +48,10 @@ func ctr(t *testing.T) func(args ...string) *exec.Cmd {
 	return run
 }
 
-// The image runs in containerd, read-only, as nobody, without capabilities.
-func TestImage(t *testing.T) {
+// testImage runs the image in containerd, read-only, as nobody, without capabilities.
+func testImage(t *testing.T, image string) {
 	ctr := ctr(t)
-	does(t, ctr("image", "import", "--base-name", "localhost/prober", one(t, released(t, "0.1.0", "022 UTC"), "*_image.tar")))
+	does(t, ctr("image", "import", "--base-name", "localhost/prober", image))
 	config := filepath.Join(t.TempDir(), "prober.yaml")
 	if err := os.WriteFile(config, []byte(`apiVersion: prober.dev/v1
 kind: AgentConfig
