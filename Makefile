@@ -183,9 +183,16 @@ fuzz: ## every fuzz target for FUZZTIME each
 # The same commit and Go version give the same bytes. A changed file makes the version end in
 # -dirty.
 .PHONY: release
-release: ## dist: archives for RELEASE_PLATFORMS, SBOMs and checksums
+release: ## dist: archives for RELEASE_PLATFORMS, Debian packages, container image, SBOMs, checksums
 	$(GO) run ./internal/release -go '$(GO)' -version '$(VERSION)' -date "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
 		-platforms '$(RELEASE_PLATFORMS)' -out dist
+
+.PHONY: image
+image: ## dist for the architecture of this machine alone: archive, Debian package, container image
+	$(MAKE) release RELEASE_PLATFORMS=linux/$$($(GO) env GOHOSTARCH)
+
+.PHONY: deb
+deb: image ## the same
 
 .PHONY: clean
 clean: ## remove what was built

@@ -134,7 +134,7 @@ var packages = map[string]struct {
 	"internal/filestamp": {},
 	"internal/endless":   {},
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
+		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
@@ -207,6 +207,7 @@ var packages = map[string]struct {
 		ours:   []string{"internal/nearest"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml"},
 	},
+	"internal/cli/systemd": {ours: []string{"agent"}, others: []string{"github.com/coreos/go-systemd/v22/daemon"}},
 	"internal/cli/remote": {
 		ours:   []string{"agent/access", "agent/client", "internal/cli/command", "internal/explain"},
 		others: []string{"github.com/spf13/cobra"},
@@ -249,10 +250,13 @@ var packages = map[string]struct {
 	"internal/metricsdoc":   {ours: []string{"metrics"}},
 	"internal/openapidoc":   {ours: []string{"agent/api"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},
-	"internal/release":      {ours: []string{"internal/cli", "internal/cli/command"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/prober":            {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
-	"examples/quickstart":   {},
-	"test/soak":             {ours: []string{"plugin"}, others: []string{"google.golang.org/grpc", "golang.org/x/sys"}},
+	"internal/release": {
+		ours:   []string{"internal/cli", "internal/cli/command"},
+		others: []string{"github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/crypto/x509roots/fallback"},
+	},
+	"cmd/prober":          {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
+	"examples/quickstart": {},
+	"test/soak":           {ours: []string{"plugin"}, others: []string{"google.golang.org/grpc", "golang.org/x/sys"}},
 }
 
 func TestImportsAreAllowed(t *testing.T) {

@@ -43,7 +43,9 @@
 //     of OpenTelemetry.
 //     agent/page: the status page.
 //     agent/client, agent/api: speak to a running agent.
-//   - config, internal/cli, cmd/prober: prober.yaml and the command line.
+//   - config, internal/cli, cmd/prober: prober.yaml and the command line. internal/cli/systemd: what
+//     systemd is told.
+//   - internal/release: archives, Debian packages and the container image.
 //   - bench, a module of its own: measures prober beside the kubelet's code.
 //
 // Imports point down only: the core imports no handler, and handlers import nothing of

@@ -88,6 +88,8 @@ type Config struct {
 	LookupEnv func(name string) (string, bool) // of ${env:NAME}; nil: there are no variables
 	// Reload requests to read manifests, ConfigFile and plugins again; it may be nil.
 	Reload <-chan os.Signal
+	// Notify is told each [Step]; nil for nobody. It must not block.
+	Notify func(Step)
 	// PollInterval is how often files are checked for changes; 0 means 500 ms. A change is applied
 	// if the next check finds no further one, or after files have been changing for 2 s.
 	PollInterval time.Duration
@@ -307,6 +309,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // end stops pods and probes.
 func (a *Agent) end(cause error) error {
 	a.stopping.Store(true)
+	a.notify(Stopping)
 	a.log.Info("stopping pods", "cause", cause.Error())
 	a.states.Stop()
 	return errors.Join(a.source.Stop(a.killed), a.endProbes())
@@ -318,6 +321,10 @@ func (a *Agent) endProbes() error {
 	defer cancel()
 	return a.manager.Shutdown(ctx)
 }
+
+// Stalled returns how long a probe has been due while no other one was run either: see
+// [manager.Manager.Stalled]. Agents that go on with it for seconds are broken.
+func (a *Agent) Stalled() time.Duration { return a.manager.Stalled() }
 
 // Kill ends the grace period of the containers that Run stops.
 func (a *Agent) Kill() { a.kill() }

@@ -120,7 +120,28 @@ func (a *Agent) followSignals(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-a.cfg.Reload:
+			a.notify(Reloading)
 			_ = a.reloadAll(ctx, "signal") // logged
+			if a.running.Load() {
+				a.notify(Ready)
+			}
 		}
+	}
+}
+
+// Step is what an agent has done, or is about to do.
+type Step int
+
+// The steps of an agent.
+const (
+	Ready     Step = iota // the pods were applied: at the start, and after each Reloading
+	Reloading             // a signal has requested a reload
+	Stopping              // the pods are being stopped
+)
+
+// notify tells [Config].Notify a step.
+func (a *Agent) notify(s Step) {
+	if a.cfg.Notify != nil {
+		a.cfg.Notify(s)
 	}
 }

@@ -187,6 +187,34 @@ func TestSignalReloads(t *testing.T) {
 	r.lines.await(t, 0, "manifests applied", "cause=signal")
 }
 
+func TestNotifyIsToldSteps(t *testing.T) {
+	t.Parallel()
+	signals, steps := make(chan os.Signal), make(chan agent.Step, 10)
+	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) {
+		c.Reload, c.Notify = signals, func(s agent.Step) { steps <- s }
+	})
+	next := func(want agent.Step) {
+		t.Helper()
+		if got := <-steps; got != want {
+			t.Errorf("got step %d, want %d", got, want)
+		}
+	}
+	next(agent.Ready)
+	if code, text := r.do("GET", "/readyz"); code != http.StatusOK {
+		t.Errorf("told as ready, and answers %d: %s", code, text)
+	}
+	signals <- os.Interrupt // any signal
+	next(agent.Reloading)
+	next(agent.Ready)
+	if d := r.agent.Stalled(); d > time.Minute {
+		t.Errorf("stalled for %v", d)
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	next(agent.Stopping)
+}
+
 // allowing writes a prober.yaml that allows secrets.
 func allowing(t *testing.T, patterns ...string) (path string) {
 	t.Helper()

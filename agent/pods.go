@@ -91,7 +91,9 @@ func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error
 
 // podsApplied implements [pods.Host].Applied.
 func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Pod, err error) error {
-	a.running.Store(true)
+	if a.running.CompareAndSwap(false, true) {
+		a.notify(Ready)
+	}
 	a.secretFiles.Keep(applied)
 	err = errors.Join(err, a.refreshSecrets(ctx))
 	if ctx.Err() != nil {

@@ -146,7 +146,7 @@ func (f *files) open(ctx context.Context, host pods.Host) (agent.PodSource, erro
 	if err != nil {
 		return nil, err
 	}
-	runner.Environment = source.Environment
+	runner.Environment, runner.User = source.Environment, source.User
 	return source, nil
 }
 

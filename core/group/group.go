@@ -355,6 +355,10 @@ func (g *Group[K]) Replace(was Current[K], p Probe, keepRun bool) bool {
 // t is the same task, with the same Subject and another description.
 func (g *Group[K]) Reshape(was Current[K], t *worker.Task) { was.entry.Worker.Reshape(t) }
 
+// Stalled returns how long a probe has been due while no other one was run either: see
+// [worker.Shared.Stalled].
+func (g *Group[K]) Stalled() time.Duration { return g.shared.Stalled() }
+
 // Trigger makes a probe tick now. Its error matches [ErrNotFound].
 func (g *Group[K]) Trigger(id ID[K]) error { return g.with(id, (*worker.Worker).Trigger) }
 

@@ -271,6 +271,10 @@ func (m *Manager) Subscribe(ctx context.Context) iter.Seq[results.Update] {
 // Results returns the cache of the decided results for kind.
 func (m *Manager) Results(kind probe.Kind) *results.Cache { return m.group.Results(kind) }
 
+// Stalled returns how long a probe has been due while no other one was run either: see
+// [worker.Shared.Stalled]. A watchdog of the program may ask it.
+func (m *Manager) Stalled() time.Duration { return m.group.Stalled() }
+
 // Trigger makes a probe tick now.
 func (m *Manager) Trigger(key Key) error { return with(key, m.group.Trigger) }
 

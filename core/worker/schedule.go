@@ -86,6 +86,7 @@ type shard struct {
 	window  int64
 	called  bool      // a runner is on its way to the heap
 	latest  *runner   // came to the heap last
+	taken   int64     // when a worker was last taken off the heap
 	idle    []*runner // the last one was used last
 	unused  int       // fewest idle runners since the last review
 	review  int64     // when to end unused runners
@@ -290,6 +291,7 @@ func (s *shard) takeLocked(r *runner, now int64) (w *Worker, due int64) {
 	s.latest = r
 	for len(s.heap) > 0 && s.heap[0].due <= now {
 		e := s.heap.pop()
+		s.taken = now
 		if e.worker.scheduled.Load() == e.due {
 			w, due = e.worker, e.due
 			break
@@ -301,6 +303,23 @@ func (s *shard) takeLocked(r *runner, now int64) (w *Worker, due int64) {
 		s.prefetchLocked()
 	}
 	return w, due
+}
+
+// stalled returns how long a worker has been due while no worker of its shard was run.
+func (s *schedule) stalled() (longest time.Duration) {
+	for i := range s.shards {
+		longest = max(longest, s.shards[i].stalled())
+	}
+	return longest
+}
+
+func (s *shard) stalled() time.Duration {
+	s.lock()
+	defer s.mu.Unlock()
+	if len(s.heap) == 0 {
+		return 0
+	}
+	return max(0, time.Duration(s.schedule.since(time.Now())-max(s.heap[0].due, s.taken)))
 }
 
 // slot is a worker and its due time. It is stale if the worker was scheduled for another time

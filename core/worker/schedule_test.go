@@ -463,3 +463,17 @@ func TestGoroutinesAfterBurst(t *testing.T) {
 		}
 	})
 }
+
+func TestStalled(t *testing.T) {
+	bubble(t, "a hanging handler stalls no schedule", func(t *testing.T) {
+		r := newRig(t, probe.Liveness, probetest.Hang())
+		r.cfg.Spec.Timeout = 5 * time.Minute
+		r.run()
+		for range 100 {
+			r.wait(700 * ms)
+			if d := r.shared.Stalled(); d != 0 {
+				t.Fatalf("stalled for %v", d)
+			}
+		}
+	})
+}

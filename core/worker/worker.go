@@ -51,6 +51,11 @@ func (s *Shared) init() *schedule {
 	return s.schedule
 }
 
+// Stalled returns how long a probe has been due while no other one was run either: a fraction of a
+// second at most, unless the process does not run. Many probes that are late because there is too much
+// to do are no stall. It does not return while the schedule is locked for ever.
+func (s *Shared) Stalled() time.Duration { return s.init().stalled() }
+
 // Setup returns the present setup of w.
 func (w *Worker) Setup() Setup {
 	w.mu.Lock()

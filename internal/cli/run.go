@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/systemd"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
@@ -68,7 +70,7 @@ func (o *runOptions) newPodSource(env *command.Env) func(context.Context, pods.H
 		if len(o.paths) == 0 && o.BlackboxConfig == "" && len(source.Targets().Sources) == 0 {
 			return nil, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", o.ConfigFile)
 		}
-		runner.Environment = source.Environment
+		runner.Environment, runner.User = source.Environment, source.User
 		return source, nil
 	}
 }
@@ -160,7 +162,9 @@ func (o *runOptions) run(ctx context.Context, env *command.Env) error {
 		return &command.Exit{Code: command.ExitFailed, Err: context.Cause(ctx), Hint: "nothing was started"}
 	}
 	running.Store(a)
+	stopWatchdog := watchdog(a)
 	err = a.Run(ctx)
+	stopWatchdog()
 	env.Stderr = &timeoutWriter{w: env.Stderr}
 	if err != nil {
 		return command.Failed(err)
@@ -169,6 +173,18 @@ func (o *runOptions) run(ctx context.Context, env *command.Env) error {
 		fmt.Fprintf(env.Stderr, "prober: %s\n", context.Cause(ctx))
 	}
 	return nil
+}
+
+// watchdog tells systemd that a lives until stop is called, if its unit has WatchdogSec.
+func watchdog(a *agent.Agent) (stop func()) {
+	interval := systemd.Interval()
+	if interval == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() { systemd.Watch(ctx, interval, a.Stalled) })
+	return func() { cancel(); watching.Wait() }
 }
 
 // complete validates the flags, and sets the fields of the agent's config that have no flag.
@@ -198,7 +214,7 @@ func (o *runOptions) complete(env *command.Env) error {
 	o.Version, o.Revision, o.Compiler = b.Version, b.Revision, env.Compiler
 	o.ShowToken = o.LogFormat == "text" && command.IsTerminal(env.Stderr)
 	o.Stdout, o.Stderr, o.LookupEnv = env.Stdout, env.Stderr, env.LookupEnv
-	o.Source = o.newPodSource(env)
+	o.Source, o.Notify = o.newPodSource(env), systemd.Notify
 	return nil
 }
 

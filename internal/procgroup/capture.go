@@ -11,6 +11,14 @@ type Command struct {
 	Args []string // the first one is the name of the program
 	Dir  string   // "" means the directory of this process
 	Env  []string // nil means the environment of this process
+	User *User    // nil means that of this process
+}
+
+// User is the user of a process. Only root can start one for another user, and only on Linux.
+type User struct {
+	ID     uint32   `json:"id"`
+	Group  uint32   `json:"group"`
+	Groups []uint32 `json:"groups,omitempty"` // the supplementary ones
 }
 
 // Captured is what is known of a command that has ended.

@@ -98,8 +98,10 @@ func (s *streams) start(c *Command) (pid int, err error) {
 		closeAll(out[:]...)
 		return 0, os.NewSyscallError("pipe2", err)
 	}
+	attr := Attr()
+	attr.Credential = c.User.Credential()
 	pid, err = syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{
-		Dir: c.Dir, Env: env, Files: []uintptr{uintptr(stdin), uintptr(out[1]), uintptr(errs[1])}, Sys: Attr(),
+		Dir: c.Dir, Env: env, Files: []uintptr{uintptr(stdin), uintptr(out[1]), uintptr(errs[1])}, Sys: attr,
 	})
 	closeAll(out[1], errs[1])
 	if err != nil {
@@ -111,6 +113,14 @@ func (s *streams) start(c *Command) (pid int, err error) {
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK) // it has no other flag
 	}
 	return pid, nil
+}
+
+// Credential returns u as the attribute of a process; nil for nil.
+func (u *User) Credential() *syscall.Credential {
+	if u == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: u.ID, Gid: u.Group, Groups: u.Groups}
 }
 
 func closeAll(fds ...int) {

@@ -5,6 +5,7 @@ package procgroup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 )
 
@@ -13,6 +14,9 @@ import (
 // not started is that of [exec.Cmd.Start]; one that was started gives no error. A process that has left
 // the group is not killed, and its output is read for [OutputGrace] at most.
 func Capture(ctx context.Context, c *Command, limit int) (*Captured, error) {
+	if c.User != nil {
+		return nil, fmt.Errorf("another user: %w", errors.ErrUnsupported)
+	}
 	stdout, stderr := &Head{Limit: limit}, &Head{Limit: limit}
 	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Dir: c.Dir, Env: c.Env, Stdout: stdout, Stderr: stderr, WaitDelay: OutputGrace, SysProcAttr: Attr()}
 	killed, err := Run(ctx, cmd, nil)

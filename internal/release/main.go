@@ -1,6 +1,7 @@
 // Release builds the files of a release: for each platform an archive with the program, man pages and
-// completions, and an SBOM of its modules, and a file with all checksums. The same commit and Go
-// version give the same bytes. Read main.go first.
+// completions, and an SBOM of its modules; Debian packages and a container image for Linux; and a file
+// with all checksums. The same commit and Go version give the same bytes. Read main.go first. deb.go has
+// the packages, image.go the image, and tree.go the files of both.
 package main
 
 import (
@@ -52,26 +53,44 @@ func (r *release) build(platforms []string) error {
 		return err
 	}
 	var sums []string
+	image := &layout{}
 	for _, text := range platforms {
 		goos, goarch, ok := strings.Cut(text, "/")
 		if !ok {
 			return fmt.Errorf("platform %q: must be OS/ARCH", text)
 		}
-		files, err := r.platform(goos, goarch, shared)
+		files, err := r.platform(goos, goarch, shared, image)
+		if err == nil {
+			err = r.write(files, &sums)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", text, err)
 		}
-		for _, f := range files {
-			if err := os.WriteFile(filepath.Join(r.out, f.name), f.data, 0o644); err != nil {
-				return err
-			}
-			sum := sha256.Sum256(f.data)
-			sums = append(sums, hex.EncodeToString(sum[:])+"  "+f.name+"\n")
-			fmt.Println(filepath.Join(r.out, f.name))
+	}
+	if len(image.manifests) > 0 {
+		f, err := r.image(image)
+		if err == nil {
+			err = r.write([]file{f}, &sums)
+		}
+		if err != nil {
+			return fmt.Errorf("image: %w", err)
 		}
 	}
 	slices.SortFunc(sums, func(a, b string) int { return cmp.Compare(a[sha256.Size*2:], b[sha256.Size*2:]) })
 	return os.WriteFile(filepath.Join(r.out, "checksums.txt"), []byte(strings.Join(sums, "")), 0o644)
+}
+
+// write writes files of the release, and appends their checksums.
+func (r *release) write(files []file, sums *[]string) error {
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(r.out, f.name), f.data, 0o644); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(f.data)
+		*sums = append(*sums, hex.EncodeToString(sum[:])+"  "+f.name+"\n")
+		fmt.Println(filepath.Join(r.out, f.name))
+	}
+	return nil
 }
 
 // file is one file of an archive or of the release.
@@ -97,8 +116,9 @@ func (r *release) sharedFiles() (files []file, err error) {
 	return slices.Concat(files, scripts, manPages(r.version, r.date)), nil
 }
 
-// platform returns the archive and the SBOM of one platform.
-func (r *release) platform(goos, goarch string, shared []file) ([]file, error) {
+// platform returns the archive, the SBOM and the Debian package of one platform. It adds the image of
+// the platform to image.
+func (r *release) platform(goos, goarch string, shared []file, image *layout) ([]file, error) {
 	program, err := r.compile(goos, goarch)
 	if err != nil {
 		return nil, err
@@ -109,10 +129,26 @@ func (r *release) platform(goos, goarch string, shared []file) ([]file, error) {
 		return nil, err
 	}
 	name, pack := base+".tar.gz", packTar
-	binary := file{name: "prober", data: program, exec: true}
-	if goos == "windows" {
-		name, pack, binary.name = base+".zip", packZip, "prober.exe"
+	content := append([]file{{name: "prober", data: program, exec: true}}, shared...)
+	switch goos {
+	case "windows":
+		name, pack, content[0].name = base+".zip", packZip, "prober.exe"
+	case "linux":
+		unit, err := os.ReadFile(filepath.Join(r.source, "deploy/systemd/prober.service"))
+		if err != nil {
+			return nil, err
+		}
+		content = append(content, file{name: "systemd/prober.service", data: unit})
 	}
-	archive, err := pack(base, append([]file{binary}, shared...), r.date)
-	return []file{{name: name, data: archive}, {name: base + ".cdx.json", data: bom}}, err
+	archive, err := pack(base, content, r.date)
+	files := []file{{name: name, data: archive}, {name: base + ".cdx.json", data: bom}}
+	if arch := debArchitectures[goarch]; err == nil && goos == "linux" && arch != "" {
+		var deb file
+		if deb, err = r.deb(arch, program, bom, shared); err != nil {
+			return nil, err
+		}
+		files = append(files, deb)
+		err = r.addImage(image, goarch, program, bom)
+	}
+	return files, err
 }

@@ -49,13 +49,15 @@ func main() {
 	"LICENSE": "a\n", "README.md": "b\n", "CHANGELOG.md": "c\n",
 }
 
-// buildHost builds a release of source for the host's platform, in a folder of its own, and
-// returns its files by name.
-func buildHost(t *testing.T) map[string][]byte {
+// build builds a release of source, in a folder of its own, and returns its files by name.
+func build(t *testing.T, platforms ...string) map[string][]byte {
 	t.Helper()
 	r := release{source: t.TempDir(), out: filepath.Join(t.TempDir(), "dist"), version: "0.1.0", date: date, goTool: "go"}
 	clitest.WriteTree(t, r.source, source)
-	if err := r.build([]string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
+	if err := os.CopyFS(filepath.Join(r.source, "deploy"), os.DirFS("../../deploy")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.build(platforms); err != nil {
 		t.Fatal(err)
 	}
 	files := make(map[string][]byte)
@@ -72,7 +74,9 @@ func buildHost(t *testing.T) map[string][]byte {
 }
 
 func TestReleaseIsReproducibleFromAnotherFolder(t *testing.T) {
-	files, again := buildHost(t), buildHost(t)
+	host := runtime.GOOS + "/" + runtime.GOARCH
+	platforms := slices.Compact(slices.Sorted(slices.Values([]string{host, "linux/amd64", "linux/arm64"})))
+	files, again := build(t, platforms...), build(t, platforms...)
 	if diff := cmp.Diff(string(files["checksums.txt"]), string(again["checksums.txt"])); diff != "" {
 		t.Errorf("the checksums of two builds differ\n%s", diff)
 	}
@@ -83,8 +87,8 @@ func TestReleaseIsReproducibleFromAnotherFolder(t *testing.T) {
 			t.Errorf("%s: its checksum is not %s", name, want)
 		}
 	}
-	if len(files) != 3 {
-		t.Errorf("%d files, want an archive, an SBOM and checksums", len(files))
+	if want := 2*len(platforms) + 2 + 2; len(files) != want { // archives and SBOMs, packages, an image and checksums
+		t.Errorf("%d files, want %d", len(files), want)
 	}
 	if runtime.GOOS == "windows" {
 		return

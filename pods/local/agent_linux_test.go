@@ -34,7 +34,7 @@ func runAgent(path string) int {
 			return err
 		}
 		registry := &handlers.Registry{}
-		err = builtin.Register(registry, builtin.Config{Runner: &builtin.HostRunner{Environment: pods.Environment}})
+		err = builtin.Register(registry, builtin.Config{Runner: &builtin.HostRunner{Environment: pods.Environment, User: pods.User}})
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/pods/local/internal/process"
 )
 
@@ -32,6 +33,7 @@ type container struct {
 	hash        string // of the definition that it was started from
 	dir         string // of its process; not set for an external target, as env
 	env         []string
+	user        *procgroup.User  // nil: the agent's
 	process     *process.Process // nil for an external target
 	postStarted bool             // its postStart hook has ended: it counts as running
 	preStopped  bool             // its preStop hook has ended

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
@@ -146,12 +147,25 @@ func (p *pod) environment(id string) (dir string, env []string, ok bool) {
 			continue
 		}
 		if c.external {
-			l := launchOf(p.spec, c.spec)
+			l, _ := launchOf(p.spec, c.spec) // commands of a target run as the agent
 			return l.Dir, append(l.Env, p.owner.host.Mark), true
 		}
 		return c.dir, append(slices.Clone(c.env), p.owner.host.Mark), true
 	}
 	return "", nil, false
+}
+
+// user returns the user of the container with an ID, nil for that of the agent. ok is false if it does
+// not run.
+func (p *pod) user(id string) (u *procgroup.User, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.containers {
+		if c.id == id && c.running() {
+			return c.user, true
+		}
+	}
+	return nil, false
 }
 
 // containerLocked returns the container with a name, or nil.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/internal/process"
 	"github.com/daeace23/prober/probe"
@@ -35,7 +36,7 @@ const (
 )
 
 // CommandRunner runs the commands of exec probes and hooks. The builtin package's HostRunner is
-// one, with Environment set to [Pods.Environment].
+// one, with Environment and User set to [Pods.Environment] and [Pods.User].
 type CommandRunner interface {
 	// RunInContainer runs cmd with the directory and the environment of the container, and
 	// returns its output. It ends with ctx, or after timeout (0: no timeout). An exit code
@@ -301,6 +302,17 @@ func (p *Pods) Environment(containerID string) (dir string, env []string, err er
 		}
 	}
 	return "", nil, fmt.Errorf("container %q is not running", containerID)
+}
+
+// User returns the user of the exec probes and hooks of a container, which is that of its process; nil
+// is the agent's own. It returns an error if the container does not run.
+func (p *Pods) User(containerID string) (*procgroup.User, error) {
+	if v, ok := p.ids.Load(containerID); ok {
+		if u, ok := v.(*pod).user(containerID); ok {
+			return u, nil
+		}
+	}
+	return nil, fmt.Errorf("container %q is not running", containerID)
 }
 
 // withStatus returns pod with the status. The result shares the rest with pod: nobody modifies a pod

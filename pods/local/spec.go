@@ -1,8 +1,10 @@
 package local
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"maps"
 	"strconv"
 
@@ -74,7 +76,25 @@ func (p *pod) hashOf(c *v1.Container) string {
 	for _, e := range c.Env {
 		fmt.Fprintf(h, " %q=%q", e.Name, e.Value)
 	}
+	if len(c.Command) > 0 {
+		hashIdentity(h, p.spec, c)
+	}
 	return strconv.FormatUint(h.Sum64(), 16)
+}
+
+// hashIdentity writes what decides the user and the umask of a container to h.
+func hashIdentity(h io.Writer, pod *v1.Pod, c *v1.Container) {
+	if s := pod.Spec.SecurityContext; s != nil {
+		text, _ := json.Marshal(s) // which cannot fail
+		fmt.Fprintf(h, " pod %s", text)
+	}
+	if s := c.SecurityContext; s != nil {
+		text, _ := json.Marshal(s)
+		fmt.Fprintf(h, " container %s", text)
+	}
+	if mask := manifest.UmaskOf(pod, c.Name); mask != nil {
+		fmt.Fprintf(h, " umask %o", *mask)
+	}
 }
 
 // containerNames returns the names of all containers of the pod.

@@ -14,8 +14,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/internal/process"
+	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 // The reasons of events, which are the kubelet's.
@@ -47,10 +49,10 @@ func (p *pod) start(c *container) bool {
 		p.runningLocked(c, nil)
 		p.mu.Unlock()
 	} else {
-		l := launchOf(p.spec, c.spec)
-		c.dir, c.env = l.Dir, l.Env
+		l, err := launchOf(p.spec, c.spec)
+		c.dir, c.env, c.user = l.Dir, l.Env, l.User
 		p.mu.Unlock()
-		p.launch(c, l)
+		p.launch(c, l, err)
 	}
 	p.sync()
 	return true
@@ -108,12 +110,15 @@ func newID(external bool) string {
 	return scheme + "://" + strings.ToLower(rand.Text())
 }
 
-// launch starts the process of c.
-func (p *pod) launch(c *container, l process.Launch) {
+// launch starts the process of c, unless err tells why it cannot be started.
+func (p *pod) launch(c *container, l process.Launch, err error) {
 	output := &process.Output{W: p.owner.host.Output, Prefix: p.name.String() + "/" + c.name + ": "}
 	p.event(c, v1.EventTypeNormal, eventCreated, "Container created")
 	began := time.Now()
-	started, err := process.Start(l, output, p.owner.ending)
+	var started *process.Process
+	if err == nil {
+		started, err = process.Start(l, output, p.owner.ending)
+	}
 	if err == nil {
 		p.event(c, v1.EventTypeNormal, eventStarted, cmp.Or(c.startedText, "Container started"))
 		p.mu.Lock()
@@ -218,16 +223,24 @@ func (p *pod) format() string {
 // defaultPath is the PATH of a container when neither the container nor the agent sets one.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// launchOf returns the working directory, the environment and the command line of a container. The
-// environment has PATH and HOME of the agent, HOSTNAME, and the variables of the container. It has
-// no other variables of the agent.
-func launchOf(pod *v1.Pod, c *v1.Container) (l process.Launch) {
+// launchOf returns the working directory, the environment, the user and the command line of a
+// container. The environment has PATH of the agent, HOME of the user, HOSTNAME, and the variables of
+// the container. It has no other variables of the agent. The error tells that the container cannot have
+// its user: users of the host may have changed since the manifest was read.
+func launchOf(pod *v1.Pod, c *v1.Container) (l process.Launch, err error) {
+	home := os.Getenv("HOME")
+	id, err := manifest.IdentityOf(pod, c)
+	if id != nil {
+		home = id.Home
+		l.User = &procgroup.User{ID: id.User, Group: id.Group, Groups: id.Groups}
+	}
+	l.Umask = manifest.UmaskOf(pod, c.Name)
 	path := os.Getenv("PATH")
 	if path == "" {
 		path = defaultPath
 	}
 	values := []v1.EnvVar{{Name: "PATH", Value: path}, {Name: "HOSTNAME", Value: pod.Name}}
-	if home := os.Getenv("HOME"); home != "" {
+	if home != "" {
 		values = append(values, v1.EnvVar{Name: "HOME", Value: home})
 	}
 	var own []v1.EnvVar
@@ -244,7 +257,7 @@ func launchOf(pod *v1.Pod, c *v1.Container) (l process.Launch) {
 	}
 	l.Dir = c.WorkingDir
 	l.Args = manager.ExpandCommand(slices.Concat(c.Command, c.Args), own)
-	return l
+	return l, err
 }
 
 // setEnv sets a variable in env, and returns env.

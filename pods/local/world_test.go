@@ -195,7 +195,7 @@ func newWorld(t *testing.T, configure ...func(*local.Config, *pods.Host)) *world
 		t.Fatal(err)
 	}
 	w.pods = pods
-	runner.Environment = pods.Environment
+	runner.Environment, runner.User = pods.Environment, pods.User
 	registry := &handlers.Registry{}
 	w.known = registry
 	if err := builtin.Register(registry, builtin.Config{Runner: runner}); err != nil {

@@ -30,7 +30,13 @@ type HostRunner struct {
 	// commands: "" and nil mean the agent's own. A nil Environment means both. An error
 	// means that no command can run there now.
 	Environment func(containerID string) (dir string, env []string, err error)
+	// User returns the user of a container's commands, nil for the agent's own. A nil User means
+	// that too. Only an agent that is root can run commands of others, and only on Linux.
+	User func(containerID string) (*User, error)
 }
+
+// User is the user, the group and the supplementary groups of a command.
+type User = procgroup.User
 
 var _ CommandRunner = (*HostRunner)(nil)
 
@@ -93,7 +99,11 @@ func (r *HostRunner) command(containerID string, cmd []string) (*procgroup.Comma
 	if err != nil {
 		return nil, err
 	}
-	return &procgroup.Command{Path: path, Args: cmd, Dir: dir, Env: env}, nil
+	c := &procgroup.Command{Path: path, Args: cmd, Dir: dir, Env: env}
+	if r.User != nil {
+		c.User, err = r.User(containerID)
+	}
+	return c, err
 }
 
 // lookPath finds the program called name in the PATH of env rather than of the agent. A

@@ -5,5 +5,5 @@
 // Kubernetes API, and has a UID. An error has the file, the line and the field.
 //
 // Read load.go first: it decodes each document and calls validate.go, container.go and
-// names.go. files.go finds and reads the files.
+// names.go. files.go finds and reads the files. identity.go decides which user a container runs as.
 package manifest

@@ -194,6 +194,9 @@ func (l *loader) pod(c *content, n *yamlpos.Node, path string, kinds ...string) 
 			l.d.ErrorAt(at.Line, at.Field, at.Err)
 		}
 	}
+	if l.source.System == "linux" && len(errs) == 0 {
+		l.report(n, path, unprivileged(pod))
+	}
 	p := parsedPod{pod, n.Line}
 	c.pods = append(c.pods, p)
 	l.add(p)

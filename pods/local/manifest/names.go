@@ -66,9 +66,9 @@ func validatePortName(c *v1.Container, port intstr.IntOrString, path *field.Path
 
 // unknownAnnotations returns an error for each unknown annotation with the prefix prober.dev/.
 func unknownAnnotations(pod *v1.Pod) (errs field.ErrorList) {
-	known := []string{AddressAnnotation, manager.Annotation}
+	known := []string{AddressAnnotation, manager.Annotation, UmaskAnnotation}
 	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		if strings.HasPrefix(name, "prober.dev/") && !slices.Contains(known, name) {
+		if strings.HasPrefix(name, "prober.dev/") && !slices.Contains(known, name) && !strings.HasPrefix(name, UmaskAnnotation+".") {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(name), "unknown annotation"+yamlpos.Known(name, known)))
 		}
 	}

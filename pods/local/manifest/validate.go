@@ -88,6 +88,7 @@ func validatePod(pod *v1.Pod) (errs field.ErrorList) {
 		errs = append(errs, validateContainer(c, path, init)...)
 	})
 	errs = append(errs, validatePortNames(pod)...)
+	errs = append(errs, validateIdentity(pod)...)
 	return append(errs, manager.ValidatePod(pod)...)
 }
 
@@ -126,9 +127,9 @@ func validateAddress(pod *v1.Pod) (errs field.ErrorList) {
 // The fields that a local process supports. All others are unsupported.
 var (
 	podFields = sets.New("containers", "initContainers", "restartPolicy", "terminationGracePeriodSeconds",
-		"hostNetwork", "hostPID", "hostIPC", "nodeName")
+		"hostNetwork", "hostPID", "hostIPC", "nodeName", "securityContext")
 	containerFields = sets.New("name", "image", "imagePullPolicy", "command", "args", "workingDir", "ports", "env",
-		"livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicy", "restartPolicyRules")
+		"livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicy", "restartPolicyRules", "securityContext")
 )
 
 const unsupportedMessage = "is not supported for a local process"
@@ -139,8 +140,16 @@ func unsupportedFields(pod *v1.Pod) (errs field.ErrorList) {
 	errs = unknownAnnotations(pod)
 	forbid := func(path *field.Path) { errs = append(errs, field.Forbidden(path, unsupportedMessage)) }
 	others(pod.Spec, podFields, field.NewPath("spec"), forbid)
+	if s := pod.Spec.SecurityContext; s != nil {
+		others(*s, podSecurityFields, field.NewPath("spec", "securityContext"), forbid)
+	}
 	each(pod, func(c *v1.Container, path *field.Path, _ bool) {
 		others(*c, containerFields, path, forbid)
+		if s := c.SecurityContext; s != nil && len(c.Command) == 0 {
+			forbid(path.Child("securityContext")) // nothing is started
+		} else if s != nil {
+			others(*s, containerSecurityFields, path.Child("securityContext"), forbid)
+		}
 		for i, e := range c.Env {
 			if e.ValueFrom != nil {
 				forbid(path.Child("env").Index(i).Child("valueFrom"))

@@ -3,6 +3,8 @@ package process
 import (
 	"errors"
 	"time"
+
+	"github.com/daeace23/prober/internal/procgroup"
 )
 
 // ErrCanceled is the error of a start that was canceled before it began.
@@ -30,6 +32,9 @@ type Launch struct {
 	Args []string `json:"args"` // with the name of the program
 	Dir  string   `json:"dir,omitzero"`
 	Env  []string `json:"env"`
+	// User is the user of the process, nil for that of the agent, and Umask its umask.
+	User  *procgroup.User `json:"user,omitzero"`
+	Umask *uint32         `json:"umask,omitzero"`
 	// Mark is for a guard: an environment variable of the exec probes, the hooks and the plugin
 	// programs of the agent. They are not descendants of a shim. The guard finds them by Mark, and
 	// kills them when the agent dies.

@@ -77,8 +77,14 @@ func (s *shim) start() error {
 		s.pid = os.Getpid()
 		return nil
 	}
+	if l.Umask != nil {
+		syscall.Umask(int(*l.Umask))
+	}
+	if l.User != nil { // else the user could not open /dev/stdout
+		_ = syscall.Fchown(1, int(l.User.ID), int(l.User.Group))
+	}
 	s.pid, err = syscall.ForkExec(l.Path, l.Args, &syscall.ProcAttr{
-		Dir: l.Dir, Env: l.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: l.Dir, Env: l.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true, Credential: l.User.Credential()},
 	})
 	if err != nil {
 		return &os.PathError{Op: "start", Path: l.Path, Err: err}
