@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -184,4 +186,25 @@ func TestViewsAreAddresses(t *testing.T) {
 	b.wait(`document.querySelector("dialog[open]")?.innerText.includes("search")`)
 	b.press(kb.Escape)
 	b.wait(`!document.querySelector("dialog[open]")`)
+}
+
+// A tab behind another one counts and draws nothing. When it comes to the front, it shows the present
+// state.
+func TestHiddenTabDrawsNothing(t *testing.T) {
+	a, w := startSwitched(t, "1")
+	back := open(t, a.url("#/probes"), desktop)
+	back.wait(`proberCounts.success === 2`)
+	front := open(t, a.url(""), desktop)
+	back.run(emulation.SetFocusEmulationEnabled(false))
+	back.wait(`document.hidden`)
+	back.eval(`(globalThis.drawn = 0, new MutationObserver((all) => drawn += all.length).observe(document.querySelector("main"), {subtree: true, childList: true, attributes: true, characterData: true}), true)`, new(bool))
+	w.up.Store(false)
+	back.wait(`proberCounts.failure === 1 && document.title.startsWith("(1)")`)
+	var drawn int
+	if back.eval(`drawn`, &drawn); drawn != 0 {
+		t.Errorf("%d changes of a hidden page", drawn)
+	}
+	front.wait(`document.querySelector("a.item[data-state=failure]")`)
+	back.run(page.BringToFront())
+	back.wait(`!document.hidden && document.querySelector(".cell.state[data-state=failure]")`)
 }

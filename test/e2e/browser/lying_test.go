@@ -57,7 +57,7 @@ func TestLyingAgent(t *testing.T) {
 	} {
 		b.eval(fmt.Sprintf(`(location.hash = %s, true)`, quote(v.hash)), new(bool))
 		b.wait(v.ready)
-		b.eval(`new Promise((done) => setTimeout(done, 1200, true))`, new(bool)) // the page draws once a second
+		b.eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, new(bool))
 		b.check()
 	}
 }
