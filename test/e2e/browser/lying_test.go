@@ -45,7 +45,7 @@ func TestLyingAgent(t *testing.T) {
 		http.NotFound(w, r)
 	})
 	server := httptest.NewServer(mux)
-	defer server.Close()
+	t.Cleanup(server.Close) // after the tab, whose stream it would wait for
 	b := open(t, server.URL+"/", desktop)
 	b.wait(`proberCounts.success === 1 && proberCounts.unknown === 2`)
 	for _, v := range []struct{ hash, ready string }{
