@@ -26,6 +26,7 @@ class Side {
     this.answers = 0;
     this.seen = "";
     this.looked = 0;
+    this.lookedAt = -1;
     this.closed = false;
   }
 
@@ -149,7 +150,9 @@ function bad(state, title, most = SHOWN) {
 function troubles(into, side, most = SHOWN) {
   // 10,000 pods are looked through at most once a second.
   const version = `${store.version.pods} ${side.answers} ${Math.floor(Date.now() / 60_000)}`;
-  if (version === side.seen || Date.now() - side.looked < 1000) return into.children.length;
+  const answered = side.lookedAt !== side.answers;
+  if (version === side.seen || !answered && Date.now() - side.looked < 1000) return into.children.length;
+  side.lookedAt = side.answers;
   side.seen = version;
   side.looked = Date.now();
   /** @type {HTMLElement[]} */
