@@ -70,7 +70,7 @@ targets:
 			t.Fatal(err)
 		}
 	}
-	args := []string{"run", "-d", "--read-only",
+	args := []string{"run", "-d", "--read-only", "--cgroup", fmt.Sprint("/prober-image-", os.Getpid()),
 		"--mount", "type=bind,src=" + config + ",dst=/etc/prober/prober.yaml,options=rbind:ro",
 		"--mount", "type=tmpfs,src=tmpfs,dst=/run/prober,options=uid=65532:mode=0700"}
 	for _, c := range defaultCapabilities {
