@@ -15,6 +15,21 @@ type Sample struct {
 	Mean, Max Bin
 }
 
+// Add adds other ticks of the minute.
+func (s *Sample) Add(o *Sample) {
+	var ticks, more float64
+	for i, n := range o.Counts {
+		ticks += float64(s.Counts[i])
+		more += float64(n)
+		s.Counts[i] += min(n, math.MaxUint16-s.Counts[i])
+	}
+	if ticks+more > 0 {
+		mean := (s.Mean.Seconds()*ticks + o.Mean.Seconds()*more) / (ticks + more)
+		s.Mean = BinOf(time.Duration(mean * float64(time.Second)))
+	}
+	s.Max = max(s.Max, o.Max, s.Mean)
+}
+
 // Bin is a duration. Each is 10 % longer than the one before, so that the middle of a bin is at most 5 %
 // from every duration in it. Bin 0 is below a microsecond, and the last one has all from 9 hours on.
 type Bin uint8
@@ -72,8 +87,8 @@ type SampleOf struct {
 
 // AppendMinute appends the payload of a [Minute] record: samples, sorted by ID, of the minute that began
 // at minute, in minutes since the epoch.
-func AppendMinute(dst []byte, minute int64, samples []SampleOf) []byte {
-	dst = binary.AppendVarint(dst, minute)
+func AppendMinute(dst []byte, minute int32, samples []SampleOf) []byte {
+	dst = binary.AppendVarint(dst, int64(minute))
 	dst = binary.AppendUvarint(dst, uint64(len(samples)))
 	last := uint32(0)
 	for i := range samples {
@@ -93,9 +108,9 @@ func AppendMinute(dst []byte, minute int64, samples []SampleOf) []byte {
 }
 
 // DecodeMinute decodes a [Minute] record. It appends to samples.
-func DecodeMinute(payload []byte, samples []SampleOf) (minute int64, _ []SampleOf, err error) {
+func DecodeMinute(payload []byte, samples []SampleOf) (minute int32, _ []SampleOf, err error) {
 	d := decoder{in: payload}
-	minute = d.varint()
+	minute = int32(d.varint())
 	n, from := d.count(), len(samples)
 	last := uint32(0)
 	for range n {

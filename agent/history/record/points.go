@@ -7,7 +7,7 @@ import (
 
 // Point is the [Sample] of a minute, which is since the epoch.
 type Point struct {
-	Minute int64
+	Minute int32
 	Sample
 }
 
@@ -59,15 +59,15 @@ func middle(points []Point) Bin {
 
 // appendRuns appends the minutes of points: pairs of a gap and the length of a run without gaps.
 func appendRuns(dst []byte, points []Point) []byte {
-	next := int64(0)
+	next := int32(0)
 	for i := 0; i < len(points); {
 		n := 1
-		for i+n < len(points) && points[i+n].Minute == points[i].Minute+int64(n) {
+		for i+n < len(points) && points[i+n].Minute == points[i].Minute+int32(n) {
 			n++
 		}
-		dst = binary.AppendVarint(dst, points[i].Minute-next)
+		dst = binary.AppendVarint(dst, int64(points[i].Minute-next))
 		dst = binary.AppendUvarint(dst, uint64(n))
-		next = points[i].Minute + int64(n)
+		next = points[i].Minute + int32(n)
 		i += n
 	}
 	return dst
@@ -123,14 +123,14 @@ func (d *decoder) runs(all []Point, sizes []int) {
 	for _, size := range sizes {
 		points := rest[:size]
 		rest = rest[size:]
-		next := int64(0)
+		next := int32(0)
 		for i := 0; i < size && !d.bad; {
-			minute := next + d.varint()
+			minute := next + int32(d.varint())
 			n := d.run(size - i)
 			for k := range n {
-				points[i+k].Minute = minute + int64(k)
+				points[i+k].Minute = minute + int32(k)
 			}
-			next = minute + int64(n)
+			next = minute + int32(n)
 			i += n
 		}
 	}

@@ -130,9 +130,9 @@ func TestNamesAndEvents(t *testing.T) {
 // randomPoints returns points with gaps.
 func randomPoints(r *rand.Rand, n int) []record.Point {
 	points := make([]record.Point, n)
-	minute := int64(29_000_000)
+	minute := int32(29_000_000)
 	for i := range points {
-		minute += 1 + int64(r.IntN(3)/2*r.IntN(5))
+		minute += 1 + int32(r.IntN(3)/2*r.IntN(5))
 		mean := record.Bin(r.IntN(200))
 		points[i] = record.Point{Minute: minute, Sample: record.Sample{Mean: mean, Max: mean + record.Bin(r.IntN(50))}}
 		points[i].Counts[record.Success] = 6
