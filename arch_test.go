@@ -171,12 +171,18 @@ var packages = map[string]struct {
 	},
 	"agent/statelock": {},
 	"agent/states":    {ours: []string{"core/results", "core/worker", "probe"}},
-	"agent/events":    {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"agent/logs":      {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
-	"agent/api":       {},
-	"agent/openapi":   {},
-	"agent/reply":     {ours: []string{"agent/api"}},
-	"agent/pauses":    {ours: []string{"agent/api", "core/manager"}},
+	"agent/history": {
+		ours: []string{"agent/api", "agent/history/record", "agent/states", "core/results", "core/worker", "probe"},
+	},
+	"agent/history/record":  {ours: []string{"probe"}},
+	"agent/history/reports": {ours: []string{"agent/api", "agent/history", "agent/reply", "internal/timespan", "probe"}},
+	"internal/timespan":     {},
+	"agent/events":          {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"agent/logs":            {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
+	"agent/api":             {},
+	"agent/openapi":         {},
+	"agent/reply":           {ours: []string{"agent/api"}},
+	"agent/pauses":          {ours: []string{"agent/api", "core/manager"}},
 	"agent/otlp": {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
@@ -191,7 +197,7 @@ var packages = map[string]struct {
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/logs", "agent/openapi", "agent/otlp", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/states", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/openapi", "agent/otlp", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/states", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

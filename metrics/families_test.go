@@ -56,6 +56,7 @@ func everything(t *testing.T) []*dto.MetricFamily {
 		metrics.RegisterOTLP(registry, metrics.OTLPCounts{
 			Metrics: metrics.OTLPRequests{OK: none, Errors: none}, Traces: metrics.OTLPRequests{OK: none, Errors: none}, SpansDropped: none,
 		}),
+		metrics.RegisterHistory(registry, metrics.HistoryCounts{Bytes: func() int64 { return 1 }, Errors: none, Dropped: none}),
 		metrics.RegisterAgent(registry, metrics.AgentCounts{
 			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none,
 		}),

@@ -92,7 +92,7 @@ func (s *Store) open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened, s.files, s.next = true, files, next
-	s.trouble.Later = later
+	s.trouble.later = later
 	return nil
 }
 

@@ -46,7 +46,7 @@ type Store struct {
 	running    bool       // Run writes
 	files      []fileInfo // by seq
 	next       uint64     // seq of the next file
-	trouble    Trouble
+	trouble    trouble
 	counts     counts
 	maxDetails int             // of a report; 0 for the default. Read-only after New
 	suspects   map[uint64]bool // files that were found damaged
@@ -58,14 +58,14 @@ var (
 	_ states.Reader   = (*Store)(nil)
 )
 
-// Trouble is what is wrong with the files.
-type Trouble struct {
-	Failing error // why nothing can be written; nil if it can
-	Since   time.Time
-	Compact error  // why files cannot be made smaller; nil if they can
-	Damage  string // what was found damaged last; "" if nothing was within a day
+// trouble is what is wrong with the files.
+type trouble struct {
+	failing error // why nothing can be written; nil if it can
+	since   time.Time
+	compact error  // why files cannot be made smaller; nil if they can
+	damage  string // what was found damaged last, at the time damaged
 	damaged time.Time
-	Later   string // a file of a later version of prober; "" for none
+	later   string // a file of a later version of prober; "" for none
 }
 
 type counts struct{ errors, minutes uint64 }
@@ -98,15 +98,24 @@ func (s *Store) Run(ctx context.Context) {
 	compacting.Wait()
 }
 
-// Trouble returns what is wrong with the files now.
-func (s *Store) Trouble() Trouble {
+// Trouble returns what is wrong with the files now, for people. Damage is told for a day.
+func (s *Store) Trouble() (all []string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	t := s.trouble
-	if time.Since(t.damaged) > 24*time.Hour {
-		t.Damage = ""
+	s.mu.Unlock()
+	if t.failing != nil {
+		all = append(all, fmt.Sprintf("cannot be written since %s: %v", t.since.Format(time.RFC3339), t.failing))
 	}
-	return t
+	if t.compact != nil {
+		all = append(all, fmt.Sprintf("cannot be compacted: %v", t.compact))
+	}
+	if t.damage != "" && time.Since(t.damaged) < 24*time.Hour {
+		all = append(all, t.damage)
+	}
+	if t.later != "" {
+		all = append(all, t.later)
+	}
+	return all
 }
 
 // Errors returns how often reading or writing has failed.
@@ -141,11 +150,11 @@ func (s *Store) Dropped() uint64 {
 // failed reports that nothing can be written. It is logged once, until [Store.recovered].
 func (s *Store) failed(err error) {
 	s.mu.Lock()
-	first := s.trouble.Failing == nil
+	first := s.trouble.failing == nil
 	if first {
-		s.trouble.Since = time.Now()
+		s.trouble.since = time.Now()
 	}
-	s.trouble.Failing = err
+	s.trouble.failing = err
 	s.counts.errors++
 	s.mu.Unlock()
 	if first {
@@ -155,8 +164,8 @@ func (s *Store) failed(err error) {
 
 func (s *Store) recovered() {
 	s.mu.Lock()
-	was := s.trouble.Failing
-	s.trouble.Failing = nil
+	was := s.trouble.failing
+	s.trouble.failing = nil
 	s.mu.Unlock()
 	if was != nil {
 		s.log.Info("history is written again")
@@ -173,8 +182,8 @@ func (s *Store) countError() {
 // compacted notes whether files can be compacted. That they cannot is logged once.
 func (s *Store) compacted(err error) {
 	s.mu.Lock()
-	first := err != nil && s.trouble.Compact == nil
-	if s.trouble.Compact = err; err != nil {
+	first := err != nil && s.trouble.compact == nil
+	if s.trouble.compact = err; err != nil {
 		s.counts.errors++
 	}
 	s.mu.Unlock()
@@ -187,7 +196,7 @@ func (s *Store) compacted(err error) {
 func (s *Store) damaged(name, format string, args ...any) {
 	text := name + " " + fmt.Sprintf(format, args...)
 	s.mu.Lock()
-	s.trouble.Damage, s.trouble.damaged = text, time.Now()
+	s.trouble.damage, s.trouble.damaged = text, time.Now()
 	s.counts.errors++
 	s.mu.Unlock()
 	s.log.Error("history is damaged; the rest of it is kept", "file", name, "error", fmt.Sprintf(format, args...))
