@@ -201,7 +201,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular"},
+		ours:   []string{"agent", "agent/access", "agent/history", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
@@ -213,7 +213,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "probe"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/timespan", "probe"},
 		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/watch": {
