@@ -24,3 +24,6 @@ const (
 	MaxPending = maxPending
 	MaxTexts   = maxTexts
 )
+
+// HasDisk reports whether cfg has another disk than the system's.
+func HasDisk(cfg Config) bool { return cfg.disk != nil }

@@ -24,8 +24,11 @@ type rig struct {
 	kill  func() // without a word
 }
 
-// run runs a store.
+// run runs a store. Its disk is the file system, in which nothing has to be durable.
 func run(t testing.TB, cfg history.Config) *rig {
+	if !history.HasDisk(cfg) {
+		cfg = history.WithDisk(cfg, lazyDisk{})
+	}
 	r := &rig{t: t, store: history.New(cfg)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -36,6 +39,19 @@ func run(t testing.TB, cfg history.Config) *rig {
 	synctest.Wait()
 	return r
 }
+
+// lazyDisk does not sync.
+type lazyDisk struct{ history.OSDisk }
+
+func (d lazyDisk) Create(path string) (history.File, error) { return lazy(d.OSDisk.Create(path)) }
+func (d lazyDisk) Append(path string) (history.File, error) { return lazy(d.OSDisk.Append(path)) }
+func (lazyDisk) SyncDir(string) error                       { return nil }
+
+func lazy(f history.File, err error) (history.File, error) { return lazyFile{f}, err }
+
+type lazyFile struct{ history.File }
+
+func (lazyFile) Sync() error { return nil }
 
 // info identifies a probe.
 func info(pod, uid string) worker.Info {

@@ -40,6 +40,7 @@ type Store struct {
 	log    *slog.Logger
 	disk   disk
 	intake intake
+	made   time.Time // no probe existed before
 
 	mu         sync.Mutex
 	opened     bool
@@ -72,7 +73,7 @@ type counts struct{ errors, minutes uint64 }
 
 // New returns a store. It reads and writes no file before [Store.Run].
 func New(cfg Config) *Store {
-	s := &Store{cfg: cfg, dir: filepath.Join(cfg.StateDir, "history"), log: cfg.Log, disk: cfg.disk}
+	s := &Store{made: time.Now(), cfg: cfg, dir: filepath.Join(cfg.StateDir, "history"), log: cfg.Log, disk: cfg.disk}
 	s.cfg.Budget = cmp.Or(cfg.Budget, DefaultBudget)
 	s.cfg.Retention = cmp.Or(cfg.Retention, DefaultRetention)
 	if s.log == nil {

@@ -35,11 +35,15 @@ type writer struct {
 	encode record.Writer
 	fresh  []record.Series // that the journal does not have yet
 
-	journal fileInfo // size is what is certainly on the disk
+	journal fileInfo // size is what the system has, which the end of this process does not take away
 	file    file     // nil: it is made at the next commit
+	named   bool     // the name of the file is on the disk
 	lastID  uint32
-	pending []byte // of the journal, not on the disk
-	lost    bool   // a change is not in the journal: it needs the states of all
+	pending []byte     // of the journal, what is not certainly on the disk
+	written int        // bytes of pending that the system has
+	syncing int        // bytes of pending that are being synced; 0: none
+	synced  chan error // the result of that
+	lost    bool       // a change is not in the journal: it needs the states of all
 	retryAt time.Time
 
 	changes  []change
@@ -49,7 +53,7 @@ type writer struct {
 }
 
 func newWriter(s *Store) *writer {
-	return &writer{s: s, series: make(map[record.Key]*series), finished: make(chan fileInfo, 1)}
+	return &writer{s: s, series: make(map[record.Key]*series), finished: make(chan fileInfo, 1), synced: make(chan error, 1)}
 }
 
 // run writes until ctx ends. start was called.
@@ -70,10 +74,9 @@ func (w *writer) run(ctx context.Context) {
 		case <-commit.C:
 			armed = false
 			w.step(time.Now())
-			if len(w.pending) > 0 {
-				commit.Reset(retryAfter)
-				armed = true
-			}
+		case err := <-w.synced:
+			w.sync(err)
+			w.turn(time.Now())
 		case <-minute.C:
 			w.step(time.Now())
 			w.minute(time.Now().Add(-30 * time.Second))
@@ -82,6 +85,10 @@ func (w *writer) run(ctx context.Context) {
 		case <-ctx.Done():
 			w.stop(time.Now())
 			return
+		}
+		if !armed && w.written < len(w.pending) { // it failed
+			commit.Reset(retryAfter)
+			armed = true
 		}
 	}
 }
@@ -95,9 +102,9 @@ func untilMinute(now time.Time) time.Duration {
 func (w *writer) start(now time.Time) {
 	err := w.s.open()
 	if err == nil && w.resume(now) {
-		w.events.Add(&record.Event{Op: record.Start, Time: now.UnixMilli()})
+		w.events.Add(&record.Event{Op: record.Start, Time: w.s.made.UnixMilli()})
 	} else {
-		w.begin(now, record.Start)
+		w.begin(w.s.made, record.Start)
 	}
 	if err != nil {
 		w.failed(err)
@@ -114,12 +121,14 @@ func (w *writer) stop(now time.Time) {
 	w.step(now)
 	w.minute(now)
 	w.events.Add(&record.Event{Op: record.Stop, Time: now.UnixMilli()})
-	w.commit(now)
+	for w.commit(now); w.syncing > 0; w.commit(now) {
+		w.sync(<-w.synced)
+	}
 	w.s.mu.Lock()
 	w.s.running = false
 	w.s.mu.Unlock()
 	if w.file != nil {
-		_ = w.file.Close() // it was synced
+		_ = w.file.Close() // it was synced, or cannot be
 	}
 }
 
@@ -145,7 +154,7 @@ func (w *writer) resume(now time.Time) bool {
 		return false
 	}
 	last.size, last.last = whole, 0
-	w.journal, w.file, w.lastID = last, f, lastID
+	w.journal, w.file, w.named, w.lastID = last, f, true, lastID
 	w.s.put(last)
 	return true
 }
@@ -177,7 +186,7 @@ func (w *writer) tooOld(f *fileInfo, now time.Time) bool {
 
 // begin begins a journal. op says whether the agent has started, or continues.
 func (w *writer) begin(now time.Time, op record.Op) {
-	w.journal, w.file, w.lastID = fileInfo{first: now.UnixMilli()}, nil, 0
+	w.journal, w.file, w.named, w.lastID = fileInfo{first: now.UnixMilli()}, nil, false, 0
 	w.fresh = w.fresh[:0]
 	w.payload = record.AppendHead(w.payload[:0], w.journal.first, 0)
 	w.pending = w.encode.Append(append(w.pending[:0], record.Magic...), record.Head, w.payload)
@@ -250,10 +259,6 @@ func (w *writer) step(now time.Time) {
 		w.compare(now)
 	}
 	w.commit(now)
-	if w.lost && len(w.pending) == 0 {
-		w.snapshot(now)
-		w.commit(now)
-	}
 }
 
 // apply applies a change to its series, and notes the new state of that.
@@ -414,23 +419,58 @@ func (w *writer) turn(now time.Time) {
 	w.s.prune(now)
 }
 
-// commit makes what was added durable, or keeps it for later.
+// commit gives what was added to the system, and has it synced. Changes that come meanwhile do not wait
+// for the disk: the system has them even if this process is killed.
 func (w *writer) commit(now time.Time) {
 	w.flush()
-	if len(w.pending) == 0 || now.Before(w.retryAt) {
+	if now.Before(w.retryAt) {
 		return
 	}
-	if err := w.write(); err != nil {
+	if w.written < len(w.pending) {
+		if err := w.write(); err != nil {
+			w.failed(err)
+			return
+		}
+		w.journal.size += int64(len(w.pending) - w.written)
+		w.written = len(w.pending)
+		w.s.put(w.journal)
+	}
+	if w.syncing > 0 || w.written == 0 {
+		return
+	}
+	w.syncing = w.written
+	file, named := w.file, w.named
+	go func() { // sync or stop waits for it
+		err := file.Sync()
+		if err == nil && !named {
+			err = w.s.disk.SyncDir(w.s.dir)
+		}
+		w.synced <- err
+	}()
+}
+
+// sync takes the result of a sync. After an error the system may have dropped what it had.
+func (w *writer) sync(err error) {
+	n := w.syncing
+	w.syncing = 0
+	if err != nil {
+		w.journal.size -= int64(w.written)
+		w.written = 0
+		w.s.put(w.journal)
 		w.failed(err)
 		return
 	}
-	w.journal.size += int64(len(w.pending))
-	w.pending = w.pending[:0]
-	if cap(w.pending) > 1<<20 {
+	w.named = true
+	w.pending = append(w.pending[:0], w.pending[n:]...)
+	w.written -= n
+	if len(w.pending) == 0 && cap(w.pending) > 1<<20 {
 		w.pending = nil
 	}
-	w.s.put(w.journal)
 	w.s.recovered()
+	if w.lost && !w.full() {
+		w.snapshot(time.Now())
+	}
+	w.commit(time.Now())
 }
 
 // failed reports an error, and lets some time pass until the next attempt.
@@ -439,7 +479,7 @@ func (w *writer) failed(err error) {
 	w.s.failed(err)
 }
 
-// write writes what is pending.
+// write writes what is pending, and not written.
 func (w *writer) write() error {
 	if !w.s.isOpen() {
 		if err := w.s.open(); err != nil {
@@ -459,14 +499,9 @@ func (w *writer) write() error {
 			return err
 		}
 		w.file = f
-		if err := w.s.disk.SyncDir(w.s.dir); err != nil {
-			return err
-		}
 	}
-	if _, err := w.file.WriteAt(w.pending, w.journal.size); err != nil {
-		return err
-	}
-	return w.file.Sync()
+	_, err := w.file.WriteAt(w.pending[w.written:], w.journal.size)
+	return err
 }
 
 func (s *Store) isOpen() bool {
