@@ -239,3 +239,15 @@ func (in *intake) drops() uint64 {
 	defer in.mu.Unlock()
 	return in.dropped
 }
+
+// has reports whether a probe of a series exists.
+func (in *intake) has(key *record.Key) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, o := range in.live {
+		if o.key == *key {
+			return true
+		}
+	}
+	return false
+}

@@ -48,7 +48,7 @@ func (s *Store) Probe(ctx context.Context, key Key, since, until time.Time) (h a
 	}
 	h.Transitions = h.Transitions[max(len(h.Transitions)-MaxIncidents, 0):]
 	slices.Reverse(h.Transitions)
-	if l.tracks[key] == nil {
+	if l.tracks[key] == nil && !s.intake.has(&key) {
 		return h, false, nil
 	}
 	step := stepOf(int(until.Sub(since)/time.Minute) + 1)

@@ -52,11 +52,11 @@ type seen struct {
 
 // witness has targets whose answers change.
 type witness struct {
-	dir, manifest string
-	starts        int
-	seen          []seen // what must be in the history
+	dir, manifest, port string
+	seen                []seen // what must be in the history
 
 	mu      sync.Mutex
+	starts  int
 	random  *rand.Rand
 	codes   []int      // that targets answer with
 	answers [][]answer // of targets to the agent that runs
@@ -66,8 +66,15 @@ func newWitness(t *testing.T, seed uint64, probes int) *witness {
 	w := &witness{dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 1)), codes: make([]int, probes), answers: make([][]answer, probes)}
 	target := httptest.NewServer(w)
 	t.Cleanup(target.Close)
+	w.port = target.URL[strings.LastIndexByte(target.URL, ':')+1:]
+	return w
+}
+
+// write writes the manifest of the next agent. Its probes are told from those of agents before: requests of
+// an agent that was killed may come late.
+func (w *witness) write(t *testing.T) {
 	var text strings.Builder
-	for n := range probes {
+	for n := range w.codes {
 		fmt.Fprintf(&text, `---
 apiVersion: v1
 kind: Pod
@@ -75,24 +82,26 @@ metadata:
   name: p%02d
   annotations:
     prober.dev/probes: |
-      web: {readiness: {httpGet: {path: /%d, port: %s, host: 127.0.0.1}, period: 50ms, timeout: 30s, failureThreshold: 1}}
+      web: {readiness: {httpGet: {path: /%d/%d, port: %s, host: 127.0.0.1}, period: 50ms, timeout: 30s, failureThreshold: 1}}
 spec: {containers: [{name: web}]}
-`, n, n, target.URL[strings.LastIndexByte(target.URL, ':')+1:])
+`, n, w.starts, n, w.port)
 	}
 	w.manifest = filepath.Join(t.TempDir(), "pods.yaml")
 	if err := os.WriteFile(w.manifest, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return w
 }
 
 // ServeHTTP answers a probe, mostly as before.
 func (w *witness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	at := time.Now()
-	var n int
-	_, _ = fmt.Sscanf(r.URL.Path, "/%d", &n)
+	var start, n int
+	_, _ = fmt.Sscanf(r.URL.Path, "/%d/%d", &start, &n)
 	w.mu.Lock()
 	switch {
+	case start != w.starts:
+		w.mu.Unlock()
+		return
 	case w.codes[n] != 0 && w.random.IntN(5) > 0:
 	case w.codes[n] == 200:
 		w.codes[n] = 500 + w.random.IntN(100) // which tells failures apart
@@ -114,10 +123,11 @@ func (w *witness) allAnswered() bool {
 
 // run runs an agent.
 func (w *witness) run(t *testing.T) *agentProcess {
-	w.starts++
 	w.mu.Lock()
+	w.starts++
 	clear(w.answers)
 	w.mu.Unlock()
+	w.write(t)
 	return startAgent(t, nil, "-f", w.manifest, "--state-dir", w.dir)
 }
 
