@@ -128,7 +128,7 @@ func act(t *testing.T, r *rand.Rand, dir string, budget time.Duration) (all []by
 }
 
 func TestReportMatchesANaiveComputation(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {

@@ -246,7 +246,7 @@ func TestDamagedFilesAreSurvived(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for name, damage := range damages {
-		for seed := range uint64(40) {
+		for seed := range uint64(15) {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
 				dir := t.TempDir()
 				if err := os.CopyFS(dir, os.DirFS(good)); err != nil {
