@@ -37,8 +37,8 @@
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
 //     agent/pauses: pauses that end by themselves. agent/states: the four states of a probe, for
-//     notifications and history. agent/otlp: metrics and traces for a collector
-//     of OpenTelemetry.
+//     notifications and history. agent/history: states and minutes on disk, for
+//     reports. agent/otlp: metrics and traces for a collector of OpenTelemetry.
 //     agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line.
 //   - bench, a module of its own: measures prober beside the kubelet's code.

@@ -16,6 +16,6 @@
 //
 // listen.go opens the listeners, server.go and api.go serve HTTP, list.go has the pages of lists,
 // actions.go logs and counts actions, and hosttrouble.go reports trouble of the host. The package
-// stream sends changes to readers. The packages api and client are for clients of the API; access,
+// stream sends changes to readers. The packages api and client are for clients of the API; access, history,
 // secrets, events, logs and statelock are parts of the agent.
 package agent
