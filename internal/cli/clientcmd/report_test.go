@@ -26,16 +26,17 @@ func reporting(t *testing.T, items ...api.ReportItem) (url string, queries *[]st
 		q := r.URL.Query()
 		*queries = append(*queries, r.URL.RawQuery)
 		report := api.Report{Items: []api.ReportItem{}}
-		text := "namespace,pod\n"
+		var text strings.Builder
+		text.WriteString("namespace,pod\n")
 		for _, i := range items {
 			is := func(name, value string) bool { return q.Get(name) == "" || q.Get(name) == value }
 			if is("namespace", i.Namespace) && is("pod", i.Pod) && is("container", i.Container) && is("kind", i.Kind) {
 				report.Items = append(report.Items, i)
-				text += i.Namespace + "," + i.Pod + "\n"
+				text.WriteString(i.Namespace + "," + i.Pod + "\n")
 			}
 		}
 		if q.Get("format") == "csv" {
-			_, _ = io.WriteString(w, text)
+			_, _ = io.WriteString(w, text.String())
 			return
 		}
 		_ = json.NewEncoder(w).Encode(report)
