@@ -223,10 +223,11 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
-	observers := a.keepHistory()
+	observers, readers := a.keepHistory()
+	a.states = states.New(readers...)
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: append(observers, a.metrics, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}), RestartGrace: restartGrace(a.source),
+		Observers: append([]worker.Observer{a.metrics, a.hub, a.host, a.exporter, a.states, logs.Explainer{Logger: a.log}}, observers...), RestartGrace: restartGrace(a.source),
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {
@@ -242,18 +243,15 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
 
-// keepHistory makes the history, if there is a state directory, and the tracker of states. It returns
-// them as observers, the history first: it is told a state by the tick that it counts.
-func (a *Agent) keepHistory() []worker.Observer {
+// keepHistory makes the history, if there is a state directory, and returns it as an observer and a reader.
+func (a *Agent) keepHistory() (observers []worker.Observer, readers []states.Reader) {
 	if a.cfg.StateDir == "" {
-		a.states = states.New()
-		return []worker.Observer{a.states}
+		return nil, nil
 	}
 	a.history = history.New(history.Config{
 		StateDir: a.cfg.StateDir, Budget: a.cfg.HistoryBudget, Retention: a.cfg.HistoryRetention, Log: a.log,
 	})
-	a.states = states.New(a.history)
-	return []worker.Observer{a.history, a.states}
+	return []worker.Observer{a.history}, []states.Reader{a.history}
 }
 
 // registerHistory registers the metrics of the history.
