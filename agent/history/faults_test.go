@@ -342,8 +342,9 @@ func TestFewDamagedFilesAreKept(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		a := run(t, history.Config{StateDir: dir})
-		if got := a.store.Errors(); got != 9 {
-			t.Errorf("%d errors", got)
+		const want = "00000009.block is not a file of the history; it is kept as 00000009.block.corrupt-20000101T000000Z"
+		if got := a.store.Trouble(); a.store.Errors() != 9 || !slices.Equal(got, []string{want}) {
+			t.Errorf("%d errors, %q", a.store.Errors(), got)
 		}
 	})
 	kept, err := filepath.Glob(filepath.Join(dir, "history", "*.block.corrupt-*"))
@@ -370,6 +371,46 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 		time.Sleep(time.Minute)
 		if a.store.Trouble() != nil || a.only().Seconds.Unknown != 3660 {
 			t.Errorf("%q", a.store.Trouble())
+		}
+	})
+}
+
+// A file that is damaged while the agent runs is found by the next report, and written anew.
+func TestDamageIsFoundByReports(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := run(t, history.Config{StateDir: dir})
+		a.store.Observe(info("web", "1"))
+		a.change(info("web", "1"), states.Success, "")
+		time.Sleep(9 * time.Hour)
+		path := filepath.Join(dir, "history", "00000001.block")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := bytes.LastIndex(text[:len(text)-60], []byte("hr\x1eE")) // the last record of events
+		text[at+20] ^= 1
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // it is told once
+			a.only()
+		}
+		want := []string{"00000001.block has records that cannot be read"}
+		if got := a.store.Trouble(); !slices.Equal(got, want) || a.store.Errors() != 1 {
+			t.Errorf("%q, %d errors", got, a.store.Errors())
+		}
+		time.Sleep(6 * time.Minute)
+		if got := a.store.Trouble(); len(got) != 1 || !strings.HasPrefix(got[0], "00000001.block damaged; it is kept as 00000001.block.corrupt-") {
+			t.Errorf("%q", got)
+		}
+		errors := a.store.Errors()
+		if a.only(); a.store.Errors() != errors {
+			t.Error("it is still damaged")
+		}
+		time.Sleep(25 * time.Hour)
+		if got := a.store.Trouble(); got != nil {
+			t.Errorf("a day later: %q", got)
 		}
 	})
 }
