@@ -24,9 +24,11 @@ type rig struct {
 	kill  func() // without a word
 }
 
-// run runs a store.
-func run(t testing.TB, cfg history.Config) *rig {
-	r := &rig{t: t, store: history.New(cfg)}
+// run runs a store in which nothing has to be durable.
+func run(t testing.TB, cfg history.Config) *rig { return runStore(t, history.New(history.Lazy(cfg))) }
+
+func runStore(t testing.TB, store *history.Store) *rig {
+	r := &rig{t: t, store: store}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.store.Run(ctx) })

@@ -79,7 +79,7 @@ func TestPoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, history.Config{StateDir: dir})
 		o := r.store.Observe(info("web", "1"))
-		for range 10 * 60 * 6 { // ten hours, so that there are blocks and a journal
+		for range 10 * 60 * 6 { // ten hours, so that there are folded windows and another
 			time.Sleep(10 * time.Second)
 			o.Tick(tick(probe.Success, 100*time.Millisecond))
 		}

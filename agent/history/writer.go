@@ -3,58 +3,76 @@ package history
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/daeace23/prober/agent/history/record"
 )
 
 const (
-	commitAfter = 200 * time.Millisecond // a change is written this late, with those that come meanwhile
-	retryAfter  = 5 * time.Second        // after an error
-	maxPending  = 8 << 20                // bytes that wait for the disk
-	maxTexts    = 500                    // of a series in one journal: a target that flaps cannot take the budget
-	maxEvents   = 1 << 20                // bytes of one record
-	maxNames    = 4096                   // of one record
-	clockBack   = time.Minute            // more than that begins a new journal
+	commitAfter    = 50 * time.Millisecond  // a change is written this late, with those that come meanwhile,
+	commitInterval = 500 * time.Millisecond // and this long after the commit before
+	firstRetry     = time.Second            // after an error
+	lastRetry      = 30 * time.Second
+	maxPending     = 8 << 20 // bytes that wait for the disk
+	maxTexts       = 500     // of a series in one window: a target that flaps cannot take the budget
+	maxEvents      = 256 << 10
+	maxCommit      = 1 << 20 // bytes of one commit
+	maxNames       = 2048    // series of one commit
+	seriesSize     = 256     // of memory, about
+	clockBack      = time.Minute
 )
 
-// series is a name of probes, with those that exist.
-type series struct {
-	record.Series // the ID is 0 if the journal does not have it yet
-	live          []*observed
-	state         record.State
-	texts         int
-}
-
-// writer writes the newest journal. One goroutine owns it.
+// writer writes the database. One goroutine owns it.
 type writer struct {
 	s      *Store
+	h      *db // nil: it is opened at the next commit
 	series map[record.Key]*series
 	events record.EventWriter
-	encode record.Writer
-	fresh  []record.Series // that the journal does not have yet
+	seal   record.Sealer
 
-	journal fileInfo // size is what is certainly on the disk
-	file    file     // nil: it is made at the next commit
-	lastID  uint32
-	pending []byte // of the journal, not on the disk
-	lost    bool   // a change is not in the journal: it needs the states of all
-	retryAt time.Time
+	window       record.Window   // that is written; its number is 0 until it is known
+	closed       []record.Window // that have ended, which is not written yet
+	fresh        []record.Series // that are not written yet
+	pending      [][]byte        // events that are not written yet
+	pendingBytes int
+	lastID       uint32
+	lastSeq      uint32 // of windows
+	lastEvents   uint32 // number of events in the window
+	lastMinute   uint32 // number of minutes in the window
+	opened       bool   // a database was opened once
+	unused       bool   // a later version has written it: nothing is recorded
+	lost         bool   // a change is not in the events: they need the states of all
+	retryAt      time.Time
+	retryAfter   time.Duration
+	committed    time.Time
 
-	changes  []change
-	samples  []record.SampleOf
-	payload  []byte
-	finished chan fileInfo // journals to compact
+	changes []change
+	samples []record.SampleOf
+	jobs    chan job // of the fold
+	closing chan struct{}
+}
+
+// job is something that the fold has the writer write.
+type job struct {
+	in   *db
+	do   func(*bbolt.Tx, *record.Sealer) error
+	done chan error
 }
 
 func newWriter(s *Store) *writer {
-	return &writer{s: s, series: make(map[record.Key]*series), finished: make(chan fileInfo, 1)}
+	return &writer{s: s, series: make(map[record.Key]*series), jobs: make(chan job), closing: make(chan struct{}, 1)}
 }
 
 // run writes until ctx ends. start was called.
 func (w *writer) run(ctx context.Context) {
-	defer close(w.finished)
 	minute := time.NewTimer(untilMinute(time.Now()))
 	defer minute.Stop()
 	commit := time.NewTimer(0)
@@ -64,24 +82,31 @@ func (w *writer) run(ctx context.Context) {
 		select {
 		case <-w.s.intake.signal:
 			if !armed {
-				commit.Reset(commitAfter)
+				commit.Reset(max(commitAfter, time.Until(w.committed.Add(commitInterval))))
 				armed = true
 			}
 		case <-commit.C:
 			armed = false
 			w.step(time.Now())
-			if len(w.pending) > 0 {
-				commit.Reset(retryAfter)
-				armed = true
-			}
 		case <-minute.C:
 			w.step(time.Now())
-			w.minute(time.Now().Add(-30 * time.Second))
+			w.minute(time.Now().Add(-30*time.Second), time.Now())
 			w.turn(time.Now())
 			minute.Reset(untilMinute(time.Now()))
+		case j := <-w.jobs:
+			j.done <- w.carryOut(&j)
+		case <-w.s.broken:
+			if w.h != nil && w.h.condemned() != nil {
+				w.replace(w.h.condemned())
+				w.step(time.Now())
+			}
 		case <-ctx.Done():
 			w.stop(time.Now())
 			return
+		}
+		if !armed && w.waiting() {
+			commit.Reset(max(time.Until(w.retryAt), commitInterval))
+			armed = true
 		}
 	}
 }
@@ -91,102 +116,43 @@ func untilMinute(now time.Time) time.Duration {
 	return now.Truncate(time.Minute).Add(time.Minute).Sub(now)
 }
 
-// start continues the last journal, or begins one.
+// start opens the database, and continues its last window or begins one.
 func (w *writer) start(now time.Time) {
-	err := w.s.open()
-	if err == nil && w.resume(now) {
-		w.events.Add(&record.Event{Op: record.Start, Time: now.UnixMilli()})
-	} else {
-		w.begin(now, record.Start)
-	}
-	if err != nil {
-		w.failed(err)
-	}
+	w.events.Add(&record.Event{Op: record.Start, Time: w.s.made.UnixMilli()})
+	w.window = record.Window{First: w.s.made.UnixMilli()}
+	w.open(now)
 	w.s.mu.Lock()
 	w.s.running = true
 	w.s.mu.Unlock()
-	w.s.prune(now)
+	w.prune(now)
 }
 
 // stop writes what there is. The agent has stopped its probes.
 func (w *writer) stop(now time.Time) {
 	w.retryAt = time.Time{}
 	w.step(now)
-	w.minute(now)
+	w.minute(now, now)
 	w.events.Add(&record.Event{Op: record.Stop, Time: now.UnixMilli()})
-	w.commit(now)
+	w.commit(now, nil)
 	w.s.mu.Lock()
 	w.s.running = false
 	w.s.mu.Unlock()
-	if w.file != nil {
-		_ = w.file.Close() // it was synced
+	w.s.use(nil)
+	if w.h != nil {
+		w.h.close()
 	}
 }
 
-// resume continues the last journal of the agent before, if it is whole and recent.
-func (w *writer) resume(now time.Time) bool {
-	w.s.mu.Lock()
-	files := slices.Clone(w.s.files)
-	w.s.mu.Unlock()
-	if len(files) == 0 {
-		return false
-	}
-	last := files[len(files)-1]
-	if last.block || w.tooOld(&last, now) {
-		return false
-	}
-	f, err := w.s.disk.Append(w.s.path(last.name()))
-	if err != nil {
-		return false
-	}
-	whole, lastID, ok := wholeJournal(f, last.size)
-	if !ok || f.Truncate(whole) != nil {
-		_ = f.Close()
-		return false
-	}
-	last.size, last.last = whole, 0
-	w.journal, w.file, w.lastID = last, f, lastID
-	w.s.put(last)
-	return true
+// tooOld reports whether a window is to be followed by another.
+func tooOld(first int64, now time.Time) bool {
+	age := now.Sub(time.UnixMilli(first))
+	return age >= window || age < -clockBack
 }
 
-// wholeJournal returns how much of a journal is whole, and its last ID. ok is false if there is damage
-// that is not a torn end.
-func wholeJournal(f file, size int64) (whole int64, lastID uint32, ok bool) {
-	scan := record.NewScanner(f, int64(len(record.Magic)), size)
-	for raw, ok := scan.Next(); ok; raw, ok = scan.Next() {
-		if raw.Type != record.Names {
-			continue
-		}
-		payload, err := scan.Payload(raw)
-		if err == nil {
-			err = record.DecodeNames(payload, func(s record.Series) { lastID = max(lastID, s.ID) })
-		}
-		if err != nil {
-			return 0, 0, false
-		}
-	}
-	return scan.Whole, lastID, scan.Err() == nil && (scan.Damaged == 0 || scan.Torn())
-}
-
-// tooOld reports whether a journal is to be followed by another.
-func (w *writer) tooOld(f *fileInfo, now time.Time) bool {
-	age := now.Sub(time.UnixMilli(f.first))
-	return age >= window || age < -clockBack || f.size > w.s.cfg.Budget/8
-}
-
-// begin begins a journal. op says whether the agent has started, or continues.
-func (w *writer) begin(now time.Time, op record.Op) {
-	w.journal, w.file, w.lastID = fileInfo{first: now.UnixMilli()}, nil, 0
-	w.fresh = w.fresh[:0]
-	w.payload = record.AppendHead(w.payload[:0], w.journal.first, 0)
-	w.pending = w.encode.Append(append(w.pending[:0], record.Magic...), record.Head, w.payload)
-	if op == record.Start {
-		w.events.Add(&record.Event{Op: op, Time: now.UnixMilli()})
-	}
-	for _, s := range w.series {
-		s.ID, s.texts = 0, 0
-	}
+// begin begins a window, with the states of all series.
+func (w *writer) begin(first int64, now time.Time) {
+	w.flush()
+	w.window, w.lastEvents, w.lastMinute = record.Window{First: first}, 0, 0
 	w.snapshot(now)
 }
 
@@ -194,7 +160,9 @@ func (w *writer) begin(now time.Time, op record.Op) {
 func (w *writer) snapshot(now time.Time) {
 	all := make([]*series, 0, len(w.series))
 	for _, s := range w.series {
-		all = append(all, s)
+		if s.state != record.Absent {
+			all = append(all, s)
+		}
 	}
 	slices.SortFunc(all, func(a, b *series) int { return a.Compare(&b.Key) })
 	at := now.UnixMilli()
@@ -205,17 +173,7 @@ func (w *writer) snapshot(now time.Time) {
 	w.lost = false
 }
 
-// idOf returns the ID of a series in the journal.
-func (w *writer) idOf(s *series) uint32 {
-	if s.ID == 0 {
-		w.lastID++
-		s.ID = w.lastID
-		w.fresh = append(w.fresh, s.Series)
-	}
-	return s.ID
-}
-
-// add adds an event to the journal.
+// add adds an event.
 func (w *writer) add(e *record.Event) {
 	w.events.Add(e)
 	if w.events.Len() >= maxEvents {
@@ -223,20 +181,23 @@ func (w *writer) add(e *record.Event) {
 	}
 }
 
-// flush moves names and events to what is to be written.
+// flush moves events to what is to be written.
 func (w *writer) flush() {
-	for part := range slices.Chunk(w.fresh, maxNames) {
-		w.payload = record.AppendNames(w.payload[:0], part)
-		w.pending = w.encode.Append(w.pending, record.Names, w.payload)
-	}
-	w.fresh = w.fresh[:0]
-	if w.events.Len() > 0 {
-		w.pending = w.encode.Append(w.pending, record.Events, w.events.Take())
+	if n := w.events.Len(); n > 0 {
+		w.pending = append(w.pending, slices.Clone(w.events.Take()))
+		w.pendingBytes += n
 	}
 }
 
+// waiting reports whether something is not written.
+func (w *writer) waiting() bool {
+	return len(w.pending) > 0 || w.events.Len() > 0 || len(w.fresh) > 0
+}
+
 // full reports whether too much waits for the disk.
-func (w *writer) full() bool { return len(w.pending)+w.events.Len() > maxPending }
+func (w *writer) full() bool {
+	return w.pendingBytes+w.events.Len()+len(w.fresh)*seriesSize > maxPending
+}
 
 // step writes the changes that have come.
 func (w *writer) step(now time.Time) {
@@ -249,236 +210,304 @@ func (w *writer) step(now time.Time) {
 	if lost {
 		w.compare(now)
 	}
-	w.commit(now)
-	if w.lost && len(w.pending) == 0 {
+	if w.commit(now, nil) && w.lost {
 		w.snapshot(now)
-		w.commit(now)
+		w.commit(now, nil)
 	}
 }
 
-// apply applies a change to its series, and notes the new state of that.
-func (w *writer) apply(c *change) {
-	o := c.of
-	switch {
-	case c.begins && o.series == nil:
-		w.join(o, c.handler)
-	case c.begins: // compare has seen it
-	case o.series == nil: // its begin was lost, and compare has not seen it
-	case c.ends:
-		o.series.live = slices.DeleteFunc(o.series.live, func(other *observed) bool { return other == o })
-	default:
-		o.decided = c.state
-	}
-	if o.series == nil {
-		return
-	}
-	w.handledBy(o.series, c.handler)
-	w.renew(o.series, c)
-}
-
-// handledBy notes the handler of a series; "" changes nothing.
-func (w *writer) handledBy(s *series, handler string) {
-	if handler != "" && s.Handler != handler {
-		s.Handler = handler
-		if s.ID != 0 {
-			w.fresh = append(w.fresh, s.Series)
-		}
-	}
-}
-
-// join adds a probe to its series.
-func (w *writer) join(o *observed, handler string) {
-	s := w.series[o.key]
-	if s == nil {
-		s = &series{Series: record.Series{Key: o.key, Handler: handler}, state: record.Absent}
-		w.series[o.key] = s
-	}
-	o.series = s
-	s.live = append(s.live, o)
-}
-
-// stateOf returns the state of a series: that of the newest probe that has decided one.
-func (s *series) stateOf() record.State {
-	if len(s.live) == 0 {
-		return record.Absent
-	}
-	for _, o := range slices.Backward(s.live) {
-		if o.decided != record.Unknown {
-			return o.decided
-		}
-	}
-	return record.Unknown
-}
-
-// renew notes the state of a series after a change.
-func (w *writer) renew(s *series, c *change) {
-	next := s.stateOf()
-	if len(s.live) == 0 && w.series[s.Key] == s {
-		delete(w.series, s.Key)
-	}
-	if next == s.state {
-		return
-	}
-	s.state = next
-	if w.full() {
-		w.lost = true
-		w.s.dropped(1)
-		return
-	}
-	text := c.text
-	if text != "" {
-		if s.texts++; s.texts > maxTexts {
-			text = ""
-		}
-	}
-	w.add(&record.Event{Op: record.Change, State: next, ID: w.idOf(s), Time: c.at, Reason: c.reason, Text: text})
-}
-
-// compare finds what has become of probes, after changes were lost.
-func (w *writer) compare(now time.Time) {
-	exists := make(map[*observed]bool)
-	for _, e := range w.s.intake.all() {
-		exists[e.observed] = true
-		if e.observed.series == nil {
-			w.join(e.observed, e.handler)
-		}
-		e.decided = e.state
-		w.handledBy(e.observed.series, e.handler)
-		w.renew(e.observed.series, &change{at: e.since})
-	}
-	for _, s := range w.series {
-		s.live = slices.DeleteFunc(s.live, func(o *observed) bool { return !exists[o] })
-		w.renew(s, &change{at: now.UnixMilli()})
-	}
-}
-
-// minute adds the aggregates of the ticks since the last call.
-func (w *writer) minute(of time.Time) {
+// minute adds the aggregates of the ticks since the last call. They are dropped if they cannot be written.
+func (w *writer) minute(of, now time.Time) {
 	w.samples = w.samples[:0]
-	full := w.full()
 	for _, s := range w.series {
-		sample, ok := s.sample()
-		if ok && !full {
+		if sample, ok := s.sample(); ok && !w.full() {
 			w.samples = append(w.samples, record.SampleOf{ID: w.idOf(s), Sample: sample})
 		}
 	}
-	if full {
-		w.s.dropped(1)
-		return
-	}
 	slices.SortFunc(w.samples, func(a, b record.SampleOf) int { return cmp.Compare(a.ID, b.ID) })
-	w.events.Add(&record.Event{Op: record.Alive, Time: time.Now().UnixMilli()})
-	w.flush()
-	w.payload = record.AppendMinute(w.payload[:0], int32(of.Unix()/60), w.samples)
-	w.pending = w.encode.Append(w.pending, record.Minute, w.payload)
-	w.commit(time.Now())
+	if !w.full() {
+		w.events.Add(&record.Event{Op: record.Alive, Time: now.UnixMilli()})
+	}
+	minute := record.AppendMinute(nil, int32(of.Unix()/60), w.samples)
+	if !w.commit(now, minute) && len(w.samples) > 0 {
+		w.s.dropped(1)
+	}
 }
 
-// sample returns the aggregate of a series; ok is false if it had no ticks.
-func (s *series) sample() (sample record.Sample, ok bool) {
-	var sum, ticks uint64
-	var longest uint32
-	for _, o := range s.live {
-		counts, of, most := o.take()
-		for i, n := range counts {
-			n = min(n, ^sample.Counts[i])
-			sample.Counts[i] += n
-			ticks += uint64(n)
-		}
-		sum += of
-		longest = max(longest, most)
-	}
-	if ticks == 0 {
-		return sample, false
-	}
-	mean := time.Duration(sum/ticks) * time.Microsecond
-	sample.Mean = record.BinOf(mean)
-	sample.Max = max(sample.Mean, record.BinOf(time.Duration(longest)*time.Microsecond))
-	return sample, true
-}
-
-// turn begins a new journal when the old one is long enough, and drops old files.
+// turn begins a new window when the old one is long enough, and drops old ones.
 func (w *writer) turn(now time.Time) {
-	if w.tooOld(&w.journal, now) && len(w.pending) == 0 && w.file != nil {
-		done := w.journal
-		done.last = now.UnixMilli()
-		_ = w.file.Close() // it was synced
-		w.s.put(done)
-		w.begin(now, record.Alive)
-		w.commit(now)
+	if tooOld(w.window.First, now) && !w.waiting() && w.window.Seq != 0 {
+		w.end(w.window, now.UnixMilli())
+		w.forget(now)
+		w.begin(now.UnixMilli(), now)
+		w.commit(now, nil)
 		select {
-		case w.finished <- done:
-		default: // the compaction looks at all files when it has done the one before
+		case w.closing <- struct{}{}:
+		default: // the fold looks at all windows when it has done the one before
 		}
 	}
-	w.s.prune(now)
+	w.prune(now)
 }
 
-// commit makes what was added durable, or keeps it for later.
-func (w *writer) commit(now time.Time) {
+// end ends a window.
+func (w *writer) end(of record.Window, last int64) {
+	of.Last = max(last, of.First)
+	w.closed = append(w.closed, of)
+	w.s.keep(of)
+}
+
+// commit writes what was added, and the samples of a minute if it is not nil. It reports whether everything
+// was written; what was not is kept, but for the minute.
+func (w *writer) commit(now time.Time, minute []byte) bool {
 	w.flush()
-	if len(w.pending) == 0 || now.Before(w.retryAt) {
-		return
+	if w.unused {
+		w.pending, w.pendingBytes, w.fresh, w.closed = nil, 0, nil, nil
+		return true
 	}
-	if err := w.write(); err != nil {
-		w.failed(err)
-		return
+	if !w.waiting() && minute == nil && len(w.closed) == 0 {
+		return true
 	}
-	w.journal.size += int64(len(w.pending))
-	w.pending = w.pending[:0]
-	if cap(w.pending) > 1<<20 {
-		w.pending = nil
+	if now.Before(w.retryAt) || w.h == nil && !w.open(now) {
+		return false
 	}
-	w.s.put(w.journal)
-	w.s.recovered()
+	w.committed = now
+	for again := 0; ; {
+		done, err := w.write(minute)
+		switch {
+		case err == nil && done:
+			w.retryAt, w.retryAfter = time.Time{}, 0
+			w.measure()
+			w.s.recovered()
+			return true
+		case err == nil:
+		case errors.Is(err, berrors.ErrMaxSizeReached) && w.makeRoom():
+		case errors.Is(err, errCorrupt) && again == 0 && w.replace(err):
+			again++
+		default:
+			w.failed(err)
+			return false
+		}
+	}
+}
+
+// write commits the next part of what is pending. The minute is in the last one, for which done is true.
+func (w *writer) write(minute []byte) (done bool, err error) {
+	window, names := w.window, min(len(w.fresh), maxNames)
+	if window.Seq == 0 {
+		window.Seq = w.lastSeq + 1
+	}
+	batches, size := 0, 0
+	for batches < len(w.pending) && names == len(w.fresh) && size < maxCommit {
+		size += len(w.pending[batches])
+		batches++
+	}
+	done = names == len(w.fresh) && batches == len(w.pending)
+	err = w.h.update(func(tx *bbolt.Tx) error {
+		var p []byte
+		for _, of := range append(slices.Clone(w.closed), window) {
+			if of == window && w.window.Seq != 0 {
+				continue // it is there
+			}
+			if err := put(tx, &w.seal, windowsBucket, key(of.Seq), record.AppendWindow(nil, &of)); err != nil {
+				return err
+			}
+		}
+		for i := range w.fresh[:names] {
+			p = record.AppendSeries(p[:0], &w.fresh[i])
+			if err := put(tx, &w.seal, seriesBucket, key(w.fresh[i].ID), p); err != nil {
+				return err
+			}
+		}
+		for i, batch := range w.pending[:batches] {
+			if err := put(tx, &w.seal, eventsBucket, key(window.Seq, w.lastEvents+uint32(i)+1), batch); err != nil {
+				return err
+			}
+		}
+		if !done || minute == nil {
+			return nil
+		}
+		return put(tx, &w.seal, minutesBucket, key(window.Seq, w.lastMinute+1), minute)
+	})
+	if err != nil {
+		return false, err
+	}
+	w.window = window
+	w.lastSeq = window.Seq
+	w.lastEvents += uint32(batches)
+	if done && minute != nil {
+		w.lastMinute++
+	}
+	w.closed, w.fresh = nil, slices.Clone(w.fresh[names:])
+	for _, batch := range w.pending[:batches] {
+		w.pendingBytes -= len(batch)
+	}
+	w.pending = slices.Clone(w.pending[batches:])
+	w.s.keep(window)
+	return done, nil
+}
+
+// carryOut writes what a fold has made.
+func (w *writer) carryOut(j *job) error {
+	if w.h != j.in || w.h == nil {
+		return errClosed // the database is another one
+	}
+	err := w.h.update(func(tx *bbolt.Tx) error { return j.do(tx, &w.seal) })
+	switch {
+	case err == nil:
+		w.measure()
+	case errors.Is(err, errCorrupt):
+		w.replace(err)
+	case errors.Is(err, berrors.ErrMaxSizeReached) && w.makeRoom():
+	default:
+		w.reopen()
+	}
+	return err
 }
 
 // failed reports an error, and lets some time pass until the next attempt.
 func (w *writer) failed(err error) {
-	w.retryAt = time.Now().Add(retryAfter)
+	w.retryAfter = min(max(2*w.retryAfter, firstRetry), lastRetry)
+	w.retryAt = time.Now().Add(w.retryAfter)
 	w.s.failed(err)
+	w.reopen()
 }
 
-// write writes what is pending.
-func (w *writer) write() error {
-	if !w.s.isOpen() {
-		if err := w.s.open(); err != nil {
-			return err
-		}
+// measure notes how large the database is.
+func (w *writer) measure() {
+	if used, size := w.h.used(); size > 0 {
+		w.s.sized(used, size)
 	}
-	if w.file == nil {
-		if w.journal.seq == 0 {
-			w.journal.seq = w.s.nextSeq()
+}
+
+// prune drops the oldest windows, beyond retention and budget. The newest one stays.
+func (w *writer) prune(now time.Time) {
+	oldest := now.Add(-w.s.cfg.Retention).UnixMilli()
+	for w.h != nil {
+		windows, _ := w.s.list(0, 1<<62)
+		over := w.s.Bytes() > w.s.cfg.Budget
+		if len(windows) < 2 || !over && (windows[0].Last == 0 || windows[0].Last >= oldest) {
+			return
 		}
-		if err := w.s.disk.MkdirAll(w.s.dir); err != nil {
-			return err
+		if over && windows[0].Last >= oldest {
+			w.s.tellLimited(windows[0].Last)
 		}
-		f, err := w.s.disk.Create(w.s.path(w.journal.name()))
+		if !w.drop() {
+			return
+		}
+		w.step(time.Now())
+	}
+}
+
+// makeRoom drops the oldest window, and reports whether there was one to drop.
+func (w *writer) makeRoom() bool {
+	windows, _ := w.s.list(0, 1<<62)
+	if len(windows) < 2 {
+		return false
+	}
+	w.s.tellLimited(windows[0].Last)
+	return w.reopen() && w.drop()
+}
+
+// drop drops the oldest window, in commits of a bounded size.
+func (w *writer) drop() bool {
+	old, ok := w.s.dropOldest()
+	if !ok {
+		return false
+	}
+	return w.sweep(old.Seq + 1)
+}
+
+// sweep deletes what is of windows before one.
+func (w *writer) sweep(seq uint32) bool {
+	for more := true; more; {
+		err := w.h.update(func(tx *bbolt.Tx) error {
+			most := deletesPerCommit
+			for _, bucket := range [][]byte{windowsBucket, eventsBucket, minutesBucket, pointsBucket} {
+				n, err := deleteBelow(tx, bucket, seq, most)
+				if err != nil {
+					return err
+				}
+				most -= n
+			}
+			more = most == 0
+			return nil
+		})
+		if errors.Is(err, errCorrupt) {
+			return w.replace(err)
+		}
 		if err != nil {
-			w.journal.seq = 0
-			return err
+			w.failed(err)
+			return false
 		}
-		w.file = f
-		if err := w.s.disk.SyncDir(w.s.dir); err != nil {
-			return err
-		}
+		w.measure()
 	}
-	if _, err := w.file.WriteAt(w.pending, w.journal.size); err != nil {
-		return err
-	}
-	return w.file.Sync()
+	return true
 }
 
-func (s *Store) isOpen() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.opened
+// open opens the database. One that is corrupt is moved aside, and another one made.
+func (w *writer) open(now time.Time) bool {
+	path := filepath.Join(w.s.dir, dbName)
+	err := os.MkdirAll(w.s.dir, 0o700)
+	if err == nil {
+		err = verify(path)
+	}
+	if err == nil {
+		err = w.load(path, now)
+	}
+	if errors.Is(err, errCorrupt) {
+		if err = w.aside(path, err); err == nil {
+			err = w.load(path, now)
+		}
+	}
+	if err != nil && !w.unused {
+		w.failed(err)
+		return false
+	}
+	return !w.unused
 }
 
-// nextSeq returns the number of a new file.
-func (s *Store) nextSeq() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next++
-	return s.next - 1
+// aside moves the database aside, and says so.
+func (w *writer) aside(path string, why error) error {
+	name, err := setAside(path)
+	if err != nil {
+		return fmt.Errorf("%s %w, and cannot be moved aside: %w", dbName, why, err)
+	}
+	w.s.damaged(name, why)
+	return nil
+}
+
+// replace moves the database aside that is corrupt, and makes another one of what is in memory.
+func (w *writer) replace(why error) bool {
+	w.s.use(nil)
+	path := filepath.Join(w.s.dir, dbName)
+	w.h.close()
+	w.h = nil
+	err := w.aside(path, why)
+	if err == nil {
+		err = w.load(path, time.Now())
+	}
+	if err != nil {
+		w.failed(err)
+	}
+	return err == nil
+}
+
+// reopen opens the database again after an error, without what [writer.load] does. A reader gets an error
+// meanwhile.
+func (w *writer) reopen() bool {
+	if w.h == nil {
+		return false
+	}
+	path := w.h.path
+	w.s.use(nil)
+	w.h.close()
+	h, err := openDB(path, w.s.maxSize(), w.s.cfg.noSync)
+	if err != nil {
+		w.h = nil // the next commit opens it
+		return false
+	}
+	h.watch = w.s.watch
+	w.h = h
+	w.s.use(h)
+	return true
 }
