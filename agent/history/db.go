@@ -43,16 +43,16 @@ type db struct {
 	bad   error      // why it is corrupt
 }
 
-// openDB opens or makes a database. maxSize bounds the size of its file.
-func openDB(path string, maxSize int64, noSync bool) (h *db, err error) {
-	h = &db{path: path}
+// openDB opens or makes a database. maxSize bounds the size of its file. The list of free pages is written
+// with each commit: without it, opening 720 MB takes 5.3 s instead of 0.3 ms, as bbolt reads all of them,
+// and it does so after each commit that fails too. What that costs is 45 KB a commit, of 70 KB, while 20 MB
+// are free.
+func openDB(path string, maxSize int64, noSync bool) (_ *db, err error) {
+	h := &db{path: path}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer h.guard(&err)
 	defer func() {
-		if err == nil && h.bolt != nil {
-			return
-		}
-		if h.file != nil { // a panic within Open, which has mapped the file; the mapping stays
+		if h.bolt == nil && h.file != nil { // after a panic within Open. What it has mapped stays mapped
 			_ = h.file.Close()
 		}
 	}()

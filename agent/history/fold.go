@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	seriesPerPass  = 2048 // of a fold, which has all their points in memory
-	pointsPerJob   = 256  // series whose points are one commit
-	batchesPerJob  = 500  // of events that become one
-	bytesPerBatch  = 1 << 20
-	minutesPerRead = 30 // of one transaction
+	seriesPerPass  = 2048     // of a fold, which has all their points in memory
+	pointsPerJob   = 256      // series whose points are one commit
+	batchesPerJob  = 500      // of events that become one
+	bytesPerBatch  = 64 << 10 // which are pages that follow each other
+	minutesPerRead = 30       // of one transaction
 )
 
 // fold makes of windows that have ended what takes less space, and is found by series.
@@ -35,10 +35,12 @@ func (s *Store) foldAll(ctx context.Context, w *writer) {
 	for {
 		f := fold{s: s, h: s.handle(), jobs: w.jobs}
 		if f.h != nil {
-			if err := f.all(ctx); err != nil && ctx.Err() == nil {
+			err := f.all(ctx)
+			if now := s.handle(); errors.Is(err, errClosed) && now != nil && now != f.h {
+				continue // the writer has made room
+			}
+			if ctx.Err() == nil {
 				s.folded(err)
-			} else if err == nil {
-				s.folded(nil)
 			}
 		}
 		select {

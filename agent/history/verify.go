@@ -228,6 +228,7 @@ func (v *verifier) page(page []byte) error {
 		return fmt.Errorf("it is of type %#x, and has %d elements", flags, count)
 	}
 	var last []byte
+	next := pageHeader + count*pageElement // bbolt leaves no gaps: one would hide an element
 	for i := range count {
 		at := pageHeader + i*pageElement
 		e := page[at:]
@@ -236,9 +237,10 @@ func (v *verifier) page(page []byte) error {
 			pos, keys, values = u32(e), u32(e[4:]), 0
 		}
 		from := at + pos
-		if pos < pageElement || keys == 0 || from+keys+values > uint64(len(page)) {
-			return fmt.Errorf("element %d is not in it", i)
+		if from != next || keys == 0 || from+keys+values > uint64(len(page)) {
+			return fmt.Errorf("element %d is not where it belongs", i)
 		}
+		next = from + keys + values
 		key := page[from : from+keys]
 		if i > 0 && bytes.Compare(last, key) >= 0 {
 			return fmt.Errorf("element %d is not in order", i)

@@ -358,6 +358,7 @@ func (w *writer) carryOut(j *job) error {
 	case errors.Is(err, errCorrupt):
 		w.replace(err)
 	case errors.Is(err, berrors.ErrMaxSizeReached) && w.makeRoom():
+		return errClosed // it is tried again, in the database that was opened
 	default:
 		w.reopen()
 	}
