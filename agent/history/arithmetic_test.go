@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,15 +72,16 @@ func shown(i *api.ReportItem, start time.Time) string {
 	if i.Uptime != nil {
 		uptime = fmt.Sprintf("%.9f", *i.Uptime)
 	}
-	text := fmt.Sprintf("%s s%.0f w%.0f f%.0f u%.0f n%d", uptime, i.Seconds.Success, i.Seconds.Warning, i.Seconds.Failure, i.Seconds.Unknown, i.IncidentCount)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("%s s%.0f w%.0f f%.0f u%.0f n%d", uptime, i.Seconds.Success, i.Seconds.Warning, i.Seconds.Failure, i.Seconds.Unknown, i.IncidentCount))
 	for _, in := range i.Incidents {
 		end := "lasts"
 		if !in.End.IsZero() {
 			end = fmt.Sprint(in.End.Sub(start).Seconds())
 		}
-		text += fmt.Sprintf(" [%v-%s %v]", in.Start.Sub(start).Seconds(), end, in.DurationSeconds)
+		text.WriteString(fmt.Sprintf(" [%v-%s %v]", in.Start.Sub(start).Seconds(), end, in.DurationSeconds))
 	}
-	return text
+	return text.String()
 }
 
 // act is a random life of one probe, of an agent that restarts. It returns what each second was.

@@ -21,14 +21,13 @@ var (
 
 // contents is what a database has that the writer needs.
 type contents struct {
-	windows               []record.Window
-	series                []record.Series // that had probes when it was written last
-	lastID                uint32
-	lastEvents            uint32 // numbers in the last window
-	lastMinute            uint32
-	lastEvent             int64 // when the last event happened
-	used                  bool  // it is not new
-	windowsLeft, elements int
+	windows    []record.Window
+	series     []record.Series // that had probes when it was written last
+	lastID     uint32
+	lastEvents uint32 // numbers in the last window
+	lastMinute uint32
+	lastEvent  int64 // when the last event happened
+	used       bool  // it is not new
 }
 
 // load opens the database at path, and goes on where it ends. What is in memory and not written goes there.

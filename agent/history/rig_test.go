@@ -21,7 +21,6 @@ type rig struct {
 	t     testing.TB
 	store *history.Store
 	stop  func() // of the agent, in order
-	kill  func() // without a word
 }
 
 // run runs a store in which nothing has to be durable.
