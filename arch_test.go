@@ -172,7 +172,8 @@ var packages = map[string]struct {
 	"agent/statelock": {},
 	"agent/states":    {ours: []string{"core/results", "core/worker", "probe"}},
 	"agent/history": {
-		ours: []string{"agent/api", "agent/history/record", "agent/states", "core/results", "core/worker", "probe"},
+		ours:   []string{"agent/api", "agent/history/record", "agent/states", "core/results", "core/worker", "probe"},
+		others: []string{"go.etcd.io/bbolt"},
 	},
 	"agent/history/record":  {ours: []string{"probe"}},
 	"agent/history/reports": {ours: []string{"agent/api", "agent/history", "agent/reply", "internal/timespan", "probe"}},

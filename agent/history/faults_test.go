@@ -2,22 +2,21 @@ package history_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/history"
@@ -25,331 +24,333 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// fullDisk is full, from an operation on and for some time. A write then writes a part.
-type fullDisk struct {
-	lazyDisk
-	mu         sync.Mutex
-	operations int
-	from       int // -1: never
-	lasts      time.Duration
-	until      time.Time
-}
+// file returns the path of the database below a state directory.
+func file(dir string) string { return filepath.Join(dir, "history", "history.db") }
 
-// full counts an operation, and returns its error.
-func (d *fullDisk) full() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.operations == d.from {
-		d.until = time.Now().Add(d.lasts)
+// asides returns the databases that were moved aside.
+func asides(t *testing.T, dir string) []string {
+	t.Helper()
+	all, err := filepath.Glob(file(dir) + ".corrupt-*")
+	if err != nil {
+		t.Fatal(err)
 	}
-	d.operations++
-	if time.Now().Before(d.until) {
-		return &fs.PathError{Op: "write", Path: "history", Err: syscall.ENOSPC}
-	}
-	return nil
+	return all
 }
 
-func (d *fullDisk) MkdirAll(dir string) error {
-	if err := d.full(); err != nil {
-		return err
-	}
-	return d.lazyDisk.MkdirAll(dir)
-}
-
-func (d *fullDisk) Create(path string) (history.File, error) {
-	if err := d.full(); err != nil {
-		return nil, err
-	}
-	f, err := d.lazyDisk.Create(path)
-	return &fullFile{f, d}, err
-}
-
-func (d *fullDisk) Append(path string) (history.File, error) {
-	f, err := d.lazyDisk.Append(path)
-	return &fullFile{f, d}, err
-}
-
-func (d *fullDisk) Rename(from, to string) error {
-	if err := d.full(); err != nil {
-		return err
-	}
-	return d.lazyDisk.Rename(from, to)
-}
-
-type fullFile struct {
-	history.File
-	disk *fullDisk
-}
-
-func (f *fullFile) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.disk.full(); err != nil {
-		n, _ := f.File.WriteAt(p[:len(p)/2], off)
-		return n, err
-	}
-	return f.File.WriteAt(p, off)
-}
-
-func (f *fullFile) Sync() error {
-	if err := f.disk.full(); err != nil {
-		return err
-	}
-	return f.File.Sync()
-}
-
-// fullLife runs a store for nine hours on a disk, and returns its report, its log, and the log of an agent
-// after it.
-func fullLife(t *testing.T, dir string, disk *fullDisk) (item api.ReportItem, log string, troubled bool) {
-	var text bytes.Buffer
-	a := run(t, history.WithDisk(history.Config{StateDir: dir, Log: slog.New(slog.NewTextHandler(&text, nil))}, disk))
-	web := info("web", "1")
-	o := a.store.Observe(web)
-	r := rand.New(rand.NewPCG(1, 1))
-	for i := range 60 {
-		a.change(web, states.State(1+i%3), fmt.Sprint("text ", i))
-		stay := time.Duration(r.IntN(1080)) * time.Second
-		for range stay / (30 * time.Second) {
-			time.Sleep(30 * time.Second)
-			o.Tick(tick(probe.Success, time.Millisecond))
-			troubled = troubled || len(a.store.Trouble()) > 0
+// all returns the report and the points of all probes.
+func (r *rig) all() (items []api.ReportItem, points map[string][]api.HistoryPoint) {
+	r.t.Helper()
+	_, items = r.report(history.Query{Incidents: true, Until: epoch.Add(10 * time.Hour)})
+	points = make(map[string][]api.HistoryPoint)
+	for _, i := range items {
+		h, ok, err := r.store.Probe(r.t.Context(), key(i.Pod), epoch, epoch.Add(10*time.Hour))
+		if err != nil || !ok {
+			r.t.Fatal(i.Pod, ok, err)
 		}
-		time.Sleep(stay % (30 * time.Second))
+		points[i.Pod] = h.Points
 	}
-	a.settle()
-	time.Sleep(6 * time.Minute) // compactions are tried again
-	if trouble := a.store.Trouble(); trouble != nil {
-		t.Errorf("afterwards: %q", trouble)
-	}
-	a.stop()
-	b := run(t, history.Config{StateDir: dir, Log: slog.New(slog.NewTextHandler(&text, nil))})
-	if trouble := b.store.Trouble(); trouble != nil {
-		t.Errorf("the next agent: %q", trouble)
-	}
-	h, ok, err := b.store.Probe(t.Context(), key("web"), time.Now().Add(-24*time.Hour), time.Now())
-	if err != nil || !ok || len(h.Points) < 200 {
-		t.Errorf("%d points, %v", len(h.Points), err)
-	}
-	return b.only(), text.String(), troubled
+	return items, points
 }
 
-func TestFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
-	never := &fullDisk{from: -1}
-	var want api.ReportItem
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) { want, _, _ = fullLife(t, dir, never) })
-	if want.IncidentCount != 20 {
-		t.Fatalf("%+v", want)
-	}
-	for from := 0; from < never.operations; from += 1 + from/12 {
-		t.Run(fmt.Sprint("operation=", from), func(t *testing.T) {
-			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) {
-				got, log, troubled := fullLife(t, dir, &fullDisk{from: from, lasts: 17 * time.Minute})
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Error(diff)
-				}
-				if n := strings.Count(log, "cannot be"); n != 1 || !troubled {
-					t.Errorf("told %d times, %v:\n%s", n, troubled, log)
-				}
-			})
-		})
-	}
-}
+// epoch is when time begins in a bubble.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// A disk that stays full takes neither memory nor the states.
-func TestDiskThatIsFullForLong(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		disk := &fullDisk{from: 0, lasts: 40 * time.Hour}
-		a := run(t, history.WithDisk(history.Config{StateDir: dir}, disk))
-		r := rand.New(rand.NewPCG(1, 1))
-		text := make([]byte, 200)
-		for i := range 400 {
-			web := info("web", "1")
-			web.Pod, web.PodUID = fmt.Sprintf("web-%d", i), fmt.Sprint(i)
-			a.store.Observe(web)
-		}
-		last := make([]states.State, 400)
-		for range 200 {
-			for i := range 400 {
-				for k := range text {
-					text[k] = byte(r.Uint32()) // which nothing compresses
-				}
-				web := info(fmt.Sprintf("web-%d", i), fmt.Sprint(i))
-				last[i] = states.State(1 + r.IntN(3))
-				a.change(web, last[i], string(text))
-			}
-			time.Sleep(10 * time.Minute)
-		}
-		if a.store.Dropped() == 0 || a.store.Bytes() > 0 || len(a.store.Trouble()) != 1 {
-			t.Errorf("%d dropped, %d bytes, %q", a.store.Dropped(), a.store.Bytes(), a.store.Trouble())
-		}
-		time.Sleep(10 * time.Hour) // the disk has room again
-		_, items := a.report(history.Query{Since: time.Now().Add(-2 * time.Hour)})
-		for _, item := range items {
-			var i int
-			_, _ = fmt.Sscanf(item.Pod, "web-%d", &i)
-			of := []float64{0, item.Seconds.Success, item.Seconds.Warning, item.Seconds.Failure}
-			if of[last[i]] != 7200 {
-				t.Errorf("%s was %s and is %+v", item.Pod, last[i], item.Seconds)
-			}
-		}
-		if len(items) != 400 || a.store.Trouble() != nil {
-			t.Errorf("%d items, %q", len(items), a.store.Trouble())
-		}
-	})
-}
-
-// store makes files: two blocks and a journal.
-func makeFiles(t *testing.T, dir string) {
+// makeDatabase makes a database of ten hours: two windows that are folded, and one that is not.
+func makeDatabase(t *testing.T, dir string) (items []api.ReportItem, points map[string][]api.HistoryPoint) {
 	synctest.Test(t, func(t *testing.T) {
 		a := run(t, history.Config{StateDir: dir})
 		r := rand.New(rand.NewPCG(1, 1))
-		observers := make(map[int]interface{ Close() })
 		for i := range 40 {
-			observers[i] = a.store.Observe(info(fmt.Sprintf("web-%02d", i), fmt.Sprint(i)))
+			a.store.Observe(info(fmt.Sprintf("web-%02d", i), fmt.Sprint(i)))
 		}
-		for range 10 * 60 {
+		for range 10*60 + 5 {
 			i := r.IntN(40)
 			a.change(info(fmt.Sprintf("web-%02d", i), fmt.Sprint(i)), states.State(1+r.IntN(3)), fmt.Sprint("text ", r.IntN(1000)))
 			for i := range 40 {
-				a.store.Observe(info(fmt.Sprintf("web-%02d", i), fmt.Sprint(i))).Tick(tick(probe.Success, time.Duration(r.IntN(1e9))))
+				o := a.store.Observe(info(fmt.Sprintf("web-%02d", i), fmt.Sprint(i)))
+				o.Tick(tick(probe.Success, time.Duration(r.IntN(1e9))))
+				o.Close()
 			}
 			time.Sleep(time.Minute)
 		}
 		a.settle()
+		items, points = a.all()
 	})
+	return items, points
 }
 
 // damages are ways to damage a file.
 var damages = map[string]func(r *rand.Rand, text []byte) []byte{
-	"flip":     func(r *rand.Rand, text []byte) []byte { text[r.IntN(len(text))] ^= 1 << r.IntN(8); return text },
-	"truncate": func(r *rand.Rand, text []byte) []byte { return text[:r.IntN(len(text))] },
-	"zeros": func(r *rand.Rand, text []byte) []byte {
-		at := r.IntN(len(text))
-		clear(text[at:min(at+4096, len(text))])
-		return text
-	},
-	"garbage": func(r *rand.Rand, text []byte) []byte {
-		for i := range text {
-			text[i] = byte(r.Uint32())
+	"bits": func(r *rand.Rand, text []byte) []byte {
+		for range 1 + r.IntN(20) {
+			text[r.IntN(len(text))] ^= 1 << r.IntN(8)
 		}
 		return text
 	},
-	"twice": func(_ *rand.Rand, text []byte) []byte { return append(text, text...) },
+	"headers": func(r *rand.Rand, text []byte) []byte { // of pages and their elements
+		for range 1 + r.IntN(4) {
+			text[r.IntN(len(text)/4096)*4096+r.IntN(64)] = byte(r.Uint32())
+		}
+		return text
+	},
+	"truncate": func(r *rand.Rand, text []byte) []byte { return text[:r.IntN(len(text))] },
+	"zeros": func(r *rand.Rand, text []byte) []byte {
+		at := r.IntN(len(text))
+		clear(text[at:min(at+1+r.IntN(8192), len(text))])
+		return text
+	},
+	"swap": func(r *rand.Rand, text []byte) []byte {
+		a, b := r.IntN(len(text)/4096)*4096, r.IntN(len(text)/4096)*4096
+		page := bytes.Clone(text[a : a+4096])
+		copy(text[a:a+4096], text[b:b+4096])
+		copy(text[b:b+4096], page)
+		return text
+	},
+	"garbage": func(r *rand.Rand, text []byte) []byte {
+		at := 0
+		if r.IntN(2) == 0 {
+			at = r.IntN(len(text))
+		}
+		for i := range text[at:] {
+			text[at+i] = byte(r.Uint32())
+		}
+		return text
+	},
 }
 
-func TestDamagedFilesAreSurvived(t *testing.T) {
+// A report of a damaged database is an error, or what it was before.
+func TestDamagedDatabaseIsSurvived(t *testing.T) {
 	good := t.TempDir()
-	makeFiles(t, good)
-	files, err := os.ReadDir(filepath.Join(good, "history"))
-	if err != nil || len(files) != 3 {
-		t.Fatal(files, err)
+	items, points := makeDatabase(t, good)
+	text, err := os.ReadFile(file(good))
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name, damage := range damages {
-		for seed := range uint64(15) {
-			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			moved := 0
+			for seed := range uint64(15) {
 				dir := t.TempDir()
-				if err := os.CopyFS(dir, os.DirFS(good)); err != nil {
+				bad := damage(rand.New(rand.NewPCG(seed, 3)), bytes.Clone(text))
+				if err := errors.Join(os.Mkdir(filepath.Dir(file(dir)), 0o700), os.WriteFile(file(dir), bad, 0o600)); err != nil {
 					t.Fatal(err)
 				}
-				r := rand.New(rand.NewPCG(seed, 3))
-				path := filepath.Join(dir, "history", files[r.IntN(len(files))].Name())
-				text, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
+				synctest.Test(t, func(t *testing.T) { survive(t, dir, items, points) })
+				if t.Failed() {
+					t.Fatal("seed ", seed)
 				}
-				before := bytes.Clone(text)
-				text = damage(r, text)
-				if err := os.WriteFile(path, text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Test(t, func(t *testing.T) { survive(t, dir, path, !bytes.Equal(before, text)) })
+				moved += len(asides(t, dir))
+			}
+			if moved == 0 {
+				t.Error("nothing was found")
+			}
+		})
+	}
+}
+
+// survive runs an agent with a database that is damaged, and one after it.
+func survive(t *testing.T, dir string, items []api.ReportItem, points map[string][]api.HistoryPoint) {
+	time.Sleep(10*time.Hour + 30*time.Minute) // since the database was made
+	var log bytes.Buffer
+	a := run(t, history.Config{StateDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	web := info("new", "new")
+	a.store.Observe(web)
+	a.change(web, states.Success, "")
+	a.settle()
+	a.compare(items, points)
+	time.Sleep(9 * time.Hour) // it folds
+	a.compare(items, points)
+	moved := len(asides(t, dir)) > 0
+	told := len(a.store.Trouble()) > 0 && strings.Contains(a.store.Trouble()[0], "history.db is damaged: ") && strings.Contains(log.String(), "another one begins")
+	if moved != told {
+		t.Errorf("moved aside %v, told %v: %q", moved, told, a.store.Trouble())
+	}
+	_, now := a.report(history.Query{Since: time.Now().Add(-8 * time.Hour)})
+	i := len(now) - 1
+	for i > 0 && now[i].Pod != "new" {
+		i--
+	}
+	if i < 0 || now[i].Seconds.Success != 8*3600 {
+		t.Errorf("%+v", now)
+	}
+	a.stop()
+	b := run(t, history.Config{StateDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if trouble := b.store.Trouble(); trouble != nil {
+		t.Errorf("the next agent: %q", trouble)
+	}
+	_, next := b.report(history.Query{Since: time.Now().Add(-8 * time.Hour)})
+	if len(next) != len(now) {
+		t.Errorf("the next agent has %d items", len(next))
+	}
+}
+
+// compare fails if something is not as it was before the damage. It may be missing: that of a probe's points a
+// key is damaged looks as if there were none.
+func (r *rig) compare(items []api.ReportItem, points map[string][]api.HistoryPoint) {
+	r.t.Helper()
+	q := history.Query{Incidents: true, Until: epoch.Add(10 * time.Hour), Match: func(*history.Key) bool { return true }}
+	var got []api.ReportItem
+	err := r.store.Report(r.t.Context(), &q, func(*history.Page) error { return nil }, func(i *api.ReportItem) error { got = append(got, *i); return nil })
+	if err == nil && len(got) > 0 && !cmp.Equal(items, got) {
+		r.t.Errorf("wrong items: %s", cmp.Diff(items, got))
+	}
+	for pod, want := range points {
+		synctest.Wait() // another database takes its place
+		h, _, err := r.store.Probe(r.t.Context(), key(pod), epoch, epoch.Add(10*time.Hour))
+		if err != nil {
+			continue
+		}
+		for _, p := range h.Points {
+			if !slices.Contains(want, p) {
+				r.t.Errorf("wrong point of %s: %+v", pod, p)
+			}
+		}
+	}
+}
+
+// What is damaged while the database is open is survived too: as the system maps the file, it is seen at once.
+func TestDamageWhileOpenIsSurvived(t *testing.T) {
+	for name, damage := range map[string]func(f *os.File, size int64) error{
+		"truncated":  func(f *os.File, _ int64) error { return f.Truncate(4096) }, // every access faults
+		"empty":      func(f *os.File, _ int64) error { return f.Truncate(0) },
+		"meta pages": func(f *os.File, _ int64) error { _, err := f.WriteAt(make([]byte, 8192), 0); return err },
+		"other pages": func(f *os.File, size int64) error {
+			_, err := f.WriteAt(bytes.Repeat([]byte{0xa5}, int(size-8192)), 8192)
+			return err
+		},
+	} {
+		for _, first := range []string{"reader", "writer"} {
+			t.Run(name+"/"+first, func(t *testing.T) {
+				dir := t.TempDir()
+				synctest.Test(t, func(t *testing.T) {
+					a := run(t, history.Config{StateDir: dir})
+					web := info("web", "1")
+					o := a.store.Observe(web)
+					a.change(web, states.Success, "")
+					time.Sleep(5*time.Hour + 10*time.Second)
+					damageFile(t, file(dir), damage)
+					if first == "reader" {
+						q := history.Query{Until: time.Now(), Match: func(*history.Key) bool { return true }}
+						err := a.store.Report(t.Context(), &q, func(*history.Page) error { return nil }, func(*api.ReportItem) error { return nil })
+						if err == nil || !strings.HasPrefix(err.Error(), "is damaged: ") {
+							t.Errorf("a report of it: %v", err)
+						}
+					}
+					a.change(web, states.Failure, "after the damage")
+					o.Tick(tick(probe.Failure, time.Second))
+					time.Sleep(time.Hour)
+					if got, want := words(new(a.only())), "failure 3600"; !strings.Contains(got, want) || !strings.Contains(got, "after the damage") {
+						t.Errorf("got %s, want %s", got, want)
+					}
+					if trouble := a.store.Trouble(); len(trouble) != 1 || !strings.HasPrefix(trouble[0], "history.db is damaged: ") || len(asides(t, dir)) != 1 {
+						t.Errorf("%q, %q", trouble, asides(t, dir))
+					}
+				})
 			})
 		}
 	}
 }
 
-// survive runs an agent on files, one of which is damaged.
-func survive(t *testing.T, dir, path string, changed bool) {
-	time.Sleep(10*time.Hour + time.Minute) // since the files were made
-	var log bytes.Buffer
-	a := run(t, history.Config{StateDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	told := len(a.store.Trouble()) == 1 && strings.Contains(log.String(), filepath.Base(path))
-	if journal := strings.HasSuffix(path, ".journal"); told != changed && !journal { // the end of a journal may be torn
-		t.Errorf("told: %v, %q\n%s", told, a.store.Trouble(), log.String())
+func damageFile(t *testing.T, path string, damage func(*os.File, int64) error) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	of := info("new", "new")
-	a.store.Observe(of)
-	a.change(of, states.Success, "")
-	time.Sleep(5 * time.Hour)
-	_, items := a.report(history.Query{Incidents: true})
-	if len(items) != 41 { // each of the others is in a file that is whole
-		t.Errorf("%d items", len(items))
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = damage(f, info.Size())
 	}
-	for _, i := range items {
-		if _, ok, err := a.store.Probe(t.Context(), key(i.Pod), time.Time{}, time.Now()); err != nil || !ok {
-			t.Errorf("%s: %v, %v", i.Pod, ok, err)
-		}
-		if i.Pod == "new" && i.Seconds.Success < 5*3600 {
-			t.Errorf("%+v", i)
-		}
-	}
-	a.stop()
-	again := run(t, history.Config{StateDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if trouble := again.store.Trouble(); len(trouble) > 0 && !strings.Contains(trouble[0], "later version") {
-		t.Errorf("the next agent: %q", trouble)
-	}
-	_, next := again.report(history.Query{Incidents: true})
-	if len(next) != len(items) {
-		t.Errorf("the next agent has %d items", len(next))
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestFileOfALaterVersionIsKept(t *testing.T) {
+func TestOtherFilesAreNotTheHistory(t *testing.T) {
+	other := func(path string, fill func(*bbolt.Tx) error) error {
+		db, err := bbolt.Open(path, 0o600, nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(db.Update(fill), db.Close())
+	}
+	for name, make := range map[string]func(path string) error{
+		"text": func(path string) error { return os.WriteFile(path, []byte("not a database"), 0o600) },
+		"another database": func(path string) error {
+			return other(path, func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("key")); return err })
+		},
+		"no version": func(path string) error {
+			return other(path, func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("meta")); return err })
+		},
+		"no buckets": func(path string) error {
+			return other(path, func(tx *bbolt.Tx) error { return version(tx, "1") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for n := range 6 {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file(dir)), 0o700), os.RemoveAll(file(dir)), make(file(dir))); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Test(t, func(t *testing.T) {
+					time.Sleep(time.Duration(n) * time.Hour)
+					a := run(t, history.Config{StateDir: dir})
+					a.store.Observe(info("web", "1"))
+					time.Sleep(time.Hour)
+					if a.only().Seconds.Unknown != 3600 || len(a.store.Trouble()) != 1 {
+						t.Errorf("%+v, %q", a.only(), a.store.Trouble())
+					}
+				})
+				if got := len(asides(t, dir)); got != min(n+1, 3) {
+					t.Errorf("%d are kept", got)
+				}
+			}
+		})
+	}
+}
+
+func version(tx *bbolt.Tx, text string) error {
+	meta, err := tx.CreateBucket([]byte("meta"))
+	if err != nil {
+		return err
+	}
+	return meta.Put([]byte("version"), []byte(text))
+}
+
+func TestDatabaseOfALaterVersionIsNotTouched(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "history", "00000007.block")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("prober-history 12\nand more"), 0o600)); err != nil {
+	if err := os.Mkdir(filepath.Dir(file(dir)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(file(dir), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Update(func(tx *bbolt.Tx) error { return version(tx, "2") }), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(file(dir))
+	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		a := run(t, history.Config{StateDir: dir})
-		want := []string{"00000007.block was written by a later version of prober, and is not read"}
-		if got := a.store.Trouble(); !slices.Equal(got, want) {
+		o := a.store.Observe(info("web", "1"))
+		a.change(info("web", "1"), states.Success, "")
+		for range 10 {
+			o.Tick(tick(probe.Success, time.Second))
+			time.Sleep(time.Hour)
+		}
+		if got, want := a.store.Trouble(), "history.db was written by a later version of prober; nothing is recorded"; len(got) != 1 || got[0] != want {
 			t.Errorf("%q", got)
 		}
-		a.store.Observe(info("web", "1"))
-		a.settle()
-		a.only()
-		a.stop()
-	})
-	if _, err := os.Stat(path); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "history", "00000008.journal")); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestFewDamagedFilesAreKept(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "history"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 9 {
-		if err := os.WriteFile(filepath.Join(dir, "history", fmt.Sprintf("%08d.block", i+1)), []byte("garbage"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		a := run(t, history.Config{StateDir: dir})
-		const want = "00000009.block is not a file of the history; it is kept as 00000009.block.corrupt-20000101T000000Z"
-		if got := a.store.Trouble(); a.store.Errors() != 9 || !slices.Equal(got, []string{want}) {
-			t.Errorf("%d errors, %q", a.store.Errors(), got)
+		if _, items := a.report(history.Query{}); len(items) > 0 || a.store.Dropped() != 0 {
+			t.Errorf("%+v, %d dropped", items, a.store.Dropped())
 		}
 	})
-	kept, err := filepath.Glob(filepath.Join(dir, "history", "*.block.corrupt-*"))
-	if err != nil || len(kept) != 3 {
-		t.Errorf("%q, %v", kept, err)
+	if after, err := os.ReadFile(file(dir)); err != nil || !bytes.Equal(before, after) {
+		t.Error("it has changed", err)
 	}
 }
 
@@ -368,49 +369,75 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, "history")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
-		if a.store.Trouble() != nil || a.only().Seconds.Unknown != 3660 {
-			t.Errorf("%q", a.store.Trouble())
+		time.Sleep(90 * time.Second) // not at the turn of a minute, when it tries again
+		if got := a.only().Seconds.Unknown; a.store.Trouble() != nil || got != 3690 {
+			t.Errorf("%q, %v s", a.store.Trouble(), got)
 		}
 	})
 }
 
-// A file that is damaged while the agent runs is found by the next report, and written anew.
-func TestDamageIsFoundByReports(t *testing.T) {
+// The budget bounds what is in use, and the file is not much larger.
+func TestBudgetBoundsTheFile(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		a := run(t, history.Config{StateDir: dir, Budget: history.MinBudget, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		r := rand.New(rand.NewPCG(1, 1))
+		const probes = 1000
+		observers := make([]interface{ Close() }, probes)
+		texts := make([]byte, 200)
+		for i := range observers {
+			observers[i] = a.store.Observe(info(fmt.Sprintf("web-%03d", i), fmt.Sprint(i)))
+		}
+		var largest int64
+		for range 4 * 24 * 60 {
+			for range 60 { // changes with texts that nothing compresses
+				for k := range texts {
+					texts[k] = byte(r.Uint32())
+				}
+				i := r.IntN(probes)
+				a.change(info(fmt.Sprintf("web-%03d", i), fmt.Sprint(i)), states.State(1+r.IntN(3)), string(texts))
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			info, err := os.Stat(file(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			largest = max(largest, info.Size())
+			if a.store.Bytes() > history.MinBudget+1<<20 {
+				t.Fatalf("%d bytes are in use", a.store.Bytes())
+			}
+		}
+		oldest := time.Since(a.store.Oldest())
+		t.Logf("the file had up to %.1f MiB, the history goes back %v", float64(largest)/(1<<20), oldest)
+		if largest > a.store.MaxSize() || oldest < 4*time.Hour || oldest > 3*24*time.Hour || strings.Count(log.String(), "does not fit its budget") != 1 {
+			t.Errorf("%d bytes, %v, log:\n%s", largest, oldest, log.String())
+		}
+		if a.store.Errors() != 0 || a.store.Dropped() != 0 {
+			t.Errorf("%d errors, %d dropped, %q, log:\n%s", a.store.Errors(), a.store.Dropped(), a.store.Trouble(), log.String())
+		}
+	})
+}
+
+// A reader that stops in the middle of a report holds nothing that the writer needs.
+func TestReaderThatWaitsDoesNotBlockTheWriter(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		a := run(t, history.Config{StateDir: dir})
 		a.store.Observe(info("web", "1"))
-		a.change(info("web", "1"), states.Success, "")
-		time.Sleep(9 * time.Hour)
-		path := filepath.Join(dir, "history", "00000001.block")
-		text, err := os.ReadFile(path)
+		a.settle()
+		q := history.Query{Until: time.Now(), Match: func(*history.Key) bool { return true }}
+		err := a.store.Report(context.Background(), &q, func(*history.Page) error { return nil }, func(*api.ReportItem) error {
+			a.change(info("web", "1"), states.Failure, "meanwhile")
+			time.Sleep(time.Hour)
+			if got := words(new(a.only())); !strings.Contains(got, "failure 3600") {
+				t.Error(got)
+			}
+			return nil
+		})
 		if err != nil {
-			t.Fatal(err)
-		}
-		at := bytes.LastIndex(text[:len(text)-60], []byte("hr\x1eE")) // the last record of events
-		text[at+20] ^= 1
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 { // it is told once
-			a.only()
-		}
-		want := []string{"00000001.block has records that cannot be read"}
-		if got := a.store.Trouble(); !slices.Equal(got, want) || a.store.Errors() != 1 {
-			t.Errorf("%q, %d errors", got, a.store.Errors())
-		}
-		time.Sleep(6 * time.Minute)
-		if got := a.store.Trouble(); len(got) != 1 || !strings.HasPrefix(got[0], "00000001.block damaged; it is kept as 00000001.block.corrupt-") {
-			t.Errorf("%q", got)
-		}
-		errors := a.store.Errors()
-		if a.only(); a.store.Errors() != errors {
-			t.Error("it is still damaged")
-		}
-		time.Sleep(25 * time.Hour)
-		if got := a.store.Trouble(); got != nil {
-			t.Errorf("a day later: %q", got)
+			t.Error(err)
 		}
 	})
 }

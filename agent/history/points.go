@@ -1,9 +1,13 @@
 package history
 
 import (
+	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/history/record"
@@ -53,25 +57,26 @@ func (s *Store) Probe(ctx context.Context, key Key, since, until time.Time) (h a
 	}
 	step := stepOf(int(until.Sub(since)/time.Minute) + 1)
 	h.StepSeconds = step * 60
-	p := pointer{key: key, from: int32(since.Unix() / 60), to: int32(until.Unix() / 60), step: int32(step), sums: make(map[int32]*sum)}
-	files, _ := s.list(l.since, l.until)
-	for i := range files {
+	p := pointer{from: int32(since.Unix() / 60), to: int32(until.Unix() / 60), step: int32(step), sums: make(map[int32]*sum)}
+	windows, _ := s.list(l.since, l.until)
+	for _, w := range windows {
 		if ctx.Err() != nil {
 			return h, false, context.Cause(ctx)
 		}
-		if err := p.readFile(s, &files[i]); err != nil {
+		if err := p.window(s, w.Seq, slices.Collect(maps.Keys(l.ids))); err != nil {
 			return h, false, err
 		}
 	}
-	h.Points = p.points()
+	h.Points = p.all()
 	return h, true, nil
 }
 
 // pointer collects the points of a series.
 type pointer struct {
-	key            Key
 	from, to, step int32 // minutes
 	sums           map[int32]*sum
+	open           record.Opener
+	samples        []record.SampleOf
 }
 
 // sum is a point that is being added up.
@@ -100,100 +105,72 @@ func (p *pointer) add(of record.Point) {
 	s.longest = max(s.longest, of.Max)
 }
 
-// readFile adds the points of a file.
-func (p *pointer) readFile(s *Store, f *fileInfo) error {
-	in, ok, err := s.openFile(f)
-	if err != nil || !ok {
-		return err
+// window adds the points of a window. It has them by series when it is folded, and by minute before.
+func (p *pointer) window(s *Store, seq uint32, ids []uint32) error {
+	h := s.handle()
+	if h == nil {
+		return errClosed
 	}
-	defer in.Close()
-	if f.block {
-		if found, ok := p.fromIndex(in, f.size); ok {
-			for _, point := range found {
-				p.add(point)
+	folded := false
+	values := make(map[uint32][]byte) // by ID or number
+	err := s.viewIn(h, func(tx *bbolt.Tx) error {
+		v := tx.Bucket(windowsBucket).Get(key(seq))
+		if v == nil {
+			return nil // it was dropped
+		}
+		payload, err := p.open.Open(windowsBucket, key(seq), v)
+		if err != nil {
+			return err
+		}
+		w, err := record.DecodeWindow(payload)
+		if err != nil {
+			return err
+		}
+		if folded = w.Folded; folded {
+			for _, id := range ids {
+				if v := tx.Bucket(pointsBucket).Get(key(seq, id)); v != nil {
+					values[id] = bytes.Clone(v)
+				}
 			}
 			return nil
 		}
-		s.suspect(f)
-	}
-	ids := make(map[uint32]bool)
-	scan := record.NewScanner(in, int64(len(record.Magic)), f.size)
-	scan.Skip = func(t record.Type) bool { return t != record.Names }
-	for raw, ok := scan.Next(); ok; raw, ok = scan.Next() {
-		if payload, err := scan.Payload(raw); err == nil {
-			_ = record.DecodeNames(payload, func(of record.Series) {
-				if of.Key == p.key {
-					ids[of.ID] = true
+		return each(tx, minutesBucket, key(seq), key(seq), func(k, v []byte) (bool, error) {
+			n, err := number(k, 1)
+			values[n] = bytes.Clone(v)
+			return true, err
+		})
+	})
+	for n, v := range values {
+		if err == nil && folded {
+			err = p.points(seq, n, v)
+		} else if err == nil {
+			p.samples, err = decodeMinute(&p.open, seq, n, v, p.samples[:0], func(minute int32, samples []record.SampleOf) {
+				for i := range samples {
+					if slices.Contains(ids, samples[i].ID) {
+						p.add(record.Point{Minute: minute, Sample: samples[i].Sample})
+					}
 				}
 			})
 		}
 	}
-	if len(ids) == 0 {
-		return scan.Err()
-	}
-	return eachPoint(in, f.size, func(id uint32, point record.Point) {
-		if ids[id] {
-			p.add(point)
-		}
-	})
+	return s.checked(h, err)
 }
 
-// fromIndex reads the points of the series from a block. ok is false if the block is damaged there.
-func (p *pointer) fromIndex(in file, size int64) (found []record.Point, ok bool) {
-	scan := record.NewScanner(in, int64(len(record.Magic)), size)
-	_, payload, err := scan.ReadAt(size - record.EndSize)
+// points adds the points of a series in a window.
+func (p *pointer) points(seq, id uint32, v []byte) error {
+	payload, err := p.open.Open(pointsBucket, key(seq, id), v)
 	if err != nil {
-		return nil, false
+		return err
 	}
-	at, err := record.DecodeEnd(payload)
-	if err != nil {
-		return nil, false
+	points, err := record.DecodePoints(payload)
+	for _, of := range points {
+		p.add(of)
 	}
-	if _, payload, err = scan.ReadAt(at); err != nil {
-		return nil, false
-	}
-	where, err := record.DecodeIndex(payload)
-	if err != nil {
-		return nil, false
-	}
-	names, exact := slices.BinarySearchFunc(where.Names, &p.key, func(n record.NamesAt, k *Key) int { return n.First.Compare(k) })
-	if !exact {
-		names--
-	}
-	if names < 0 {
-		return nil, true
-	}
-	if _, payload, err = scan.ReadAt(where.Names[names].Offset); err != nil {
-		return nil, false
-	}
-	id := uint32(0)
-	if record.DecodeNames(payload, func(s record.Series) {
-		if s.Key == p.key {
-			id = s.ID
-		}
-	}) != nil {
-		return nil, false
-	}
-	group, exact := slices.BinarySearchFunc(where.Points, id, func(g record.PointsAt, id uint32) int { return int(g.First) - int(id) })
-	if !exact {
-		group--
-	}
-	if id == 0 || group < 0 {
-		return nil, true
-	}
-	if _, payload, err = scan.ReadAt(where.Points[group].Offset); err != nil {
-		return nil, false
-	}
-	err = record.DecodePoints(payload, func(of uint32, points []record.Point) {
-		if of == id {
-			found = slices.Clone(points)
-		}
-	})
-	return found, err == nil
+	return err
 }
 
-// points returns the points, oldest first.
-func (p *pointer) points() []api.HistoryPoint {
+// all returns the points, oldest first.
+func (p *pointer) all() []api.HistoryPoint {
 	all := make([]api.HistoryPoint, 0, len(p.sums))
 	for at, s := range p.sums {
 		point := api.HistoryPoint{

@@ -4,12 +4,17 @@ import (
 	"context"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/daeace23/prober/agent/history/record"
 )
 
-// lostAfter is how long the agent writes nothing while it runs, at most. A longer gap between two files
-// means that one between them is lost.
-const lostAfter = 3 * time.Minute
+const (
+	// lostAfter is how long the agent writes nothing while it runs, at most. A longer gap before a window
+	// means that something is lost.
+	lostAfter     = 3 * time.Minute
+	seriesPerRead = 4096 // of one transaction
+)
 
 // track is the state of a series while its events are read.
 type track struct {
@@ -24,7 +29,7 @@ type track struct {
 	tally        tally
 }
 
-// timeline reads the events of files, oldest first, and tells how long each series was in each state.
+// timeline reads the events of windows, oldest first, and tells how long each series was in each state.
 type timeline struct {
 	s            *Store
 	since, until int64
@@ -36,25 +41,42 @@ type timeline struct {
 	changed func(t *track, at int64, next record.State, reason, text string)
 
 	tracks    map[record.Key]*track
+	ids       map[uint32]*track
 	known     int64 // when the agent is known to have run
 	snapshots uint64
 	awaited   uint32 // series of the snapshot that is read
 }
 
-// read reads the files. It returns when the last state ended: what is known, up to the end of the
+// read reads the windows. It returns when the last state ended: what is known, up to the end of the
 // timeline.
 func (l *timeline) read(ctx context.Context) (end int64, err error) {
-	l.tracks = make(map[record.Key]*track)
-	files, active := l.s.list(l.since, l.until)
-	for i := range files {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		if err := l.readFile(&files[i]); err != nil {
+	l.tracks, l.ids = make(map[record.Key]*track), make(map[uint32]*track)
+	windows, active := l.s.list(l.since, l.until)
+	if len(windows) > 0 {
+		if err := l.names(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if active && len(files) > 0 && files[len(files)-1].last == 0 {
+	var open record.Opener
+	for _, w := range windows {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		// A window is one transaction: its events may become other values of them.
+		err := l.s.view(func(tx *bbolt.Tx) error {
+			return each(tx, eventsBucket, key(w.Seq), key(w.Seq), func(k, v []byte) (bool, error) {
+				payload, err := open.Open(eventsBucket, k, v)
+				if err != nil {
+					return false, err
+				}
+				return true, record.DecodeEvents(payload, l.apply)
+			})
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	if active && len(windows) > 0 && windows[len(windows)-1].Last == 0 {
 		l.known = max(l.known, time.Now().UnixMilli())
 	}
 	end = min(l.known, l.until)
@@ -66,41 +88,31 @@ func (l *timeline) read(ctx context.Context) (end int64, err error) {
 	return end, nil
 }
 
-// readFile reads the names and events of a file.
-func (l *timeline) readFile(f *fileInfo) error {
-	in, ok, err := l.s.openFile(f)
-	if err != nil || !ok {
-		return err
-	}
-	defer in.Close()
-	ids := make(map[uint32]*track)
-	scan := record.NewScanner(in, int64(len(record.Magic)), f.size)
-	scan.Skip = func(t record.Type) bool { return t == record.Minute || t == record.Head }
-	for raw, ok := scan.Next(); ok; raw, ok = scan.Next() {
-		if f.block && raw.Type == record.Points {
-			break // there are no events after these
+// names reads the series, some in each transaction.
+func (l *timeline) names(ctx context.Context) error {
+	var open record.Opener
+	for from := uint32(0); ; {
+		last, n := uint32(0), 0
+		err := l.s.view(func(tx *bbolt.Tx) error {
+			return eachSeries(tx, &open, key(from), func(s *record.Series) bool {
+				l.name(s)
+				last = s.ID
+				n++
+				return n < seriesPerRead
+			})
+		})
+		if err != nil || n < seriesPerRead {
+			return err
 		}
-		payload, err := scan.Payload(raw)
-		switch {
-		case err != nil:
-		case raw.Type == record.Names:
-			err = record.DecodeNames(payload, func(s record.Series) { l.name(ids, &s) })
-		case raw.Type == record.Events:
-			err = record.DecodeEvents(payload, func(e *record.Event) { l.apply(ids, e) })
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		if err != nil {
-			l.s.suspect(f)
-		}
+		from = last + 1
 	}
-	if scan.Damaged > 0 {
-		l.s.suspect(f)
-	}
-	l.awaited = 0 // a part of the snapshot is lost
-	return scan.Err()
 }
 
-// name notes a series of a file.
-func (l *timeline) name(ids map[uint32]*track, s *record.Series) {
+// name notes a series. More than one may have the same names, one after the other.
+func (l *timeline) name(s *record.Series) {
 	t := l.tracks[s.Key]
 	if t == nil {
 		if !l.selects(&s.Key) {
@@ -110,11 +122,11 @@ func (l *timeline) name(ids map[uint32]*track, s *record.Series) {
 		l.tracks[s.Key] = t
 	}
 	t.handler = s.Handler
-	ids[s.ID] = t
+	l.ids[s.ID] = t
 }
 
 // apply applies an event.
-func (l *timeline) apply(ids map[uint32]*track, e *record.Event) {
+func (l *timeline) apply(e *record.Event) {
 	switch e.Op {
 	case record.Start:
 		l.endAll(l.known)
@@ -129,7 +141,7 @@ func (l *timeline) apply(ids map[uint32]*track, e *record.Event) {
 			l.endOthers()
 		}
 	case record.Held, record.Change:
-		if t := ids[e.ID]; t != nil {
+		if t := l.ids[e.ID]; t != nil {
 			l.set(t, e)
 		}
 		if e.Op == record.Held && l.awaited > 0 {
@@ -185,18 +197,4 @@ func (l *timeline) change(t *track, next record.State, at int64, reason, text st
 		l.changed(t, at, next, reason, text)
 	}
 	t.state, t.since, t.reason, t.text = next, at, reason, text
-}
-
-// suspect reports, once, that a file is damaged. It is written anew later.
-func (s *Store) suspect(f *fileInfo) {
-	s.mu.Lock()
-	known := s.suspects[f.seq]
-	if s.suspects == nil {
-		s.suspects = make(map[uint64]bool)
-	}
-	s.suspects[f.seq] = true
-	s.mu.Unlock()
-	if !known {
-		s.damaged(f.name(), "has records that cannot be read")
-	}
 }

@@ -15,7 +15,7 @@ const (
 	// bridge is how long nothing may be known within an incident, as after a restart of the agent.
 	bridge = 10 * time.Minute
 	// maxDetails is how many bytes of incidents a report has in memory. One that has more reads the
-	// files more than once.
+	// history more than once.
 	maxDetails = 32 << 20
 )
 

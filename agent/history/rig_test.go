@@ -3,7 +3,6 @@ package history_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,12 +23,11 @@ type rig struct {
 	stop  func() // of the agent, in order
 }
 
-// run runs a store. Its disk is the file system, in which nothing has to be durable.
-func run(t testing.TB, cfg history.Config) *rig {
-	if !history.HasDisk(cfg) {
-		cfg = history.WithDisk(cfg, lazyDisk{})
-	}
-	r := &rig{t: t, store: history.New(cfg)}
+// run runs a store in which nothing has to be durable.
+func run(t testing.TB, cfg history.Config) *rig { return runStore(t, history.New(history.Lazy(cfg))) }
+
+func runStore(t testing.TB, store *history.Store) *rig {
+	r := &rig{t: t, store: store}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.store.Run(ctx) })
@@ -39,19 +37,6 @@ func run(t testing.TB, cfg history.Config) *rig {
 	synctest.Wait()
 	return r
 }
-
-// lazyDisk does not sync.
-type lazyDisk struct{ history.OSDisk }
-
-func (d lazyDisk) Create(path string) (history.File, error) { return lazy(d.OSDisk.Create(path)) }
-func (d lazyDisk) Append(path string) (history.File, error) { return lazy(d.OSDisk.Append(path)) }
-func (lazyDisk) SyncDir(string) error                       { return nil }
-
-func lazy(f history.File, err error) (history.File, error) { return lazyFile{f}, err }
-
-type lazyFile struct{ history.File }
-
-func (lazyFile) Sync() error { return nil }
 
 // info identifies a probe.
 func info(pod, uid string) worker.Info {
@@ -103,16 +88,15 @@ func (r *rig) only() api.ReportItem {
 // words returns the seconds and the incidents of an item.
 func words(i *api.ReportItem) string {
 	s := i.Seconds
-	var text strings.Builder
-	text.WriteString(fmt.Sprintf("success %.0f warning %.0f failure %.0f unknown %.0f", s.Success, s.Warning, s.Failure, s.Unknown))
+	text := fmt.Sprintf("success %.0f warning %.0f failure %.0f unknown %.0f", s.Success, s.Warning, s.Failure, s.Unknown)
 	for _, in := range i.Incidents {
 		end := "lasts"
 		if !in.End.IsZero() {
 			end = in.End.Format(time.TimeOnly)
 		}
-		text.WriteString(fmt.Sprintf("; %s-%s %.0fs %s", in.Start.Format(time.TimeOnly), end, in.DurationSeconds, in.Text))
+		text += fmt.Sprintf("; %s-%s %.0fs %s", in.Start.Format(time.TimeOnly), end, in.DurationSeconds, in.Text)
 	}
-	return text.String()
+	return text
 }
 
 // tick returns a tick that took so long.

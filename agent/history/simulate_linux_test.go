@@ -1,13 +1,13 @@
 package history_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -67,7 +67,11 @@ func TestThirtyDays(t *testing.T) {
 // simulation is a store with probes that tick.
 type simulation struct {
 	*rig
-	disk      *timedDisk
+	longest   time.Duration // of the commits
+	commits   int
+	committed time.Duration // all commits
+	written   int64         // bytes, before the first tick
+	largest   int64         // the file
 	random    *rand.Rand
 	observers []worker.ProbeObserver
 	infos     []worker.Info
@@ -79,9 +83,21 @@ type simulation struct {
 }
 
 func newSimulation(t *testing.T, dir string, probes int) *simulation {
-	s := &simulation{disk: &timedDisk{}, random: rand.New(rand.NewPCG(1, 2))}
+	s := &simulation{random: rand.New(rand.NewPCG(1, 2))}
 	before := heap()
-	s.rig = run(t, history.WithDisk(history.Config{StateDir: dir}, s.disk))
+	cfg := history.Config{StateDir: dir}
+	if os.Getenv("PROBER_HISTORY_SYNC") == "" {
+		cfg = history.Lazy(cfg)
+	}
+	store := history.New(cfg)
+	store.WatchCommits(func() func() {
+		start := monotonic()
+		return func() {
+			took := monotonic() - start
+			s.longest, s.commits, s.committed = max(s.longest, took), s.commits+1, s.committed+took
+		}
+	})
+	s.rig = runStore(t, store)
 	for i := range s.factors {
 		s.factors[i] = math.Exp(0.35 * s.random.NormFloat64())
 	}
@@ -115,6 +131,7 @@ func heap() uint64 {
 
 // pass lets time pass. Each probe ticks six times a minute.
 func (s *simulation) pass(d time.Duration) {
+	s.written = writtenBytes(s.t)
 	for range d / time.Minute {
 		start := processorTime()
 		for i, o := range s.observers {
@@ -127,6 +144,7 @@ func (s *simulation) pass(d time.Duration) {
 		s.ticking += processorTime() - start
 		time.Sleep(time.Minute)
 		synctest.Wait()
+		s.largest = max(s.largest, s.store.FileSize())
 	}
 }
 
@@ -157,9 +175,13 @@ func (s *simulation) measure(days int) {
 	probes := len(s.infos)
 	spent := processorTime() - s.ticking
 	t.Logf("%d probes, %d days, %d changes: %d MiB of files, %.0f bytes for a probe and a day", probes, days, s.changes, s.store.Bytes()>>20, float64(s.store.Bytes())/float64(probes*days))
-	t.Logf("written: %d MiB, %.1f KiB/s; longest commit %v, %d of them; processor %.2f %% of one core",
-		s.disk.written.Load()>>20, float64(s.disk.written.Load())/1024/float64(days*86400), time.Duration(s.disk.longest.Load()), s.disk.syncs.Load(),
-		100*spent.Seconds()/float64(days*86400))
+	written := writtenBytes(t) - s.written
+	t.Logf("the file had up to %d MiB; written: %d MiB a day, %.1f KiB/s; processor %.2f %% of one core",
+		s.largest>>20, written>>20/int64(days), float64(written)/1024/float64(days*86400), 100*spent.Seconds()/float64(days*86400))
+	t.Logf("%d commits, on average %v, the longest %v", s.commits, s.committed/time.Duration(max(s.commits, 1)), s.longest)
+	if s.largest > s.store.MaxSize() {
+		t.Errorf("the file had %d bytes", s.largest)
+	}
 	if got, most := s.store.Bytes(), int64(history.DefaultBudget); got > most || s.store.Dropped() != 0 || s.store.Errors() != 0 {
 		t.Errorf("%d bytes, %d dropped, %d errors", got, s.store.Dropped(), s.store.Errors())
 	}
@@ -188,36 +210,6 @@ func (s *simulation) measure(days int) {
 	t.Logf("history of one probe: %d points, %d transitions, %v, processor time %v", len(h.Points), len(h.Transitions), monotonic()-start, processorTime()-began)
 }
 
-// timedDisk measures the disk, in real time.
-type timedDisk struct {
-	history.OSDisk
-	written, syncs, longest atomic.Int64
-}
-
-func (d *timedDisk) Create(path string) (history.File, error) {
-	f, err := d.OSDisk.Create(path)
-	return &timedFile{File: f, disk: d}, err
-}
-
-type timedFile struct {
-	history.File
-	disk  *timedDisk
-	start time.Duration
-}
-
-func (f *timedFile) WriteAt(p []byte, off int64) (int, error) {
-	f.start = monotonic()
-	f.disk.written.Add(int64(len(p)))
-	return f.File.WriteAt(p, off)
-}
-
-func (f *timedFile) Sync() error {
-	err := f.File.Sync()
-	f.disk.syncs.Add(1)
-	f.disk.longest.Store(max(f.disk.longest.Load(), int64(monotonic()-f.start)))
-	return err
-}
-
 // monotonic is the time outside of the bubble.
 func monotonic() time.Duration {
 	var ts unix.Timespec
@@ -229,4 +221,17 @@ func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// writtenBytes returns what this process has written to files, as the system counts it.
+func writtenBytes(t testing.TB) int64 {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int64
+	if _, err := fmt.Sscanf(string(text[bytes.Index(text, []byte("wchar:")):]), "wchar: %d", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

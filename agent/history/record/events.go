@@ -31,11 +31,11 @@ const (
 	Alive              // the agent runs
 	Start              // the agent has started: before it, the last event is when it was known to run
 	Stop               // the agent stops, and with it all series
-	Snapshot           // Count events [Held] follow: all series that exist
+	Snapshot           // ID events [Held] follow: all series that exist
 	Held               // the series has this state, for longer
 )
 
-// Event is an event of a file. Its texts are set for a [Change], and for a [Held] failure.
+// Event is an event of a window. Its texts are set for a [Change], and for a [Held] failure.
 type Event struct {
 	Op           Op
 	State        State
@@ -44,7 +44,7 @@ type Event struct {
 	Reason, Text string
 }
 
-// EventWriter collects events, for the payload of an [Events] record. Times of events that follow each
+// EventWriter collects events, for a payload. Times of events that follow each
 // other should be near.
 type EventWriter struct {
 	out   []byte
@@ -81,7 +81,7 @@ func (w *EventWriter) Take() []byte {
 	return out
 }
 
-// DecodeEvents calls each for the events of a record. The event is valid during the call.
+// DecodeEvents calls each for the events of a payload. The event is valid during the call.
 func DecodeEvents(payload []byte, each func(*Event)) error {
 	d := decoder{in: payload}
 	var e Event

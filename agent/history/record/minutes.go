@@ -85,7 +85,7 @@ type SampleOf struct {
 	Sample
 }
 
-// AppendMinute appends the payload of a [Minute] record: samples, sorted by ID, of the minute that began
+// AppendMinute appends the payload of a minute: samples, sorted by ID, of the minute that began
 // at minute, in minutes since the epoch.
 func AppendMinute(dst []byte, minute int32, samples []SampleOf) []byte {
 	dst = binary.AppendVarint(dst, int64(minute))
@@ -107,7 +107,7 @@ func AppendMinute(dst []byte, minute int32, samples []SampleOf) []byte {
 	return dst
 }
 
-// DecodeMinute decodes a [Minute] record. It appends to samples.
+// DecodeMinute decodes a minute. It appends to samples.
 func DecodeMinute(payload []byte, samples []SampleOf) (minute int32, _ []SampleOf, err error) {
 	d := decoder{in: payload}
 	minute = int32(d.varint())

@@ -25,120 +25,53 @@ func (k *Key) Compare(o *Key) int {
 	return strings.Compare(k.Kind.String(), o.Kind.String())
 }
 
-// Series is a series of a file. Its ID is used in the other records of the file.
+// Series is a series, whose ID stands for it in other values.
 type Series struct {
 	Key
 	ID      uint32
 	Handler string
+	Ended   int64 // when its last probe ended, in milliseconds; 0 if one may exist
 }
 
-// AppendNames appends the payload of a [Names] record.
-func AppendNames(dst []byte, series []Series) []byte {
-	known := make(texts)
-	dst = binary.AppendUvarint(dst, uint64(len(series)))
-	for i := range series {
-		s := &series[i]
-		dst = binary.AppendUvarint(dst, uint64(s.ID))
-		for _, text := range []string{s.Namespace, s.Pod, s.Container, s.Handler} {
-			dst = known.append(dst, text)
-		}
-		dst = append(dst, byte(s.Kind))
+// AppendSeries appends the payload of a series, without its ID.
+func AppendSeries(dst []byte, s *Series) []byte {
+	for _, text := range []string{s.Namespace, s.Pod, s.Container, s.Handler} {
+		dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 	}
-	return dst
+	return binary.AppendVarint(append(dst, byte(s.Kind)), s.Ended)
 }
 
-// DecodeNames calls each for the series of a [Names] record.
-func DecodeNames(payload []byte, each func(Series)) error {
+// DecodeSeries decodes what [AppendSeries] has made.
+func DecodeSeries(payload []byte) (s Series, err error) {
 	d := decoder{in: payload}
-	for range d.count() {
-		var s Series
-		s.ID = uint32(d.uvarint())
-		s.Namespace, s.Pod, s.Container, s.Handler = d.text(), d.text(), d.text(), d.text()
-		s.Kind = probe.Kind(d.byte())
-		if d.bad {
-			break
-		}
-		each(s)
+	for _, text := range []*string{&s.Namespace, &s.Pod, &s.Container, &s.Handler} {
+		*text = string(d.bytes(d.uvarint()))
 	}
-	return d.err("names")
+	s.Kind = probe.Kind(d.byte())
+	s.Ended = d.varint()
+	return s, d.err("series")
 }
 
-// AppendHead appends the payload of a [Head] record: when the first and the last of a file happened, in
-// milliseconds. A journal does not know its last, which is 0.
-func AppendHead(dst []byte, first, last int64) []byte {
-	return binary.AppendVarint(binary.AppendVarint(dst, first), last)
+// Window is a time for which the history has changes and points.
+type Window struct {
+	Seq         uint32 // in the order of their begin
+	Folded      bool   // its minutes have become points
+	First, Last int64  // when it began and ended, in milliseconds; Last is 0 while it is written
 }
 
-// DecodeHead decodes a [Head] record.
-func DecodeHead(payload []byte) (first, last int64, err error) {
+// AppendWindow appends the payload of a window, without its number.
+func AppendWindow(dst []byte, w *Window) []byte {
+	folded := byte(0)
+	if w.Folded {
+		folded = 1
+	}
+	return binary.AppendVarint(binary.AppendVarint(append(dst, folded), w.First), w.Last)
+}
+
+// DecodeWindow decodes what [AppendWindow] has made.
+func DecodeWindow(payload []byte) (w Window, err error) {
 	d := decoder{in: payload}
-	first, last = d.varint(), d.varint()
-	return first, last, d.err("head")
-}
-
-// Directory says where the records of a block are that are read alone.
-type Directory struct {
-	Names  []NamesAt  // sorted by key, as the series are
-	Points []PointsAt // sorted by ID, as the series are
-}
-
-// NamesAt is where a [Names] record is.
-type NamesAt struct {
-	First  Key // in it
-	Offset int64
-}
-
-// PointsAt is where a [Points] record is.
-type PointsAt struct {
-	First  uint32 // ID in it
-	Offset int64
-}
-
-// AppendIndex appends the payload of an [Index] record.
-func AppendIndex(dst []byte, x *Directory) []byte {
-	known := make(texts)
-	dst = binary.AppendUvarint(dst, uint64(len(x.Names)))
-	for i := range x.Names {
-		k := &x.Names[i].First
-		dst = binary.AppendUvarint(dst, uint64(x.Names[i].Offset))
-		for _, text := range []string{k.Namespace, k.Pod, k.Container} {
-			dst = known.append(dst, text)
-		}
-		dst = append(dst, byte(k.Kind))
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(x.Points)))
-	for _, p := range x.Points {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(p.First)), uint64(p.Offset))
-	}
-	return dst
-}
-
-// DecodeIndex decodes an [Index] record.
-func DecodeIndex(payload []byte) (x Directory, err error) {
-	d := decoder{in: payload}
-	for range d.count() {
-		at := NamesAt{Offset: int64(d.uvarint())}
-		at.First = Key{d.text(), d.text(), d.text(), probe.Kind(d.byte())}
-		x.Names = append(x.Names, at)
-	}
-	for range d.count() {
-		x.Points = append(x.Points, PointsAt{uint32(d.uvarint()), int64(d.uvarint())})
-	}
-	return x, d.err("index")
-}
-
-// EndSize is the size of an [End] record.
-const EndSize = headerSize + 8
-
-// AppendEnd appends the payload of an [End] record: where the index is.
-func AppendEnd(dst []byte, index int64) []byte {
-	return binary.LittleEndian.AppendUint64(dst, uint64(index))
-}
-
-// DecodeEnd decodes an [End] record.
-func DecodeEnd(payload []byte) (int64, error) {
-	if len(payload) != 8 {
-		return 0, ErrDamaged
-	}
-	return int64(binary.LittleEndian.Uint64(payload)), nil
+	w.Folded = d.byte() == 1
+	w.First, w.Last = d.varint(), d.varint()
+	return w, d.err("window")
 }

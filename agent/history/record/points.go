@@ -11,38 +11,22 @@ type Point struct {
 	Sample
 }
 
-// maxGroup bounds the minutes of a group of series, of any record.
-const maxGroup = 1 << 20
-
-// AppendPoints appends the payload of a [Points] record: the points of series with consecutive IDs from
-// first on, each sorted by minute. What is alike is together: minutes and counts in runs, and then the
-// durations, which are what takes the space.
-func AppendPoints(dst []byte, first uint32, groups [][]Point) []byte {
-	dst = binary.AppendUvarint(dst, uint64(first))
-	dst = binary.AppendUvarint(dst, uint64(len(groups)))
-	for _, points := range groups {
-		dst = binary.AppendUvarint(dst, uint64(len(points)))
+// AppendPoints appends the payload of the points of a series, sorted by minute. What is alike is together:
+// minutes and counts in runs, and then the durations, which are what takes the space.
+func AppendPoints(dst []byte, points []Point) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(points)))
+	if len(points) == 0 {
+		return dst
 	}
-	for _, points := range groups {
-		dst = appendRuns(dst, points)
+	dst = appendRuns(dst, points)
+	dst = appendCountRuns(dst, points)
+	base := middle(points)
+	dst = append(dst, byte(base))
+	for i := range points {
+		dst = append(dst, byte(points[i].Mean-base))
 	}
-	for _, points := range groups {
-		dst = appendCountRuns(dst, points)
-	}
-	for _, points := range groups {
-		if len(points) == 0 {
-			continue
-		}
-		base := middle(points)
-		dst = append(dst, byte(base))
-		for i := range points {
-			dst = append(dst, byte(points[i].Mean-base))
-		}
-	}
-	for _, points := range groups {
-		for i := range points {
-			dst = append(dst, byte(points[i].Max-points[i].Mean))
-		}
+	for i := range points {
+		dst = append(dst, byte(points[i].Max-points[i].Mean))
 	}
 	return dst
 }
@@ -86,67 +70,42 @@ func appendCountRuns(dst []byte, points []Point) []byte {
 	return dst
 }
 
-// DecodePoints calls each for the points of the series of a record, which are valid during the call.
-func DecodePoints(payload []byte, each func(id uint32, points []Point)) error {
+// DecodePoints decodes what [AppendPoints] has made.
+func DecodePoints(payload []byte) ([]Point, error) {
 	d := decoder{in: payload}
-	first := uint32(d.uvarint())
-	sizes := make([]int, d.count())
-	total := 0
-	for i := range sizes {
-		n := d.uvarint()
-		if n > maxGroup || total+int(n) > len(d.in) {
-			d.bad = true
-			break
-		}
-		sizes[i] = int(n)
-		total += int(n)
+	n := d.count()
+	if d.bad || n == 0 {
+		return nil, d.err("points")
 	}
+	all := make([]Point, n)
+	next := int32(0)
+	for i := 0; i < n && !d.bad; {
+		minute := next + int32(d.varint())
+		length := d.run(n - i)
+		for k := range length {
+			all[i+k].Minute = minute + int32(k)
+		}
+		next = minute + int32(length)
+		i += length
+	}
+	for i := 0; i < n && !d.bad; {
+		c := d.counts()
+		length := d.run(n - i)
+		for k := range length {
+			all[i+k].Counts = c
+		}
+		i += length
+	}
+	base := Bin(d.byte())
+	means, spans := d.bytes(uint64(n)), d.bytes(uint64(n))
 	if d.bad {
-		return d.err("points")
+		return nil, d.err("points")
 	}
-	all := make([]Point, total)
-	d.runs(all, sizes)
-	d.durations(all, sizes)
-	if d.bad {
-		return d.err("points")
+	for i := range all {
+		all[i].Mean = base + Bin(means[i])
+		all[i].Max = all[i].Mean + Bin(spans[i])
 	}
-	for i, n := range sizes {
-		each(first+uint32(i), all[:n])
-		all = all[n:]
-	}
-	return nil
-}
-
-// runs decodes minutes and counts.
-func (d *decoder) runs(all []Point, sizes []int) {
-	rest := all
-	for _, size := range sizes {
-		points := rest[:size]
-		rest = rest[size:]
-		next := int32(0)
-		for i := 0; i < size && !d.bad; {
-			minute := next + int32(d.varint())
-			n := d.run(size - i)
-			for k := range n {
-				points[i+k].Minute = minute + int32(k)
-			}
-			next = minute + int32(n)
-			i += n
-		}
-	}
-	rest = all
-	for _, size := range sizes {
-		points := rest[:size]
-		rest = rest[size:]
-		for i := 0; i < size && !d.bad; {
-			c := d.counts()
-			n := d.run(size - i)
-			for k := range n {
-				points[i+k].Counts = c
-			}
-			i += n
-		}
-	}
+	return all, nil
 }
 
 // run returns the length of a run, which is at least 1 and at most most.
@@ -157,27 +116,4 @@ func (d *decoder) run(most int) int {
 		return most
 	}
 	return int(n)
-}
-
-// durations decodes means and maxima.
-func (d *decoder) durations(all []Point, sizes []int) {
-	rest := all
-	for _, size := range sizes {
-		if size == 0 {
-			continue
-		}
-		base := Bin(d.byte())
-		means := d.bytes(uint64(size))
-		if d.bad {
-			return
-		}
-		for i, m := range means {
-			rest[i].Mean = base + Bin(m)
-		}
-		rest = rest[size:]
-	}
-	spans := d.bytes(uint64(len(all)))
-	for i, s := range spans {
-		all[i].Max = all[i].Mean + Bin(s)
-	}
 }

@@ -3,7 +3,6 @@ package record_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -11,99 +10,55 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/daeace23/prober/agent/history/record"
 	"github.com/daeace23/prober/probe"
 )
 
-// file returns a file of n records, and their contents.
-func file(n int) (text []byte, payloads []string) {
-	var w record.Writer
-	text = []byte(record.Magic)
+func TestValuesBelongToTheirKeys(t *testing.T) {
+	var seal record.Sealer
+	var open record.Opener
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range n {
-		payload := fmt.Sprintf("record %d %s", i, strings.Repeat("x", r.IntN(3000)))
-		payloads = append(payloads, payload)
-		text = w.Append(text, record.Events, []byte(payload))
-	}
-	return text, payloads
-}
-
-// scan returns the contents of the records that a scanner finds.
-func scan(t testing.TB, s *record.Scanner) (found []string) {
-	for {
-		raw, ok := s.Next()
-		if !ok {
-			if s.Err() != nil {
-				t.Fatal(s.Err())
-			}
-			return found
+	for _, payload := range []string{"", "short", strings.Repeat("long ", 3000)} {
+		value := seal.Seal([]byte("events"), []byte("key"), []byte(payload))
+		got, err := open.Open([]byte("events"), []byte("key"), value)
+		if err != nil || string(got) != payload {
+			t.Fatalf("%q, %v", got, err)
 		}
-		payload, err := s.Payload(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found = append(found, string(payload))
-	}
-}
-
-func scanner(text []byte) *record.Scanner {
-	return record.NewScanner(bytes.NewReader(text), int64(len(record.Magic)), int64(len(text)))
-}
-
-func TestDamageCostsOnlyItsRecord(t *testing.T) {
-	text, payloads := file(60)
-	if diff := cmp.Diff(payloads, scan(t, scanner(text))); diff != "" {
-		t.Fatal(diff)
-	}
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 2000 {
-		at := len(record.Magic) + r.IntN(len(text)-len(record.Magic))
-		bad := bytes.Clone(text)
-		bad[at] ^= byte(1 << r.IntN(8))
-		s := scanner(bad)
-		found := scan(t, s)
-		if len(found) != len(payloads)-1 || s.Damaged != 1 && s.Damaged != 2 {
-			t.Fatalf("byte %d: %d records of %d, damaged %d", at, len(found), len(payloads), s.Damaged)
-		}
-		for i, p := range found { // in order, and none that was not written
-			if p != payloads[i] && p != payloads[i+1] {
-				t.Fatalf("byte %d: record %d is not one that was written", at, i)
+		for _, at := range [][2]string{{"events", "kez"}, {"event", "skey"}, {"points", "key"}} {
+			if _, err := open.Open([]byte(at[0]), []byte(at[1]), value); !errors.Is(err, record.ErrDamaged) {
+				t.Errorf("at %q: %v", at, err)
 			}
 		}
-	}
-}
-
-func TestTornEnd(t *testing.T) {
-	text, payloads := file(20)
-	ends := map[int]int{len(record.Magic): 0} // of the records that are whole
-	for i := range payloads {
-		part, _ := file(i + 1)
-		ends[len(part)] = i + 1
-	}
-	whole, wholeAt := 0, len(record.Magic)
-	for size := len(record.Magic); size <= len(text); size++ {
-		if n, ok := ends[size]; ok {
-			whole, wholeAt = n, size
-		}
-		s := scanner(text[:size])
-		if found := scan(t, s); len(found) != whole || s.Whole != int64(wholeAt) || s.Torn() != (size > wholeAt) {
-			t.Fatalf("%d bytes: %d records, %d bytes whole, torn %v; want %d, %d", size, len(found), s.Whole, s.Torn(), whole, wholeAt)
+		for range 500 {
+			bad := bytes.Clone(value)
+			if r.IntN(4) == 0 {
+				bad = bad[:r.IntN(len(bad))]
+			} else {
+				bad[r.IntN(len(bad))] ^= byte(1 << r.IntN(8))
+			}
+			if _, err := open.Open([]byte("events"), []byte("key"), bad); !errors.Is(err, record.ErrDamaged) {
+				t.Fatalf("%x: %v", bad, err)
+			}
 		}
 	}
 }
 
 func TestNamesAndEvents(t *testing.T) {
-	series := []record.Series{
-		{Key: record.Key{Namespace: "default", Pod: "a", Container: "web", Kind: probe.Readiness}, ID: 7, Handler: "http"},
-		{Key: record.Key{Namespace: "default", Pod: "b", Container: "web", Kind: probe.Startup}, ID: 1 << 31},
+	for _, want := range []record.Series{
+		{Key: record.Key{Namespace: "default", Pod: "a", Container: "web", Kind: probe.Readiness}, Handler: "http", Ended: 1_800_000_000_000},
+		{Key: record.Key{Namespace: "default", Pod: "b", Container: "web", Kind: probe.Startup}},
+	} {
+		got, err := record.DecodeSeries(record.AppendSeries(nil, &want))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
 	}
-	var got []record.Series
-	if err := record.DecodeNames(record.AppendNames(nil, series), func(s record.Series) { got = append(got, s) }); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(series, got); diff != "" {
-		t.Error(diff)
+	for _, want := range []record.Window{{First: 1_800_000_000_000}, {First: 3, Last: 4, Folded: true}} {
+		if got, err := record.DecodeWindow(record.AppendWindow(nil, &want)); got != want || err != nil {
+			t.Error(got, err)
+		}
 	}
 	events := []record.Event{
 		{Op: record.Start, Time: 1_800_000_000_000},
@@ -146,19 +101,10 @@ func randomPoints(r *rand.Rand, n int) []record.Point {
 func TestPointsAndMinutes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
-		groups := make([][]record.Point, r.IntN(20))
-		for i := range groups {
-			groups[i] = randomPoints(r, r.IntN(100))
-		}
-		n := 0
-		err := record.DecodePoints(record.AppendPoints(nil, 5, groups), func(id uint32, points []record.Point) {
-			if diff := cmp.Diff(groups[n], points); diff != "" || id != uint32(5+n) {
-				t.Fatalf("%d: %s", id, diff)
-			}
-			n++
-		})
-		if err != nil || n != len(groups) {
-			t.Fatalf("%d of %d groups, %v", n, len(groups), err)
+		want := randomPoints(r, r.IntN(100))
+		got, err := record.DecodePoints(record.AppendPoints(nil, want))
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+			t.Fatal(err, diff)
 		}
 	}
 	samples := []record.SampleOf{{ID: 1, Sample: record.Sample{Counts: record.Counts{0, 6}, Mean: 3, Max: 9}}, {ID: 4, Sample: record.Sample{Counts: record.Counts{1, 2, 3, 4}, Mean: 255, Max: 255}}}
@@ -189,29 +135,23 @@ func TestBinsAreWithin5Percent(t *testing.T) {
 
 // FuzzDecode decodes anything as everything.
 func FuzzDecode(f *testing.F) {
-	f.Add(record.AppendNames(nil, []record.Series{{ID: 1, Handler: "h"}}))
+	f.Add(record.AppendSeries(nil, &record.Series{Handler: "h"}))
 	f.Add(record.AppendMinute(nil, 1, []record.SampleOf{{ID: 1}}))
-	f.Add(record.AppendPoints(nil, 1, [][]record.Point{randomPoints(rand.New(rand.NewPCG(1, 1)), 20)}))
-	f.Add(record.AppendIndex(nil, &record.Directory{Names: []record.NamesAt{{Offset: 3}}, Points: []record.PointsAt{{1, 2}}}))
-	text, _ := file(3)
-	f.Add(text)
+	f.Add(record.AppendPoints(nil, randomPoints(rand.New(rand.NewPCG(1, 1)), 20)))
+	f.Add(new(record.Sealer).Seal([]byte("b"), []byte("k"), []byte(strings.Repeat("text ", 99))))
 	f.Fuzz(func(t *testing.T, in []byte) {
+		var open record.Opener
 		for _, err := range []error{
-			record.DecodeNames(in, func(record.Series) {}),
 			record.DecodeEvents(in, func(*record.Event) {}),
-			record.DecodePoints(in, func(uint32, []record.Point) {}),
+			func() error { _, err := record.DecodeSeries(in); return err }(),
+			func() error { _, err := record.DecodeWindow(in); return err }(),
+			func() error { _, err := record.DecodePoints(in); return err }(),
 			func() error { _, _, err := record.DecodeMinute(in, nil); return err }(),
-			func() error { _, err := record.DecodeIndex(in); return err }(),
-			func() error { _, _, err := record.DecodeHead(in); return err }(),
-			func() error { _, err := record.DecodeEnd(in); return err }(),
+			func() error { _, err := open.Open([]byte("b"), []byte("k"), in); return err }(),
 		} {
 			if err != nil && !errors.Is(err, record.ErrDamaged) {
 				t.Error(err)
 			}
-		}
-		s := record.NewScanner(bytes.NewReader(in), 0, int64(len(in)))
-		for raw, ok := s.Next(); ok; raw, ok = s.Next() {
-			_, _ = s.Payload(raw)
 		}
 	})
 }

@@ -1,10 +1,10 @@
 package reports_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -191,12 +191,20 @@ func TestWrongParameters(t *testing.T) {
 func TestHistoryThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	servedFrom(t, dir, func(get func(string, ...string) *httptest.ResponseRecorder) {
-		journal := filepath.Join(dir, "history", "00000001.journal")
-		if err := errors.Join(os.Remove(journal), os.Mkdir(journal, 0o700)); err != nil {
+		f, err := os.OpenFile(filepath.Join(dir, "history", "history.db"), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(bytes.Repeat([]byte{0xff}, int(info.Size())-2*os.Getpagesize()), int64(2*os.Getpagesize())); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/report", "/report?format=csv", "/probes/ns-0/pod-0/web/liveness/history"} {
-			if w := get(path); w.Code != 500 || !strings.Contains(w.Body.String(), `"the history cannot be read: read `) {
+			if w := get(path); w.Code != 500 || !strings.Contains(w.Body.String(), `"the history cannot be read: `) {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
 			}
 		}
