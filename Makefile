@@ -164,6 +164,10 @@ bench: ## benchmarks of the parts, in benchstat's format
 
 # Scenarios with a record in bench/records are left out: BENCHFLAGS=-again measures them again, and
 # BENCHFLAGS='-again -scenario http,tcp' some of them.
+.PHONY: bench-history
+bench-history: ## 30 days of 10,000 probes: size, writes and reports of the history; takes ten minutes
+	PROBER_HISTORY_DAYS=30 $(GO) test -count=1 -timeout 90m -run '^TestThirtyDays$$' -v ./agent/history
+
 .PHONY: bench-peers
 bench-peers: ## docs/performance.md: prober beside the kubelet's own code; takes 25 minutes, needs Linux
 	cd bench && $(GO) run -tags k8s136 ./cmd/bench $(BENCHFLAGS)

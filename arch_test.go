@@ -169,8 +169,15 @@ var packages = map[string]struct {
 		ours:   []string{"config", "core/manager", "internal/filestamp", "internal/regular"},
 		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
 	},
-	"agent/statelock":     {},
-	"agent/notify/format": {ours: []string{"config"}},
+	"agent/history": {
+		ours:   []string{"agent/api", "agent/history/record", "agent/states", "core/results", "core/worker", "probe"},
+		others: []string{"go.etcd.io/bbolt"},
+	},
+	"agent/history/record":  {ours: []string{"probe"}},
+	"agent/history/reports": {ours: []string{"agent/api", "agent/history", "agent/reply", "internal/timespan", "probe"}},
+	"internal/timespan":     {},
+	"agent/statelock":       {},
+	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
 		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "agent/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe"},
 	},
@@ -196,11 +203,11 @@ var packages = map[string]struct {
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/logs", "agent/notify", "agent/openapi", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/states", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/openapi", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/states", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular"},
+		ours:   []string{"agent", "agent/access", "agent/history", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
@@ -213,7 +220,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "probe"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/timespan", "probe"},
 		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/watch": {

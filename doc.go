@@ -38,10 +38,9 @@
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
 //     agent/pauses: pauses that end by themselves. agent/states: the four states of a probe, for
 //     notifications and history. agent/notify: tells people of them, by webhooks, commands and mail;
-//     agent/notify/format has their messages.
-//     agent/otlp: metrics and traces for a collector
-//     of OpenTelemetry.
-//     agent/page: the status page.
+//     agent/notify/format has their messages. agent/history: states and minutes on disk, for
+//     reports. agent/page: the status page.
+//     agent/otlp: metrics and traces for a collector of OpenTelemetry.
 //     agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. internal/cli/systemd: what
 //     systemd is told.

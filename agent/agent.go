@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/events"
+	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/agent/logs"
 	"github.com/daeace23/prober/agent/notify"
 	"github.com/daeace23/prober/agent/otlp"
@@ -74,11 +75,15 @@ type Config struct {
 	TokenFile      string            // has the token for actions over TCP; "": New makes one
 	ShowToken      bool              // write that one to Stderr, which must be a terminal
 	AddrFile       string            // for the bound address; "": none
-	StateDir       string            // is locked while the agent lives, and stores plugins of registries; "": none
-	Compat         probe.Compat
-	Profiling      bool            // serve /debug/pprof
-	ShowOutput     bool            // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
-	MetricsBuckets metrics.Buckets // of the durations of each probe
+	StateDir       string            // is locked while the agent lives, and stores plugins of registries, and the history; "": none
+	// HistoryBudget is the most bytes of the history in StateDir, at least [history.MinBudget]; 0:
+	// [history.DefaultBudget]. HistoryRetention is how long it is kept; 0: [history.DefaultRetention].
+	HistoryBudget    int64
+	HistoryRetention time.Duration
+	Compat           probe.Compat
+	Profiling        bool            // serve /debug/pprof
+	ShowOutput       bool            // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
+	MetricsBuckets   metrics.Buckets // of the durations of each probe
 
 	LogFormat string     // "text" or "json"; "" means text
 	LogLevel  slog.Level // the zero value is info
@@ -134,6 +139,7 @@ type Agent struct {
 	exporter *otlp.Exporter
 	states   *states.Tracker
 	notifier *notify.Notifier
+	history  *history.Store // nil without a state directory
 	host     *hostWatch
 	lock     *os.File       // of the state directory; nil for none
 	listener net.Listener   // of the HTTP server, which Run starts
@@ -229,11 +235,13 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
-	a.states = states.New(a.notifier)
+	observers, readers := a.keepHistory()
+	a.states = states.New(append(readers, a.notifier)...)
 	// The states come before the hub, whose readers look them up.
+	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, observers...)
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: []worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, RestartGrace: restartGrace(a.source),
+		Observers: observers, RestartGrace: restartGrace(a.source),
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {
@@ -244,7 +252,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	return errors.Join(a.metrics.RegisterShared(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
 		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
-		metrics.RegisterPauses(a.registry, a.paused), metrics.RegisterOTLP(a.registry, a.exporter.Counts()),
+		metrics.RegisterPauses(a.registry, a.paused), metrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(),
 		metrics.RegisterNotifications(a.registry, a.notifier.Counts),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
@@ -270,6 +278,25 @@ func (a *Agent) configured(c *config.Agent) error {
 	return err
 }
 
+// keepHistory makes the history, if there is a state directory, and returns it as an observer and a reader.
+func (a *Agent) keepHistory() (observers []worker.Observer, readers []states.Reader) {
+	if a.cfg.StateDir == "" {
+		return nil, nil
+	}
+	a.history = history.New(history.Config{
+		StateDir: a.cfg.StateDir, Budget: a.cfg.HistoryBudget, Retention: a.cfg.HistoryRetention, Log: a.log,
+	})
+	return []worker.Observer{a.history}, []states.Reader{a.history}
+}
+
+// registerHistory registers the metrics of the history.
+func (a *Agent) registerHistory() error {
+	if a.history == nil {
+		return nil
+	}
+	return metrics.RegisterHistory(a.registry, metrics.HistoryCounts{Bytes: a.history.Bytes, Errors: a.history.Errors, Dropped: a.history.Dropped})
+}
+
 // Run serves HTTP, runs the pods and probes them until ctx ends. Then it ends the pods as the
 // kubelet does. It returns when nothing of the agent is running.
 func (a *Agent) Run(ctx context.Context) error {
@@ -290,6 +317,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.hub.Run(follow, a.streamed()) })
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
+	if a.history != nil {
+		watching.Go(func() { a.history.Run(follow) })
+	}
 
 	a.source.Start(ctx, a.manager)
 	var loops sync.WaitGroup
@@ -312,6 +342,9 @@ func (a *Agent) end(cause error) error {
 	a.notify(Stopping)
 	a.log.Info("stopping pods", "cause", cause.Error())
 	a.states.Stop()
+	if a.history != nil {
+		a.history.End()
+	}
 	return errors.Join(a.source.Stop(a.killed), a.endProbes())
 }
 

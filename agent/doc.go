@@ -16,7 +16,7 @@
 //
 // listen.go opens the listeners, server.go and api.go serve HTTP, list.go has the pages of lists,
 // actions.go logs and counts actions, and hosttrouble.go reports trouble of the host. The package
-// stream sends changes to readers, notify tells people, and page is the status page. The packages api and client
-// are for clients of the API; access,
+// stream sends changes to readers, notify tells people, history keeps what was, and page is the status page. The
+// packages api and client are for clients of the API; access,
 // secrets, events, logs and statelock are parts of the agent.
 package agent

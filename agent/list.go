@@ -135,6 +135,8 @@ const (
 	// maxLists is how many lists a server writes at the same time: each has its items in memory until
 	// its reader has received them.
 	maxLists = 4
+	// maxReports is how many reports of the history are made at the same time: each reads all files.
+	maxReports = 2
 	// listPatience is how long a reader may take for a part of a list.
 	listPatience = 10 * time.Second
 	// listWait is how long a request waits for others. It is longer than listPatience, so that readers

@@ -55,7 +55,7 @@ spec:
 func TestSecretsOfPodsAreMasked(t *testing.T) {
 	t.Parallel()
 	w := newTarget(t)
-	path := filepath.Join(t.TempDir(), "pod.yaml")
+	path, state := filepath.Join(t.TempDir(), "pod.yaml"), t.TempDir()
 	write(t, path, secretive(w))
 	r := start(t, "", func(c *agent.Config) {
 		c.LogLevel = -4
@@ -63,7 +63,7 @@ func TestSecretsOfPodsAreMasked(t *testing.T) {
 		c.Source = (&files{Source: manifest.Source{Paths: []string{path}, AllowUnsupported: true}}).open
 		dir := t.TempDir()
 		put(t, dir+"/demo.wasm", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-		c.PluginDirs = []string{dir}
+		c.PluginDirs, c.StateDir = []string{dir}, state
 	})
 	events := r.stream()
 	pod := awaitEvent(t, events, "pod", "a ready pod", func(p *v1.Pod) bool { return leak(t, "stream", p) && podHas(p, "web") })

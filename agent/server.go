@@ -15,6 +15,7 @@ import (
 
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/history/reports"
 	"github.com/daeace23/prober/agent/openapi"
 	"github.com/daeace23/prober/agent/page"
 	"github.com/daeace23/prober/agent/reply"
@@ -58,7 +59,8 @@ func (a *Agent) router() http.Handler {
 
 // routes returns what the agent serves. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
-	lists := make(listSlots, maxLists)
+	lists, slow := make(listSlots, maxLists), make(listSlots, maxReports)
+	history := &reports.Server{Store: a.history}
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
 	all := []route{
 		{"GET /{$}", page.OrElse(serveIndex)},
@@ -69,6 +71,8 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/probes", lists.limit(a.serveProbes)},
 		{"GET " + oneProbe, a.serveProbe},
 		{"GET " + oneProbe + "/explain", a.serveExplain},
+		{"GET " + oneProbe + "/history", slow.limit(history.Probe)},
+		{"GET /api/v1/report", slow.limit(history.Report)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
 		{"GET /api/v1/targets", lists.limit(a.serveTargets)},
 		{"GET /api/v1/events", lists.limit(a.serveEvents)},
@@ -104,6 +108,8 @@ GET  /api/v1/pods                 a v1.PodList with live status; ?namespace= pod
 GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind= handler= result=
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND           one probe
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   why its result is what it is, and what happened in its ticks
+GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
+GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
                                   lists take ?limit= continue=, as the Kubernetes API does
@@ -218,14 +224,18 @@ func (a *Agent) ready() []healthCheck {
 	return slices.Concat(checks, a.targetChecks(), a.stateChecks(), a.notifyChecks(), a.host.checks())
 }
 
-// stateChecks returns a warning about state that could not be saved.
-func (a *Agent) stateChecks() []healthCheck {
-	saving := a.saving()
-	if saving.Err == nil {
-		return nil
+// stateChecks returns warnings about state that could not be saved, and about the history.
+func (a *Agent) stateChecks() (checks []healthCheck) {
+	if saving := a.saving(); saving.Err != nil {
+		checks = append(checks, healthCheck{"state", "!", fmt.Sprintf("could not be saved since %s: %s",
+			saving.Since.Format(time.RFC3339), joined.Line(saving.Err))})
 	}
-	return []healthCheck{{"state", "!", fmt.Sprintf("could not be saved since %s: %s",
-		saving.Since.Format(time.RFC3339), joined.Line(saving.Err))}}
+	if a.history != nil {
+		for _, trouble := range a.history.Trouble() {
+			checks = append(checks, healthCheck{"history", "!", trouble})
+		}
+	}
+	return checks
 }
 
 // notifyChecks returns warnings about receivers of notifications.

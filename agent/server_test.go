@@ -26,7 +26,8 @@ var probePath = strings.NewReplacer("NAMESPACE", "default", "POD", "shop", "CONT
 // All paths on the index page exist.
 func TestIndex(t *testing.T) {
 	t.Parallel()
-	r := start(t, newTarget(t).external("shop"))
+	dir := t.TempDir()
+	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.StateDir = dir })
 	awaitProbe(t, r.stream(), "ready", ready)
 	status, body := r.do("GET", "/")
 	if status != http.StatusOK {

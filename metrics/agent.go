@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // AgentCounts are counts that an agent keeps. They are read at each scrape, and
 // must not block.
@@ -87,6 +91,20 @@ func (c notificationCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- notificationsOpen.with(float64(n.Open), name)
 		ch <- notificationsDropped.with(float64(n.Dropped), name)
 	}
+}
+
+// HistoryCounts are about the history of an agent. They are read at each scrape, and must not block.
+type HistoryCounts struct {
+	Bytes           func() int64
+	Errors, Dropped func() uint64
+}
+
+// RegisterHistory registers the metrics of c.
+func RegisterHistory(r prometheus.Registerer, c HistoryCounts) error {
+	return errors.Join(
+		r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: historyBytes.Name, Help: historyBytes.Help}, func() float64 { return float64(c.Bytes()) })),
+		registerCount(r, c.Errors, prometheus.CounterOpts{Name: historyErrors.Name, Help: historyErrors.Help}),
+		registerCount(r, c.Dropped, prometheus.CounterOpts{Name: historyDropped.Name, Help: historyDropped.Help}))
 }
 
 // HandlerStats is the state of a handler whose attempts are limited, such as that of a limit of

@@ -63,7 +63,7 @@ var groups = []struct {
 		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
 	}},
 	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
-	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
+	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
 }
 
 // family is a [Family] with its descriptor.
@@ -320,6 +320,17 @@ var (
 	saveFailures = newFamily(Family{
 		Name: "prober_state_save_failures_total", Type: Counter, Help: "Failed attempts to save the state of a pod. Each is retried.",
 		Alert: "It grows: `--state-dir` is full or not writable, and a restart of the agent would lose results.",
+	})
+	historyBytes = newFamily(Family{
+		Name: "prober_history_bytes", Type: Gauge, Unit: "bytes", Help: "What is in use of the history below `--state-dir`. It stays below `--history-budget`, and the file a sixteenth or 8 MiB above that.",
+	})
+	historyErrors = newFamily(Family{
+		Name: "prober_history_errors_total", Type: Counter, Help: "Failed attempts to read or write the history, and damage that was found in it.",
+		Alert: "It grows: `/readyz?verbose` and the log say why. Probing goes on.",
+	})
+	historyDropped = newFamily(Family{
+		Name: "prober_history_dropped_total", Type: Counter, Help: "Changes and minutes that are not in the history, because the disk was full or too slow for long.",
+		Alert: "It grows: reports about this time are incomplete.",
 	})
 	otlpRequests = newFamily(Family{
 		Name: "prober_otlp_requests_total", Type: Counter, Help: "Requests to the collector of `otlp` in prober.yaml, retries included.",

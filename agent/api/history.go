@@ -25,7 +25,8 @@ type ReportItem struct {
 	// Seconds are how long the probe was in each state. Time in which the agent did not run, or the probe
 	// did not exist, is in none of them. Uptime is (success+warning) / (success+warning+failure).
 	Seconds StateSeconds `json:"seconds"`
-	// Incidents are the times in which the state was failure, newest first, at most 1,000.
+	// Incidents are the times in which the state was failure, newest first, at most 1,000. A restart of
+	// the agent, or at most ten minutes in which nothing was known, do not end one.
 	Incidents []Incident `json:"incidents"`
 	// IncidentCount is the number of all of them.
 	IncidentCount int `json:"incidentCount"`
@@ -46,10 +47,11 @@ type StateSeconds struct {
 type Incident struct {
 	Start time.Time `json:"start"` // not before the start of the report
 	// End is absent if it lasts on.
-	End             time.Time `json:"end,omitzero"`
-	DurationSeconds float64   `json:"durationSeconds"`
-	Reason          string    `json:"reason,omitzero"` // of the tick that decided it
-	Text            string    `json:"text,omitzero"`   // its output or its error
+	End time.Time `json:"end,omitzero"`
+	// DurationSeconds is how long the state was failure, without what is not known between.
+	DurationSeconds float64 `json:"durationSeconds"`
+	Reason          string  `json:"reason,omitzero"` // of the tick that decided it
+	Text            string  `json:"text,omitzero"`   // its output or its error
 }
 
 // ProbeHistory is the response of /api/v1/probes/{namespace}/{pod}/{container}/{kind}/history.

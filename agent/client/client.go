@@ -34,7 +34,7 @@ type Config struct {
 	Token string
 	// Transport sends the requests to a URL, with TLS settings; nil: the default, without a proxy.
 	Transport http.RoundTripper
-	// Timeout is how long the agent may take for a response, but for those of Promote and Reload,
+	// Timeout is how long the agent may take for a response, but for those of Promote, Reload and Report,
 	// and for that of Stream until it begins; 0 for no limit.
 	Timeout time.Duration
 }

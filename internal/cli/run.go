@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"runtime"
 	"runtime/debug"
@@ -19,9 +20,11 @@ import (
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/systemd"
+	"github.com/daeace23/prober/internal/timespan"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
@@ -120,7 +123,10 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.TokenFile, "token-file", "", "file with the token of actions over TCP, mode 0600; default: a random token")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file to write the bound address to")
 	f.DurationVar(&o.restartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
-	f.StringVar(&o.StateDir, "state-dir", "", "folder for the state of external targets and notifications, and the plugins of registries, kept over restarts of the agent")
+	f.StringVar(&o.StateDir, "state-dir", "", "folder for the state of external targets, notifications and the history, and the plugins of registries, kept over restarts of the agent")
+	o.HistoryBudget, o.HistoryRetention = history.DefaultBudget, history.DefaultRetention
+	f.Var((*size)(&o.HistoryBudget), "history-budget", "most bytes of the history in --state-dir; the oldest is dropped")
+	f.Var((*days)(&o.HistoryRetention), "history-retention", "how long the history in --state-dir is kept")
 	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn about fields that local processes do not support")
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
@@ -266,6 +272,44 @@ func notStarted(err error) error {
 		e.Hint = "a container without a command is an external target, which can be probed from every system"
 	}
 	return e
+}
+
+// size is a flag with a number of bytes.
+type size int64
+
+// String implements [pflag.Value].
+func (s *size) String() string { return plugin.FormatSize(int(*s)) }
+
+// Type implements [pflag.Value].
+func (*size) Type() string { return "size" }
+
+// Set implements [pflag.Value].
+func (s *size) Set(text string) error {
+	n, err := plugin.ParseSize(text)
+	if err != nil {
+		return err
+	}
+	if n < history.MinBudget || n > math.MaxInt64 {
+		return fmt.Errorf("must be at least %s", plugin.FormatSize(history.MinBudget))
+	}
+	*s = size(n)
+	return nil
+}
+
+// days is a flag with a duration, which may have days.
+type days time.Duration
+
+// String implements [pflag.Value].
+func (d *days) String() string { return timespan.Format(time.Duration(*d)) }
+
+// Type implements [pflag.Value].
+func (*days) Type() string { return "duration" }
+
+// Set implements [pflag.Value].
+func (d *days) Set(text string) error {
+	of, err := timespan.Parse(text)
+	*d = days(of)
+	return err
 }
 
 // readDev reads the flags --plugin-dev.

@@ -50,6 +50,7 @@ var (
 	container  = parameter{name: "container", about: "Only of containers of this name."}
 	limit      = parameter{name: "limit", about: "The maximum number of items; 0 for all.", kind: "integer"}
 	goOn       = parameter{name: "continue", about: "The metadata.continue of the page before."}
+	untilNow   = parameter{name: "until", about: "As since; now by default."}
 	verbose    = parameter{name: "verbose", about: "Show all checks.", kind: "flag"}
 	kinds      = []string{"liveness", "readiness", "startup"}
 	plain      = media{"text/plain", ""}
@@ -91,6 +92,22 @@ var operations = []operation{
 	{
 		method: "get", path: oneProbe + "/explain", id: "explainProbe", tag: "state",
 		summary: "Say why the result of a probe is what it is, and what happened inside its ticks.", answer: api.Explanation{}, codes: []int{400, 404},
+	},
+	{
+		method: "get", path: oneProbe + "/history", id: "probeHistory", tag: "state",
+		summary: "Show the changes of the state of a probe, and the aggregates of its ticks. An agent without --state-dir has none.",
+		query:   []parameter{{name: "since", about: "A duration before now such as 30d or 12h, or a time; 24h by default."}, untilNow}, answer: api.ProbeHistory{}, codes: []int{400, 404, 503},
+	},
+	{
+		method: "get", path: "/api/v1/report", id: "report", tag: "state",
+		summary: "Say how available probes were. An agent without --state-dir does not know.",
+		query: []parameter{
+			{name: "since", about: "A duration before now such as 30d or 12h, or a time; 30d by default."}, untilNow, namespace, pod, container,
+			{name: "kind", about: "Only of this kind.", values: kinds}, limit, goOn,
+			{name: "format", about: "JSON by default, or CSV as with Accept: text/csv.", values: []string{"json", "csv"}},
+			{name: "incidents", about: "List incidents: the default of JSON. CSV has a line for each then, and without them for each probe.", values: []string{"true", "false"}},
+		},
+		answer: api.Report{}, codes: []int{400, 404, 503},
 	},
 	{
 		method: "get", path: "/api/v1/events", id: "listEvents", tag: "state", summary: "List the newest events, the last one at the end.",

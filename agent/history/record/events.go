@@ -1,0 +1,105 @@
+package record
+
+import "encoding/binary"
+
+// State is the state of a series. The first four are those of package states.
+type State uint8
+
+// All states.
+const (
+	Unknown State = iota
+	Success
+	Warning
+	Failure
+	Absent // the probe does not exist, or the agent does not run
+)
+
+// String returns the word of the API.
+func (s State) String() string {
+	if words := [...]string{"unknown", "success", "warning", "failure", "absent"}; int(s) < len(words) {
+		return words[s]
+	}
+	return "unknown"
+}
+
+// Op is what an event says.
+type Op uint8
+
+// All operations.
+const (
+	Change   Op = iota // the series has another state
+	Alive              // the agent runs
+	Start              // the agent has started: before it, the last event is when it was known to run
+	Stop               // the agent stops, and with it all series
+	Snapshot           // ID events [Held] follow: all series that exist
+	Held               // the series has this state, for longer
+)
+
+// Event is an event of a window. Its texts are set for a [Change], and for a [Held] failure.
+type Event struct {
+	Op           Op
+	State        State
+	ID           uint32 // of the series; of a [Snapshot] how many follow
+	Time         int64  // in milliseconds since the epoch
+	Reason, Text string
+}
+
+// EventWriter collects events, for a payload. Times of events that follow each
+// other should be near.
+type EventWriter struct {
+	out   []byte
+	last  int64
+	known texts
+}
+
+// Len returns the number of bytes so far.
+func (w *EventWriter) Len() int { return len(w.out) }
+
+// Add adds an event.
+func (w *EventWriter) Add(e *Event) {
+	if w.known == nil {
+		w.known = make(texts)
+	}
+	w.out = append(w.out, byte(e.Op)|byte(e.State)<<4)
+	w.out = binary.AppendVarint(w.out, e.Time-w.last)
+	w.last = e.Time
+	switch e.Op {
+	case Change, Held:
+		w.out = binary.AppendUvarint(w.out, uint64(e.ID))
+		w.out = w.known.append(w.out, e.Reason)
+		w.out = w.known.append(w.out, e.Text)
+	case Snapshot:
+		w.out = binary.AppendUvarint(w.out, uint64(e.ID))
+	}
+}
+
+// Take returns the payload, and begins the next one. It is valid until the next call of Add.
+func (w *EventWriter) Take() []byte {
+	out := w.out
+	w.out, w.last = w.out[:0], 0
+	clear(w.known)
+	return out
+}
+
+// DecodeEvents calls each for the events of a payload. The event is valid during the call.
+func DecodeEvents(payload []byte, each func(*Event)) error {
+	d := decoder{in: payload}
+	var e Event
+	for len(d.in) > 0 {
+		b := d.byte()
+		e = Event{Op: Op(b & 15), State: State(b >> 4), Time: e.Time + d.varint()}
+		switch {
+		case e.Op > Held || e.State > Absent:
+			d.bad = true
+		case e.Op == Change || e.Op == Held:
+			e.ID, e.Reason, e.Text = uint32(d.uvarint()), d.text(), d.text()
+		case e.Op == Snapshot:
+			e.ID = uint32(d.uvarint())
+		}
+		if d.bad {
+			break
+		}
+		each(&e)
+	}
+	return d.err("events")
+}

@@ -1,0 +1,119 @@
+package record
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Point is the [Sample] of a minute, which is since the epoch.
+type Point struct {
+	Minute int32
+	Sample
+}
+
+// AppendPoints appends the payload of the points of a series, sorted by minute. What is alike is together:
+// minutes and counts in runs, and then the durations, which are what takes the space.
+func AppendPoints(dst []byte, points []Point) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(points)))
+	if len(points) == 0 {
+		return dst
+	}
+	dst = appendRuns(dst, points)
+	dst = appendCountRuns(dst, points)
+	base := middle(points)
+	dst = append(dst, byte(base))
+	for i := range points {
+		dst = append(dst, byte(points[i].Mean-base))
+	}
+	for i := range points {
+		dst = append(dst, byte(points[i].Max-points[i].Mean))
+	}
+	return dst
+}
+
+// middle returns the median of the means, from which the others differ by little.
+func middle(points []Point) Bin {
+	means := make([]Bin, len(points))
+	for i := range points {
+		means[i] = points[i].Mean
+	}
+	slices.Sort(means)
+	return means[len(means)/2]
+}
+
+// appendRuns appends the minutes of points: pairs of a gap and the length of a run without gaps.
+func appendRuns(dst []byte, points []Point) []byte {
+	next := int32(0)
+	for i := 0; i < len(points); {
+		n := 1
+		for i+n < len(points) && points[i+n].Minute == points[i].Minute+int32(n) {
+			n++
+		}
+		dst = binary.AppendVarint(dst, int64(points[i].Minute-next))
+		dst = binary.AppendUvarint(dst, uint64(n))
+		next = points[i].Minute + int32(n)
+		i += n
+	}
+	return dst
+}
+
+// appendCountRuns appends the counts of points: pairs of counts and how often they follow each other.
+func appendCountRuns(dst []byte, points []Point) []byte {
+	for i := 0; i < len(points); {
+		n := 1
+		for i+n < len(points) && points[i+n].Counts == points[i].Counts {
+			n++
+		}
+		dst = binary.AppendUvarint(appendCounts(dst, points[i].Counts), uint64(n))
+		i += n
+	}
+	return dst
+}
+
+// DecodePoints decodes what [AppendPoints] has made.
+func DecodePoints(payload []byte) ([]Point, error) {
+	d := decoder{in: payload}
+	n := d.count()
+	if d.bad || n == 0 {
+		return nil, d.err("points")
+	}
+	all := make([]Point, n)
+	next := int32(0)
+	for i := 0; i < n && !d.bad; {
+		minute := next + int32(d.varint())
+		length := d.run(n - i)
+		for k := range length {
+			all[i+k].Minute = minute + int32(k)
+		}
+		next = minute + int32(length)
+		i += length
+	}
+	for i := 0; i < n && !d.bad; {
+		c := d.counts()
+		length := d.run(n - i)
+		for k := range length {
+			all[i+k].Counts = c
+		}
+		i += length
+	}
+	base := Bin(d.byte())
+	means, spans := d.bytes(uint64(n)), d.bytes(uint64(n))
+	if d.bad {
+		return nil, d.err("points")
+	}
+	for i := range all {
+		all[i].Mean = base + Bin(means[i])
+		all[i].Max = all[i].Mean + Bin(spans[i])
+	}
+	return all, nil
+}
+
+// run returns the length of a run, which is at least 1 and at most most.
+func (d *decoder) run(most int) int {
+	n := d.uvarint()
+	if n < 1 || n > uint64(most) {
+		d.bad, d.in = true, nil
+		return most
+	}
+	return int(n)
+}

@@ -1,0 +1,200 @@
+package history
+
+import (
+	"context"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/daeace23/prober/agent/history/record"
+)
+
+const (
+	// lostAfter is how long the agent writes nothing while it runs, at most. A longer gap before a window
+	// means that something is lost.
+	lostAfter     = 3 * time.Minute
+	seriesPerRead = 4096 // of one transaction
+)
+
+// track is the state of a series while its events are read.
+type track struct {
+	key          record.Key
+	handler      string
+	state        record.State
+	since        int64  // of the state
+	reason, text string // of the change to it
+	seen         bool   // there was a state
+	removed      bool   // the last end was that of the probe, not of the agent
+	held         uint64 // the last snapshot that has it
+	tally        tally
+}
+
+// timeline reads the events of windows, oldest first, and tells how long each series was in each state.
+type timeline struct {
+	s            *Store
+	since, until int64
+	selects      func(*record.Key) bool
+	// passed is called for the time that a series was in its state. It may be called more than once
+	// for one state.
+	passed func(t *track, from, to int64)
+	// changed is called before the state of a series changes; it may be nil.
+	changed func(t *track, at int64, next record.State, reason, text string)
+
+	tracks    map[record.Key]*track
+	ids       map[uint32]*track
+	known     int64 // when the agent is known to have run
+	snapshots uint64
+	awaited   uint32 // series of the snapshot that is read
+}
+
+// read reads the windows. It returns when the last state ended: what is known, up to the end of the
+// timeline.
+func (l *timeline) read(ctx context.Context) (end int64, err error) {
+	l.tracks, l.ids = make(map[record.Key]*track), make(map[uint32]*track)
+	windows, active := l.s.list(l.since, l.until)
+	if len(windows) > 0 {
+		if err := l.names(ctx); err != nil {
+			return 0, err
+		}
+	}
+	var open record.Opener
+	for _, w := range windows {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		// A window is one transaction: its events may become other values of them.
+		err := l.s.view(func(tx *bbolt.Tx) error {
+			return each(tx, eventsBucket, key(w.Seq), key(w.Seq), func(k, v []byte) (bool, error) {
+				payload, err := open.Open(eventsBucket, k, v)
+				if err != nil {
+					return false, err
+				}
+				return true, record.DecodeEvents(payload, l.apply)
+			})
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	if active && len(windows) > 0 && windows[len(windows)-1].Last == 0 {
+		l.known = max(l.known, time.Now().UnixMilli())
+	}
+	end = min(l.known, l.until)
+	for _, t := range l.tracks {
+		if t.since < end {
+			l.passed(t, t.since, end)
+		}
+	}
+	return end, nil
+}
+
+// names reads the series, some in each transaction.
+func (l *timeline) names(ctx context.Context) error {
+	var open record.Opener
+	for from := uint32(0); ; {
+		last, n := uint32(0), 0
+		err := l.s.view(func(tx *bbolt.Tx) error {
+			return eachSeries(tx, &open, key(from), func(s *record.Series) bool {
+				l.name(s)
+				last = s.ID
+				n++
+				return n < seriesPerRead
+			})
+		})
+		if err != nil || n < seriesPerRead {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		from = last + 1
+	}
+}
+
+// name notes a series. More than one may have the same names, one after the other.
+func (l *timeline) name(s *record.Series) {
+	t := l.tracks[s.Key]
+	if t == nil {
+		if !l.selects(&s.Key) {
+			return
+		}
+		t = &track{key: s.Key, state: record.Absent}
+		l.tracks[s.Key] = t
+	}
+	t.handler = s.Handler
+	l.ids[s.ID] = t
+}
+
+// apply applies an event.
+func (l *timeline) apply(e *record.Event) {
+	switch e.Op {
+	case record.Start:
+		l.endAll(l.known)
+	case record.Stop:
+		l.endAll(e.Time)
+	case record.Snapshot:
+		if e.Time-l.known > lostAfter.Milliseconds() {
+			l.endAll(l.known)
+		}
+		l.snapshots++
+		if l.awaited = e.ID; l.awaited == 0 {
+			l.endOthers()
+		}
+	case record.Held, record.Change:
+		if t := l.ids[e.ID]; t != nil {
+			l.set(t, e)
+		}
+		if e.Op == record.Held && l.awaited > 0 {
+			if l.awaited--; l.awaited == 0 {
+				l.endOthers()
+			}
+		}
+	}
+	l.known = max(l.known, e.Time)
+}
+
+// endOthers ends the series that the last snapshot does not have: their end is lost.
+func (l *timeline) endOthers() {
+	for _, t := range l.tracks {
+		if t.held != l.snapshots && t.state != record.Absent {
+			l.change(t, record.Absent, l.known, "", "")
+		}
+	}
+}
+
+// endAll ends all series with the agent.
+func (l *timeline) endAll(at int64) {
+	for _, t := range l.tracks {
+		if t.state != record.Absent {
+			l.change(t, record.Absent, at, "", "")
+			t.removed = false
+		}
+	}
+}
+
+// set sets the state of a series.
+func (l *timeline) set(t *track, e *record.Event) {
+	if e.Op == record.Held {
+		t.held = l.snapshots
+		if !t.seen { // it is not known when this began
+			t.state, t.since, t.reason, t.text = e.State, e.Time, e.Reason, e.Text
+		}
+	}
+	t.seen = true
+	l.change(t, e.State, e.Time, e.Reason, e.Text)
+	t.removed = e.State == record.Absent
+}
+
+func (l *timeline) change(t *track, next record.State, at int64, reason, text string) {
+	if next == t.state {
+		return
+	}
+	at = max(at, t.since) // the clock may have been set back
+	if t.since < at && t.seen {
+		l.passed(t, t.since, at)
+	}
+	if l.changed != nil && at >= l.since && at <= l.until {
+		l.changed(t, at, next, reason, text)
+	}
+	t.state, t.since, t.reason, t.text = next, at, reason, text
+}

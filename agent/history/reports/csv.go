@@ -1,0 +1,77 @@
+package reports
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/history"
+)
+
+// csvForm writes a line for each probe, or for each incident.
+type csvForm struct {
+	out         *csv.Writer
+	perIncident bool
+	cells       []string
+}
+
+func newCSV(out io.Writer, perIncident bool) *csvForm {
+	return &csvForm{out: csv.NewWriter(out), perIncident: perIncident}
+}
+
+var (
+	probeColumns    = []string{"namespace", "pod", "container", "kind", "handler"}
+	reportColumns   = []string{"uptime", "success_seconds", "warning_seconds", "failure_seconds", "unknown_seconds", "incidents", "mean_seconds", "longest_seconds"}
+	incidentColumns = []string{"start", "end", "duration_seconds", "reason", "text"}
+)
+
+func (f *csvForm) begin(*history.Page) error {
+	columns := reportColumns
+	if f.perIncident {
+		columns = incidentColumns
+	}
+	return f.out.Write(append(probeColumns[:len(probeColumns):len(probeColumns)], columns...))
+}
+
+func (f *csvForm) item(i *api.ReportItem) error {
+	f.cells = append(f.cells[:0], cell(i.Namespace), cell(i.Pod), cell(i.Container), i.Kind, cell(i.Handler))
+	if !f.perIncident {
+		uptime := ""
+		if i.Uptime != nil {
+			uptime = number(*i.Uptime)
+		}
+		return f.out.Write(append(f.cells, uptime, number(i.Seconds.Success), number(i.Seconds.Warning), number(i.Seconds.Failure),
+			number(i.Seconds.Unknown), strconv.Itoa(i.IncidentCount), number(i.MeanSeconds), number(i.LongestSeconds)))
+	}
+	for k := range i.Incidents {
+		in := &i.Incidents[k]
+		end := ""
+		if !in.End.IsZero() {
+			end = in.End.Format(time.RFC3339Nano)
+		}
+		if err := f.out.Write(append(f.cells, in.Start.Format(time.RFC3339Nano), end, number(in.DurationSeconds), cell(in.Reason), cell(in.Text))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *csvForm) end() error {
+	f.out.Flush()
+	return f.out.Error()
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// cell returns text that no spreadsheet takes for a formula, as OWASP advises: a target may have
+// written it.
+func cell(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if strings.IndexFunc(text, func(r rune) bool { return strings.ContainsRune("=+-@\t\r\n＝＋－＠", r) }) == 0 {
+		return "'" + text
+	}
+	return text
+}

@@ -1,0 +1,165 @@
+package reports
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/history"
+	"github.com/daeace23/prober/agent/reply"
+	"github.com/daeace23/prober/probe"
+)
+
+const (
+	partBytes = 32 << 10         // of a response that are written at once
+	patience  = 10 * time.Second // of a part, with its reader
+)
+
+// Server responds to requests.
+type Server struct {
+	// Store has the history; nil: the agent keeps none.
+	Store *history.Store
+}
+
+// has reports whether there is a history, and responds if there is none.
+func (s *Server) has(w http.ResponseWriter) bool {
+	if s.Store == nil {
+		reply.Fail(w, http.StatusNotFound, "the agent keeps no history: --state-dir is not set")
+	}
+	return s.Store != nil
+}
+
+// Report responds to GET /api/v1/report.
+func (s *Server) Report(w http.ResponseWriter, r *http.Request) {
+	if !s.has(w) {
+		return
+	}
+	q, err := parseReport(r, time.Now())
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	out := bufio.NewWriterSize(partWriter{w}, partBytes)
+	var form form = &jsonForm{out: out}
+	contentType := "application/json"
+	if q.csv {
+		form, contentType = newCSV(out, q.perIncident), "text/csv; charset=utf-8; header=present"
+	}
+	begun := false
+	err = s.Store.Report(r.Context(), &q.Query, func(p *history.Page) error {
+		begun = true
+		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Cache-Control", "no-store")
+		if q.csv {
+			w.Header().Set("Content-Disposition", `attachment; filename="prober-report.csv"`)
+		}
+		return form.begin(p)
+	}, form.item)
+	switch {
+	case err == nil:
+		if err = form.end(); err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
+			return // the reader has left
+		}
+	case !begun:
+		if r.Context().Err() == nil {
+			reply.Fail(w, http.StatusInternalServerError, "the history cannot be read: %v", err)
+		}
+	default:
+		panic(http.ErrAbortHandler) // else what was sent would look like all
+	}
+}
+
+// Probe responds to GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/history.
+func (s *Server) Probe(w http.ResponseWriter, r *http.Request) {
+	kind, err := probe.ParseKind(r.PathValue("kind"))
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	if !s.has(w) {
+		return
+	}
+	values, err := single(r.URL.Query(), "since", "until")
+	var since, until time.Time
+	if err == nil {
+		since, until, err = span(values, "24h", time.Now())
+	}
+	if err != nil {
+		reply.Fail(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	key := history.Key{Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"), Container: r.PathValue("container"), Kind: kind}
+	h, ok, err := s.Store.Probe(r.Context(), key, since, until)
+	switch {
+	case r.Context().Err() != nil:
+	case err != nil:
+		reply.Fail(w, http.StatusInternalServerError, "the history cannot be read: %v", err)
+	case !ok:
+		reply.Fail(w, http.StatusNotFound, "container %q of pod %s/%s had no %s probe since %s",
+			key.Container, key.Namespace, key.Pod, kind, h.Since.Format(time.RFC3339))
+	default:
+		reply.JSON(w, h)
+	}
+}
+
+// partWriter writes to a reader that may take [patience] for each part.
+type partWriter struct{ http.ResponseWriter }
+
+// Write writes a part, and lets ticks that are due go first.
+func (p partWriter) Write(part []byte) (int, error) {
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(patience)) // an error leaves the limit of the server
+	n, err := p.ResponseWriter.Write(part)
+	runtime.Gosched()
+	return n, err
+}
+
+// form is how a report is written, item by item.
+type form interface {
+	begin(*history.Page) error
+	item(*api.ReportItem) error
+	end() error
+}
+
+// jsonForm writes an [api.Report].
+type jsonForm struct {
+	out   *bufio.Writer
+	items int
+}
+
+func (f *jsonForm) begin(p *history.Page) error {
+	head := api.Report{Since: p.Since.UTC(), Until: p.Until.UTC()}
+	if p.Last != nil {
+		head.Metadata = api.ListMeta{Continue: continuation(p.Last), RemainingItemCount: new(int64(p.Remaining))}
+	}
+	text, err := json.Marshal(&head)
+	if err != nil {
+		return err
+	}
+	_, err = f.out.WriteString(strings.TrimSuffix(string(text), "null}") + "[") // items are the last field
+	return err
+}
+
+func (f *jsonForm) item(i *api.ReportItem) error {
+	text, err := json.Marshal(i)
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", i.Namespace, i.Pod, err)
+	}
+	if f.items++; f.items > 1 {
+		_ = f.out.WriteByte(',') // the next write returns the error
+	}
+	_, err = f.out.Write(text)
+	return err
+}
+
+func (f *jsonForm) end() error {
+	_, err := f.out.WriteString("]}\n")
+	return err
+}

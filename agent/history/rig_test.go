@@ -1,0 +1,106 @@
+package history_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/agent/history"
+	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// rig is a store that runs, in a bubble.
+type rig struct {
+	t     testing.TB
+	store *history.Store
+	stop  func() // of the agent, in order
+}
+
+// run runs a store in which nothing has to be durable.
+func run(t testing.TB, cfg history.Config) *rig { return runStore(t, history.New(history.Lazy(cfg))) }
+
+func runStore(t testing.TB, store *history.Store) *rig {
+	r := &rig{t: t, store: store}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.store.Run(ctx) })
+	end := sync.OnceFunc(func() { cancel(); running.Wait() })
+	r.stop = func() { r.store.End(); end() }
+	t.Cleanup(r.stop)
+	synctest.Wait()
+	return r
+}
+
+// info identifies a probe.
+func info(pod, uid string) worker.Info {
+	return worker.Info{Subject: results.Subject{Namespace: "default", Pod: pod, PodUID: uid, Container: "web"}, Kind: probe.Readiness, Handler: "http"}
+}
+
+func key(pod string) history.Key {
+	return history.Key{Namespace: "default", Pod: pod, Container: "web", Kind: probe.Readiness}
+}
+
+// change tells the store a change now.
+func (r *rig) change(of worker.Info, to states.State, text string) {
+	r.store.Changed(&states.Change{Info: of, To: to, Time: time.Now(), Reason: "dns", Text: text})
+}
+
+// settle lets everything be written.
+func (r *rig) settle() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// report returns the items of a report.
+func (r *rig) report(q history.Query) (page history.Page, items []api.ReportItem) {
+	r.t.Helper()
+	if q.Until.IsZero() {
+		q.Until = time.Now()
+	}
+	if q.Match == nil {
+		q.Match = func(*history.Key) bool { return true }
+	}
+	err := r.store.Report(r.t.Context(), &q, func(p *history.Page) error { page = *p; return nil },
+		func(i *api.ReportItem) error { items = append(items, *i); return nil })
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return page, items
+}
+
+// only returns the only item of a report with incidents.
+func (r *rig) only() api.ReportItem {
+	r.t.Helper()
+	_, items := r.report(history.Query{Incidents: true})
+	if len(items) != 1 {
+		r.t.Fatalf("%d items: %+v", len(items), items)
+	}
+	return items[0]
+}
+
+// words returns the seconds and the incidents of an item.
+func words(i *api.ReportItem) string {
+	s := i.Seconds
+	text := fmt.Sprintf("success %.0f warning %.0f failure %.0f unknown %.0f", s.Success, s.Warning, s.Failure, s.Unknown)
+	for _, in := range i.Incidents {
+		end := "lasts"
+		if !in.End.IsZero() {
+			end = in.End.Format(time.TimeOnly)
+		}
+		text += fmt.Sprintf("; %s-%s %.0fs %s", in.Start.Format(time.TimeOnly), end, in.DurationSeconds, in.Text)
+	}
+	return text
+}
+
+// tick returns a tick that took so long.
+func tick(result probe.Result, took time.Duration) *worker.Tick {
+	now := time.Now()
+	return &worker.Tick{Start: now.Add(-took), End: now, Outcome: probe.Outcome{Result: result}, Counted: true}
+}

@@ -1,0 +1,254 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/daeace23/prober/agent/history/record"
+)
+
+const (
+	commitAfter    = 50 * time.Millisecond  // a change is written this late, with those that come meanwhile,
+	commitInterval = 500 * time.Millisecond // and this long after the commit before
+	firstRetry     = time.Second            // after an error
+	lastRetry      = 30 * time.Second
+	maxPending     = 8 << 20 // bytes that wait for the disk
+	maxTexts       = 500     // of a series in one window: a target that flaps cannot take the budget
+	maxEvents      = 256 << 10
+	maxCommit      = 1 << 20 // bytes of one commit
+	maxNames       = 2048    // series of one commit
+	seriesSize     = 256     // of memory, about
+	clockBack      = time.Minute
+)
+
+// writer writes the database. One goroutine owns it.
+type writer struct {
+	s      *Store
+	h      *db // nil: it is opened at the next commit
+	series map[record.Key]*series
+	events record.EventWriter
+	seal   record.Sealer
+
+	window       record.Window   // that is written; its number is 0 until it is known
+	closed       []record.Window // that have ended, which is not written yet
+	fresh        []record.Series // that are not written yet
+	pending      [][]byte        // events that are not written yet
+	pendingBytes int
+	lastID       uint32
+	lastSeq      uint32 // of windows
+	lastEvents   uint32 // number of events in the window
+	lastMinute   uint32 // number of minutes in the window
+	opened       bool   // a database was opened once
+	unused       bool   // a later version has written it: nothing is recorded
+	lost         bool   // a change is not in the events: they need the states of all
+	minuteLost   bool   // the last minute is not written
+	retryAt      time.Time
+	retryAfter   time.Duration
+	committed    time.Time
+
+	changes []change
+	samples []record.SampleOf
+	jobs    chan job // of the fold
+	closing chan struct{}
+}
+
+// job is something that the fold has the writer write.
+type job struct {
+	in   *db
+	do   func(*bbolt.Tx, *record.Sealer) error
+	done chan error
+}
+
+func newWriter(s *Store) *writer {
+	return &writer{s: s, series: make(map[record.Key]*series), jobs: make(chan job), closing: make(chan struct{}, 1)}
+}
+
+// run writes until ctx ends. start was called.
+func (w *writer) run(ctx context.Context) {
+	minute := time.NewTimer(untilMinute(time.Now()))
+	defer minute.Stop()
+	commit := time.NewTimer(0)
+	defer commit.Stop()
+	armed := true
+	for {
+		select {
+		case <-w.s.intake.signal:
+			if !armed {
+				commit.Reset(max(commitAfter, time.Until(w.committed.Add(commitInterval))))
+				armed = true
+			}
+		case <-commit.C:
+			armed = false
+			w.step(time.Now())
+		case <-minute.C:
+			w.step(time.Now())
+			w.minute(time.Now().Add(-30*time.Second), time.Now())
+			w.turn(time.Now())
+			minute.Reset(untilMinute(time.Now()))
+		case j := <-w.jobs:
+			j.done <- w.carryOut(&j)
+		case <-w.s.broken:
+			if w.h != nil && w.h.condemned() != nil {
+				w.replace(w.h.condemned())
+				w.step(time.Now())
+			}
+		case <-ctx.Done():
+			w.stop(time.Now())
+			return
+		}
+		if !armed && w.waiting() {
+			commit.Reset(max(time.Until(w.retryAt), commitInterval))
+			armed = true
+		}
+	}
+}
+
+// untilMinute returns how long it is until the next minute begins.
+func untilMinute(now time.Time) time.Duration {
+	return now.Truncate(time.Minute).Add(time.Minute).Sub(now)
+}
+
+// start opens the database, and continues its last window or begins one.
+func (w *writer) start(now time.Time) {
+	w.events.Add(&record.Event{Op: record.Start, Time: w.s.made.UnixMilli()})
+	w.window = record.Window{First: w.s.made.UnixMilli()}
+	w.open(now)
+	w.s.mu.Lock()
+	w.s.running = true
+	w.s.mu.Unlock()
+	w.prune(now)
+}
+
+// stop writes what there is. The agent has stopped its probes.
+func (w *writer) stop(now time.Time) {
+	w.retryAt = time.Time{}
+	w.step(now)
+	w.minute(now, now)
+	w.events.Add(&record.Event{Op: record.Stop, Time: now.UnixMilli()})
+	w.commit(now, nil)
+	w.s.mu.Lock()
+	w.s.running = false
+	w.s.mu.Unlock()
+	w.s.use(nil)
+	if w.h != nil {
+		w.h.close()
+	}
+}
+
+// tooOld reports whether a window is to be followed by another.
+func tooOld(first int64, now time.Time) bool {
+	age := now.Sub(time.UnixMilli(first))
+	return age >= window || age < -clockBack
+}
+
+// begin begins a window, with the states of all series.
+func (w *writer) begin(first int64, now time.Time) {
+	w.flush()
+	w.window, w.lastEvents, w.lastMinute = record.Window{First: first}, 0, 0
+	w.snapshot(now)
+}
+
+// snapshot adds the states of all series.
+func (w *writer) snapshot(now time.Time) {
+	all := make([]*series, 0, len(w.series))
+	for _, s := range w.series {
+		if s.state != record.Absent {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *series) int { return a.Compare(&b.Key) })
+	at := now.UnixMilli()
+	w.add(&record.Event{Op: record.Snapshot, Time: at, ID: uint32(len(all))})
+	for _, s := range all {
+		w.add(&record.Event{Op: record.Held, State: s.state, ID: w.idOf(s), Time: at})
+	}
+	w.lost = false
+}
+
+// add adds an event.
+func (w *writer) add(e *record.Event) {
+	w.events.Add(e)
+	if w.events.Len() >= maxEvents {
+		w.flush()
+	}
+}
+
+// flush moves events to what is to be written.
+func (w *writer) flush() {
+	if n := w.events.Len(); n > 0 {
+		w.pending = append(w.pending, slices.Clone(w.events.Take()))
+		w.pendingBytes += n
+	}
+}
+
+// waiting reports whether something is not written.
+func (w *writer) waiting() bool {
+	return len(w.pending) > 0 || w.events.Len() > 0 || len(w.fresh) > 0
+}
+
+// full reports whether too much waits for the disk.
+func (w *writer) full() bool {
+	return w.pendingBytes+w.events.Len()+len(w.fresh)*seriesSize > maxPending
+}
+
+// step writes the changes that have come.
+func (w *writer) step(now time.Time) {
+	var lost bool
+	w.changes, lost = w.s.intake.drain(w.changes[:0])
+	for i := range w.changes {
+		w.apply(&w.changes[i])
+	}
+	clear(w.changes) // it has texts
+	if lost {
+		w.compare(now)
+	}
+	if w.commit(now, nil) && w.lost {
+		w.snapshot(now)
+		w.commit(now, nil)
+	}
+}
+
+// minute adds the aggregates of the ticks since the last call. They are dropped if they cannot be written.
+func (w *writer) minute(of, now time.Time) {
+	w.samples = w.samples[:0]
+	for _, s := range w.series {
+		if sample, ok := s.sample(); ok && !w.full() {
+			w.samples = append(w.samples, record.SampleOf{ID: w.idOf(s), Sample: sample})
+		}
+	}
+	slices.SortFunc(w.samples, func(a, b record.SampleOf) int { return cmp.Compare(a.ID, b.ID) })
+	if !w.full() {
+		w.events.Add(&record.Event{Op: record.Alive, Time: now.UnixMilli()})
+	}
+	w.retryAt = time.Time{} // each minute is an attempt
+	minute := record.AppendMinute(nil, int32(of.Unix()/60), w.samples)
+	if w.minuteLost = !w.commit(now, minute); w.minuteLost && len(w.samples) > 0 {
+		w.s.dropped(1)
+	}
+}
+
+// turn begins a new window when the old one is long enough, and drops old ones.
+func (w *writer) turn(now time.Time) {
+	if tooOld(w.window.First, now) && !w.waiting() && w.window.Seq != 0 {
+		w.end(w.window, now.UnixMilli())
+		w.forget(now)
+		w.begin(now.UnixMilli(), now)
+		w.commit(now, nil)
+		select {
+		case w.closing <- struct{}{}:
+		default: // the fold looks at all windows when it has done the one before
+		}
+	}
+	w.prune(now)
+}
+
+// end ends a window.
+func (w *writer) end(of record.Window, last int64) {
+	of.Last = max(last, of.First)
+	w.closed = append(w.closed, of)
+	w.s.keep(of)
+}

@@ -1,0 +1,144 @@
+package clientcmd_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/daeace23/prober/agent/api"
+)
+
+// reporting answers requests for a report with the items that match.
+func reporting(t *testing.T, items ...api.ReportItem) (url string, queries *[]string) {
+	queries = new([]string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/report" {
+			w.WriteHeader(404)
+			_, _ = io.WriteString(w, `{"message":"the agent keeps no history: --state-dir is not set"}`)
+			return
+		}
+		q := r.URL.Query()
+		*queries = append(*queries, r.URL.RawQuery)
+		report := api.Report{Items: []api.ReportItem{}}
+		var text strings.Builder
+		text.WriteString("namespace,pod\n")
+		for _, i := range items {
+			is := func(name, value string) bool { return q.Get(name) == "" || q.Get(name) == value }
+			if is("namespace", i.Namespace) && is("pod", i.Pod) && is("container", i.Container) && is("kind", i.Kind) {
+				report.Items = append(report.Items, i)
+				text.WriteString(i.Namespace + "," + i.Pod + "\n")
+			}
+		}
+		if q.Get("format") == "csv" {
+			_, _ = io.WriteString(w, text.String())
+			return
+		}
+		_ = json.NewEncoder(w).Encode(report)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, queries
+}
+
+func reported(pod string, up, down float64) api.ReportItem {
+	i := api.ReportItem{Namespace: "default", Pod: pod, Container: "web", Kind: "readiness", Handler: "http", Seconds: api.StateSeconds{Success: up, Failure: down}}
+	if down > 0 {
+		i.IncidentCount, i.LongestSeconds, i.MeanSeconds = 1, down, down
+	}
+	return i
+}
+
+// squeezed returns lines with one space between cells.
+func squeezed(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestReportOfUptime(t *testing.T) {
+	for _, c := range []struct {
+		up, down float64
+		want     string
+	}{
+		{1000, 0, "100%"}, {2592000 - 10, 10, "99.999%"}, {2592000, 0.001, "99.999%"}, {99999, 1, "99.999%"}, {999, 1, "99.900%"},
+		{1, 2, "33.333%"}, {0.001, 2592000, "<0.001%"}, {0, 1, "0%"}, {0, 0, "-"},
+	} {
+		server, _ := reporting(t, reported("a", c.up, c.down))
+		code, stdout, stderr := prober(server, "report", "--no-headers")
+		if cells := strings.Fields(stdout); code != 0 || len(cells) < 5 || cells[4] != c.want {
+			t.Errorf("%v, %v: exit code %d, %q %q, want %s", c.up, c.down, code, stdout, stderr, c.want)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	bad := reported("shop", 3600, 75)
+	bad.Incidents = []api.Incident{{DurationSeconds: 75, Reason: "dns", Text: "no such host"}}
+	server, queries := reporting(t, reported("cart", 7200, 0), bad)
+	for _, c := range []struct {
+		args         string
+		code         int
+		stdout, errs string
+	}{
+		{"report", 0, "NAMESPACE POD CONTAINER KIND UPTIME INCIDENTS DOWN LONGEST\ndefault cart web readiness 100% 0 0s 0s\ndefault shop web readiness 97.959% 1 75s 75s", ""},
+		{"report -n default --kind readiness shop/web", 0, "POD CONTAINER KIND UPTIME INCIDENTS DOWN LONGEST\nshop web readiness 97.959% 1 75s 75s", ""},
+		{"report default/shop cart --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s\ndefault cart web readiness 100% 0 0s 0s", ""},
+		{"report default/shop/web/readiness --no-headers", 0, "default shop web readiness 97.959% 1 75s 75s", ""},
+		{"report --incidents -o wide", 0, "NAMESPACE POD CONTAINER KIND START END DURATION REASON TEXT\ndefault shop web readiness", ""},
+		{"report cart --incidents", 0, "", "no incidents found"},
+		{"report -o csv", 0, "namespace,pod\ndefault,cart\ndefault,shop", ""},
+		{"report -o csv shop cart", 0, "namespace,pod\ndefault,shop\ndefault,cart", ""},
+		{"report shop nope", 1, "NAMESPACE POD", "prober: error: no history of: nope"},
+		{"report -n other", 0, "", "no probes found"},
+		{"report shop/", 64, "", `"shop/": want POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND]`},
+		{"report a/b/c -n d", 64, "", `"a/b/c" in namespace d: want POD`},
+		{"report --since yesterday", 64, "", `--since "yesterday" must be a duration such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z`},
+		{"report --until x", 64, "", `--until "x" must be a duration`},
+		{"report --since 1h --until 2h", 64, "", "--since must be before --until, and before now"},
+		{"report -o xml", 64, "", `unknown word "xml"; known: table, wide, json, yaml, csv`},
+	} {
+		code, stdout, stderr := prober(server, strings.Fields(c.args)...)
+		if code != c.code || !strings.HasPrefix(squeezed(stdout), c.stdout) || stdout != "" && c.stdout == "" || !strings.Contains(stderr, c.errs) {
+			t.Errorf("%s: exit code %d, %q %q", c.args, code, squeezed(stdout), stderr)
+		}
+	}
+	*queries = nil
+	for _, format := range []string{"json", "yaml"} {
+		code, stdout, _ := prober(server, "report", "--since", "7d", "--until", "1d", "-o", format)
+		var report api.Report
+		if err := yaml.UnmarshalStrict([]byte(stdout), &report); err != nil || code != 0 || len(report.Items) != 2 {
+			t.Errorf("%s: %d %v %s", format, code, err, stdout)
+		}
+	}
+	if want := "incidents=false&since=7d&until=1d"; (*queries)[0] != want {
+		t.Errorf("asked %q, want %q", *queries, want)
+	}
+}
+
+func TestReportOfAHostileTarget(t *testing.T) {
+	evil := "\x1b[31m\a\nx"
+	i := api.ReportItem{Namespace: evil, Pod: evil, Container: evil, Kind: evil, Handler: evil, Incidents: []api.Incident{{Reason: evil, Text: evil}}}
+	server, _ := reporting(t, i)
+	for _, args := range []string{"report -o wide", "report --incidents -o wide"} {
+		if code, stdout, _ := prober(server, strings.Fields(args)...); code != 0 || strings.ContainsFunc(stdout, func(c rune) bool { return c != '\n' && unicode.IsControl(c) }) || strings.Count(stdout, "\n") != 2 {
+			t.Errorf("%s: %d %q", args, code, stdout)
+		}
+	}
+}
+
+func TestReportWithoutHistory(t *testing.T) {
+	a := newFakeAgent(t, map[string]string{"GET /api/v1/report": `409!{"message":"the agent keeps no history: --state-dir is not set"}`})
+	if code, _, stderr := prober(a.URL, "report"); code != 1 || !strings.Contains(stderr, "the agent keeps no history: --state-dir is not set") {
+		t.Error(code, stderr)
+	}
+	if code, _, stderr := prober("unix:/nowhere/s", "report", "-o", "csv"); code != 3 {
+		t.Error(code, stderr)
+	}
+}

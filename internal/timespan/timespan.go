@@ -1,0 +1,73 @@
+// Package timespan reads how long, or when, as people write it. Read this file only.
+package timespan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// Parse reads a duration such as "30d", "1d12h", "12h" or "90m". It is positive.
+func Parse(text string) (time.Duration, error) {
+	wrong := fmt.Errorf("%q must be a duration such as 30d, 12h or 90m", text)
+	days, rest, ok := strings.Cut(text, "d")
+	if !ok {
+		days, rest = "0", text
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil {
+		return 0, wrong
+	}
+	d := time.Duration(n) * day
+	if rest != "" {
+		more, err := time.ParseDuration(rest)
+		if err != nil || more < 0 {
+			return 0, wrong
+		}
+		d += more
+	}
+	if d <= 0 { // also if it is too long
+		return 0, wrong
+	}
+	return d, nil
+}
+
+// Format returns d as [Parse] reads it.
+func Format(d time.Duration) string {
+	switch rest := d % day; {
+	case d < day:
+		return trim(d.String())
+	case rest == 0:
+		return fmt.Sprintf("%dd", d/day)
+	default:
+		return fmt.Sprintf("%dd%s", d/day, trim(rest.String()))
+	}
+}
+
+// trim removes the units that are 0.
+func trim(text string) string {
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Before reads a time, such as "2026-01-02T15:04:05Z" or "2026-01-02", or a duration before now.
+func Before(text string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	d, err := Parse(text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q must be a duration such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z", text)
+	}
+	return now.Add(-d), nil
+}
