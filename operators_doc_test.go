@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestOperatorsPageNamesOnlyKnownMetrics(t *testing.T) {
 }
 
 func TestOperatorsPageHasValidConfigs(t *testing.T) {
-	for _, text := range blocks(t, operatorsPage, "yaml") {
+	for _, text := range slices.Concat(blocks(t, operatorsPage, "yaml"), blocks(t, "docs/production.md", "yaml")) {
 		if strings.Contains(text, "\nkind: Pod\n") {
 			checkBuiltinPod(t, text)
 		} else if _, err := config.Parse("prober.yaml", []byte(text)); err != nil {

@@ -3,6 +3,7 @@ package history_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -88,15 +89,16 @@ func (r *rig) only() api.ReportItem {
 // words returns the seconds and the incidents of an item.
 func words(i *api.ReportItem) string {
 	s := i.Seconds
-	text := fmt.Sprintf("success %.0f warning %.0f failure %.0f unknown %.0f", s.Success, s.Warning, s.Failure, s.Unknown)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("success %.0f warning %.0f failure %.0f unknown %.0f", s.Success, s.Warning, s.Failure, s.Unknown))
 	for _, in := range i.Incidents {
 		end := "lasts"
 		if !in.End.IsZero() {
 			end = in.End.Format(time.TimeOnly)
 		}
-		text += fmt.Sprintf("; %s-%s %.0fs %s", in.Start.Format(time.TimeOnly), end, in.DurationSeconds, in.Text)
+		text.WriteString(fmt.Sprintf("; %s-%s %.0fs %s", in.Start.Format(time.TimeOnly), end, in.DurationSeconds, in.Text))
 	}
-	return text
+	return text.String()
 }
 
 // tick returns a tick that took so long.
