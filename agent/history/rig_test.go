@@ -90,13 +90,13 @@ func (r *rig) only() api.ReportItem {
 func words(i *api.ReportItem) string {
 	s := i.Seconds
 	var text strings.Builder
-	text.WriteString(fmt.Sprintf("success %.0f warning %.0f failure %.0f unknown %.0f", s.Success, s.Warning, s.Failure, s.Unknown))
+	fmt.Fprintf(&text, "success %.0f warning %.0f failure %.0f unknown %.0f", s.Success, s.Warning, s.Failure, s.Unknown)
 	for _, in := range i.Incidents {
 		end := "lasts"
 		if !in.End.IsZero() {
 			end = in.End.Format(time.TimeOnly)
 		}
-		text.WriteString(fmt.Sprintf("; %s-%s %.0fs %s", in.Start.Format(time.TimeOnly), end, in.DurationSeconds, in.Text))
+		fmt.Fprintf(&text, "; %s-%s %.0fs %s", in.Start.Format(time.TimeOnly), end, in.DurationSeconds, in.Text)
 	}
 	return text.String()
 }
