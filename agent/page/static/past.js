@@ -34,7 +34,8 @@ export class Past {
   /** tick asks again if it is time. @param {string} state of the probe */
   tick(state) {
     const age = Date.now() - this.asked;
-    if (age > EACH || age > LEAST && state !== this.state && state) {
+    this.state ||= state;
+    if (age > EACH || age > LEAST && state !== this.state) {
       this.state = state;
       this.load();
     }
@@ -96,7 +97,7 @@ function chartOf(past, into) {
 function barOf(part, time) {
   const sum = (/** @type {string} */ f) => part.reduce((n, p) => n + (p[f] || 0), 0);
   const result = !part.length ? "" : sum("failure") ? "failure" : sum("unknown") ? "unknown" : sum("warning") ? "warning" : "success";
-  const longest = Math.max(0, ...part.map((p) => p.maxSeconds || 0));
+  const longest = Math.max(0, ...part.map((p) => (Number.isFinite(p.maxSeconds) ? p.maxSeconds : 0)));
   return { result, durationSeconds: longest, time, label: `${clock(time)}: ${count(sum("success") + sum("warning"))} good, ${count(sum("failure"))} bad, ${count(sum("unknown"))} unknown, at most ${took(longest)}` };
 }
 

@@ -44,6 +44,19 @@ targets:
   static: ["127.0.0.1:WEBPORT"]
 `
 
+// refusing has targets that fail, and a receiver.
+const refusing = `
+apiVersion: prober.dev/v1
+kind: AgentConfig
+targets:
+- name: hosts
+  probe: {tcpSocket: {}, period: 1s, timeout: 30s}
+  static: %s
+notify:
+  receivers:
+  - {name: hook, groupWait: 1s, webhook: {url: %q}}
+`
+
 // message is what a receiver gets.
 type message struct {
 	Status string
@@ -165,10 +178,16 @@ func TestHistory(t *testing.T) {
 // cells returns what a line of the view must have.
 func (i *reportItem) cells() []string {
 	whole := func(seconds float64) string {
-		if seconds == 0 {
+		switch s := int(seconds); {
+		case seconds == 0:
 			return "–"
+		case s < 60:
+			return fmt.Sprintf("%d s", s)
+		case s < 600:
+			return fmt.Sprintf("%d min %02d s", s/60, s%60)
+		default:
+			return fmt.Sprintf("%d min", s/60)
 		}
-		return fmt.Sprintf("%d s", int(seconds))
 	}
 	uptime := "100 %"
 	if *i.Uptime < 1 {
@@ -187,12 +206,8 @@ func availabilityIsThatOfReport(t *testing.T, a *agent) {
 	answers := b.answers("api/v1/report")
 	for _, since := range []string{"24h", "7d", "30d"} {
 		b.eval(fmt.Sprintf(`(location.hash = "#/availability?since=%s", true)`, since), new(bool))
-		got := <-answers
-		if !strings.HasSuffix(got.url, "since="+since) {
-			t.Errorf("%s is asked for %s", got.url, since)
-		}
 		var asked report
-		if err := json.Unmarshal(got.body, &asked); err != nil {
+		if err := json.Unmarshal(waitAnswer(t, answers, "since="+since), &asked); err != nil {
 			t.Fatal(err)
 		}
 		want := a.report("--since", asked.Since.Format(time.RFC3339Nano), "--until", asked.Until.Format(time.RFC3339Nano))
@@ -262,6 +277,21 @@ func (b *tab) answers(part string) <-chan answered {
 	return all
 }
 
+// waitAnswer waits for a response from a URL that ends so, and returns it.
+func waitAnswer(t testing.TB, answers <-chan answered, suffix string) []byte {
+	t.Helper()
+	for limit := time.After(patience); ; {
+		select {
+		case a := <-answers:
+			if strings.HasSuffix(a.url, suffix) {
+				return a.body
+			}
+		case <-limit:
+			t.Fatalf("the page does not ask for %s", suffix)
+		}
+	}
+}
+
 // linkOpensTheProbe opens the link of a message: it is the page of the probe, with its history.
 func linkOpensTheProbe(t *testing.T, a *agent, link string) {
 	if want := a.url("#/probe/default/shop/flaps/readiness"); link != want {
@@ -273,12 +303,10 @@ func linkOpensTheProbe(t *testing.T, a *agent, link string) {
 	answers := b.answers("/history?")
 	for i, since := range []string{"7d", "30d", "24h"} {
 		b.eval(fmt.Sprintf(`(%s.querySelectorAll(".chip")[%d].click(), true)`, part, (i+1)%3), new(bool))
-		if got := <-answers; !strings.HasSuffix(got.url, "since="+since) {
-			t.Errorf("%s is asked for %s", got.url, since)
-		}
+		waitAnswer(t, answers, "since="+since)
 		b.wait(part + `?.checkVisibility()`)
 		b.wait(part + `.querySelectorAll("svg.chart rect.failure").length > 0`)
-		b.wait(`/Uptime \d\d\.\d{3} % · 2 incidents, down for \d+ s, the longest \d+ s · since/.test(` + part + `.innerText)`)
+		b.wait(`/Uptime \d+\.\d{3} % · 2 incidents, down for [^·]+, the longest [^·]+ · since/.test(` + part + `.innerText)`)
 		changes := `[...` + part + `.querySelectorAll(".changes li")].map((l) => l.querySelector(".badge").innerText).join(" ")`
 		b.wait(changes + ` === "failure unknown absent success failure success unknown"`)
 		b.wait(part + `.innerText.includes("http_status: HTTP probe failed with statuscode: 503")`)
@@ -317,18 +345,30 @@ func TestNoHistory(t *testing.T) {
 	b.wait(`!document.querySelector("section[aria-label=History]").checkVisibility()`)
 }
 
-// The wall and the overview have what troubles the agent itself: a receiver that refuses, and a history that cannot be written.
+// The wall and the overview show what is wrong with the agent itself: a receiver that refuses, and a history that
+// cannot be written. On the wall, which nobody scrolls, many failures do not push it off the screen.
 func TestTroubleOfTheAgent(t *testing.T) {
-	w := newTargets(t)
+	var hosts []string
+	for i := range 30 {
+		hosts = append(hosts, fmt.Sprintf("127.0.1.%d:1", i+1))
+	}
+	list, err := json.Marshal(hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	url, _ := newReceiver(t, http.StatusBadRequest)
 	a := runAgent(t, prepare(t, map[string]string{
-		"prober.yaml":   w.fill(rememberedConfig) + fmt.Sprintf("notify:\n  receivers:\n  - {name: hook, groupWait: 1s, webhook: {url: %q}}\n", url),
+		"prober.yaml":   fmt.Sprintf(refusing, list, url),
 		"state/history": "a file where the folder of the history must be",
 	}), "--config", "prober.yaml", "--state-dir", "state")
 	for _, hash := range []string{"#/wall", "#/"} {
 		b := open(t, a.url(hash), look{1600, 900, true, false})
 		b.wait(`[...document.querySelectorAll(".item")].some((i) => /receiver hook\s+agent[^]*not delivered since .*400/.test(i.innerText) && i.dataset.state === "warning")`)
 		b.wait(`[...document.querySelectorAll(".item")].some((i) => /history\s+agent[^]*not a directory/.test(i.innerText) && i.dataset.state === "warning")`)
+		b.wait(`proberCounts.failure === 30 && document.querySelectorAll(".item[data-state=failure]").length >= 14`)
+		if hash == "#/wall" {
+			b.wait(`[...document.querySelectorAll(".item[data-state=warning]")].every((i) => i.getBoundingClientRect().bottom < innerHeight)`)
+		}
 		b.shot("trouble" + strings.ReplaceAll(hash, "#/", "-"))
 	}
 }
