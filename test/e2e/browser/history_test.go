@@ -129,7 +129,7 @@ func (a *agent) waitIncident(pod, container string, count int, over bool) {
 	a.t.Helper()
 	for end := time.Now().Add(patience); ; {
 		for _, i := range a.report().Items {
-			if strings.HasPrefix(i.Pod, pod) && i.Container == container && i.IncidentCount == count && (count == 0 || i.Incidents[0].End.IsZero() != over) {
+			if strings.HasPrefix(i.Pod, pod) && i.Container == container && i.Uptime != nil && i.IncidentCount == count && (count == 0 || i.Incidents[0].End.IsZero() != over) {
 				return
 			}
 		}
@@ -151,6 +151,8 @@ func startRemembered(t *testing.T) (a *agent, link string) {
 	})
 	a = runAgent(t, dir, "-f", "pods", "--config", "prober.yaml", "--state-dir", "state")
 	a.waitIncident("shop", "shout", 1, false)
+	a.waitIncident("shop", "flaps", 0, true)
+	a.waitIncident("sites", "target", 0, true)
 	a.waitIncident("steady", "target", 0, true)
 	w.up.Store(false)
 	a.waitIncident("shop", "flaps", 1, false)
@@ -160,8 +162,8 @@ func startRemembered(t *testing.T) (a *agent, link string) {
 	a.waitIncident("sites", "target", 1, true)
 	a.stop()
 	write(t, dir+"/prober.yaml", w.fill(rememberedConfig)+fmt.Sprintf("notify:\n  externalURL: http://%s/\n  receivers:\n  - {name: hook, groupWait: 1s, groupInterval: 1s, webhook: {url: %q}}\n", a.addr, url))
-	a.start()
 	w.up.Store(false)
+	a.start()
 	a.waitIncident("shop", "flaps", 2, false)
 	a.waitIncident("sites", "target", 2, false)
 	return a, waitURL(t, messages, "flaps")
