@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,12 @@ targets:
   static: ["127.0.0.1:WEBPORT"]
 - name: sites
   probe: {httpGet: {path: /switch}, period: 1s, timeout: 30s, failureThreshold: 1}
+  static: ["127.0.0.1:WEBPORT"]
+`
+
+// patient is another target, which needs many failures.
+const patient = `- name: patient
+  probe: {httpGet: {path: /down}, period: 1s, timeout: 30s, failureThreshold: 1000}
   static: ["127.0.0.1:WEBPORT"]
 `
 
@@ -345,6 +352,23 @@ func TestNoHistory(t *testing.T) {
 	b = open(t, a.url("#/probe/targets/steady-127-0-0-1-"+w.webPort()+"/target/readiness"), desktop)
 	b.wait(`document.querySelector(".ticks details")`)
 	b.wait(`!document.querySelector("section[aria-label=History]").checkVisibility()`)
+}
+
+// A tick has the threshold while its run is below it.
+func TestRunsOfTicks(t *testing.T) {
+	w := newTargets(t)
+	a := runAgent(t, prepare(t, map[string]string{"prober.yaml": w.fill(rememberedConfig + patient)}), "--config", "prober.yaml")
+	for name, pattern := range map[string]string{"patient": `^failure \d+ of 1000$`, "sites": `^failure \d+(: unknown → failure|: failure → failure)?$`} {
+		b := open(t, a.url("#/probe/targets/"+name+"-127-0-0-1-"+w.webPort()+"/target/readiness"), desktop)
+		b.wait(`document.querySelectorAll(".ticks .counted").length > 2`)
+		var texts []string
+		b.eval(`[...document.querySelectorAll(".ticks .counted")].map((e) => e.innerText)`, &texts)
+		for _, text := range texts {
+			if !regexp.MustCompile(pattern).MatchString(text) {
+				t.Errorf("%s: %q, want %s", name, text, pattern)
+			}
+		}
+	}
 }
 
 // The wall and the overview show what is wrong with the agent itself: a receiver that refuses, and a history that
