@@ -156,6 +156,16 @@ func TestReportMatchesANaiveComputation(t *testing.T) {
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Fatalf("from %d to %d of %d: %s", from, to, len(all), diff)
 					}
+					last := items[0]
+					last.Incidents = last.Incidents[:min(len(last.Incidents), 1)]
+					_, newest := a.report(history.Query{
+						Since: start.Add(time.Duration(from) * time.Second), Until: start.Add(time.Duration(to) * time.Second), Incidents: true, Newest: true,
+					})
+					if len(newest) > 0 {
+						if diff := cmp.Diff(last, newest[0]); diff != "" {
+							t.Fatalf("the newest incident: %s", diff)
+						}
+					}
 				}
 			})
 		})

@@ -29,6 +29,14 @@ type Query struct {
 	After        *Key // only keys that follow it; nil for all
 	Limit        int  // of the items; 0 for all
 	Incidents    bool // list them, not only their number
+	Newest       bool // of each item only the newest incident
+}
+
+func (q *Query) mostIncidents() int {
+	if q.Newest {
+		return 1
+	}
+	return MaxIncidents
 }
 
 // Page is what a report has beside its items.
@@ -170,11 +178,11 @@ func (r *reporter) addIncident(t *track, from int64) {
 		return
 	}
 	y := &t.tally
-	if len(y.incidents) >= 2*MaxIncidents {
-		for i := range MaxIncidents {
+	if most := r.query.mostIncidents(); len(y.incidents) >= 2*most {
+		for i := range most {
 			r.details -= sizeOf(&y.incidents[i])
 		}
-		n := copy(y.incidents, y.incidents[MaxIncidents:])
+		n := copy(y.incidents, y.incidents[most:])
 		clear(y.incidents[n:])
 		y.incidents = y.incidents[:n]
 	}
@@ -233,7 +241,7 @@ func (r *reporter) item(t *track, end int64) *api.ReportItem {
 		if y.open || t.state == record.Failure && y.lastEnd == end {
 			y.incidents[n-1].End = time.Time{}
 		}
-		item.Incidents = y.incidents[max(n-MaxIncidents, 0):]
+		item.Incidents = y.incidents[max(n-r.query.mostIncidents(), 0):]
 		slices.Reverse(item.Incidents)
 	}
 	return item

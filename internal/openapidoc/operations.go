@@ -105,7 +105,7 @@ var operations = []operation{
 			{name: "since", about: "A duration before now such as 30d or 12h, or a time; 30d by default."}, untilNow, namespace, pod, container,
 			{name: "kind", about: "Only of this kind.", values: kinds}, limit, goOn,
 			{name: "format", about: "JSON by default, or CSV as with Accept: text/csv.", values: []string{"json", "csv"}},
-			{name: "incidents", about: "List incidents: the default of JSON. CSV has a line for each then, and without them for each probe.", values: []string{"true", "false"}},
+			{name: "incidents", about: "List incidents: the default of JSON. CSV has a line for each then, and without them for each probe. newest lists the newest of each probe.", values: []string{"true", "false", "newest"}},
 		},
 		answer: api.Report{}, codes: []int{400, 404, 503},
 	},

@@ -140,11 +140,13 @@ func (q *reportQuery) readFormat(r *http.Request, values map[string]string) erro
 	switch text := values["incidents"]; text {
 	case "true":
 		q.Incidents = true
+	case "newest":
+		q.Incidents, q.Newest = true, true
 	case "false":
 	case "":
 		q.Incidents = !q.csv
 	default:
-		return fmt.Errorf("incidents %q must be true or false", text)
+		return fmt.Errorf("incidents %q must be true, false or newest", text)
 	}
 	q.perIncident = q.csv && q.Incidents
 	if q.csv && (q.Limit > 0 || q.After != nil) {

@@ -169,7 +169,7 @@ func TestWrongParameters(t *testing.T) {
 			"/report?limit=-1":                   `400 limit "-1" must be an integer, at least 0`,
 			"/report?continue=x":                 `400 continue must be a metadata.continue of this list`,
 			"/report?format=xml":                 `400 unknown format "xml"; known: csv, json`,
-			"/report?incidents=1":                `400 incidents "1" must be true or false`,
+			"/report?incidents=1":                `400 incidents "1" must be true, false or newest`,
 			"/report?format=csv&limit=1":         `400 limit and continue need format=json`,
 			one + "?limit=1":                     `400 unknown parameter "limit"; known: since, until`,
 			one + "?since=x":                     `400 since "x" must be a duration such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z`,

@@ -5,16 +5,8 @@ import { ask, Failed } from "./api.js";
 import { fill, h, icon, linkOf, put, said } from "./dom.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
-import { clock, count, line, objects, plural, span, when } from "./text.js";
-
-const RANGES = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
-
-/** percent never rounds an incident away. @param {number | null | undefined} uptime */
-function percent(uptime) {
-  if (typeof uptime !== "number") return "–";
-  if (uptime === 1) return "100 %";
-  return `${(Math.floor(uptime * 100_000) / 1000).toFixed(3)} %`;
-}
+import { RANGES } from "./past.js";
+import { clock, count, line, objects, percent, plural, span, when } from "./text.js";
 
 /** @param {any} r */
 const stateOf = (r) => (typeof r.uptime !== "number" ? "unknown" : r.uptime === 1 ? "success" : r.incidents?.[0] && !r.incidents[0].end ? "failure" : "warning");
@@ -62,7 +54,7 @@ export function availability(route) {
     const want = range();
     due = Date.now() + 60_000;
     try {
-      const report = await ask(`api/v1/report?since=${want}`);
+      const report = await ask(`api/v1/report?incidents=newest&since=${want}`);
       if (want !== range()) return;
       loaded = want;
       all = objects(report.items).sort((a, b) => (a.uptime ?? 2) - (b.uptime ?? 2));

@@ -96,7 +96,7 @@ function widthOf(into) {
 }
 
 /**
- * latencyChart returns a chart of ticks: a bar for each, as tall as it took.
+ * latencyChart returns a chart of ticks: a bar for each, as tall as it took. One without a result leaves a gap.
  * @param {{result: string, durationSeconds: number, time: number, label?: string}[]} ticks the oldest first
  * @param {string} title
  * @param {Element} into whose width it has
@@ -112,6 +112,7 @@ export function latencyChart(ticks, title, into) {
       s("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, v ? took(v) : "0"));
   }
   ticks.forEach((t, i) => {
+    if (!t.result) return;
     const x = width - (ticks.length - i) * step, tall = Math.max(1.5, height - bottom - y(t.durationSeconds));
     const bar = s("rect", { x: x + 0.5, y: height - bottom - tall, width: Math.max(1, step - 1.5), height: tall, class: `lat ${t.result}` });
     bar.append(s("title", {}, t.label ?? `${clock(t.time)}: ${t.result} in ${took(t.durationSeconds)}`));
@@ -119,8 +120,9 @@ export function latencyChart(ticks, title, into) {
     if (t.result !== "success") svg.append(s("path", { d: `M${x + 0.5} ${height - bottom + 4}h${Math.max(1, step - 1.5)}`, class: `under ${t.result}` }));
   });
   if (ticks.length) {
-    svg.append(s("text", { x: width - ticks.length * step, y: height - 4 }, clock(ticks[0].time)),
-      s("text", { x: width, y: height - 4, "text-anchor": "end" }, clock(ticks[ticks.length - 1].time)));
+    const first = clock(ticks[0].time), last = clock(ticks[ticks.length - 1].time);
+    if (ticks.length * step > 8 * (first.length + last.length)) svg.append(s("text", { x: width - ticks.length * step, y: height - 4 }, first)); // else they overlap
+    svg.append(s("text", { x: width, y: height - 4, "text-anchor": "end" }, last));
   }
   return svg;
 }

@@ -9,6 +9,7 @@ import * as store from "./store.js";
 import { clock, count, line, now, objects, plural, since, span, when } from "./text.js";
 
 const SHOWN = 40;
+const NOTICES = 3; // on the wall, above what fails: it may reach below the screen
 
 /** Side is what the overview asks for beside the stream, every few seconds. */
 class Side {
@@ -238,12 +239,12 @@ export function wall() {
     failing.update();
     warning.update();
     calm.hidden = !(store.probes.size && store.counts.success === store.probes.size);
-    troubles(checks, side, 5);
+    const wrong = troubles(checks, side, NOTICES), more = wrong > NOTICES ? ` · ${plural(wrong - NOTICES, "notice")} more in the overview` : "";
     const a = side.agent;
-    put(foot, `${clock(now())} · ${store.link.state === "live" ? "live" : `${store.link.state}, data of ${clock(store.link.heard)}`}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}`);
+    put(foot, `${clock(now())} · ${store.link.state === "live" ? "live" : `${store.link.state}, data of ${clock(store.link.heard)}`}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}${more}`);
   }
   return {
-    title: "Wall", update, node: h("div.wall", {}, h("h1.unseen", {}, "Wall screen"), top.node, calm, failing.node, checks, warning.node, foot),
+    title: "Wall", update, node: h("div.wall", {}, h("h1.unseen", {}, "Wall screen"), top.node, calm, checks, failing.node, warning.node, foot),
     tick() { failing.tick(); warning.tick(); side.refresh(); update(); },
     close() { side.closed = true; },
   };

@@ -4,6 +4,7 @@
 import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
 import { badge, fill, h, icon, keep, link, put, quoted, said, section } from "./dom.js";
 import { latencyChart, waterfall } from "./draw.js";
+import { Past } from "./past.js";
 import * as store from "./store.js";
 import { clean, clock, count, line, objects, plural, since, took, when } from "./text.js";
 
@@ -34,8 +35,8 @@ export function probeView(route) {
   const head = h("div.head-state"), why = h("p.why-box", { "data-part": "summary" }, "…"), agent = h("ul.items"), agentSection = section("The agent itself", agent);
   const cause = h("div"), causeSection = section("Cause", cause);
   const ticks = h("div.ticks"), ticksSection = section("Ticks", ticks);
-  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = h("div");
-  const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics), pastSection = section("History", past);
+  const facts = h("dl.facts"), chart = h("div"), metrics = h("div"), past = new Past(of);
+  const chartSection = section("Latency", chart), metricsSection = section("Metrics", metrics);
   const actions = new Actions(of, () => refresh(true));
   let row = find(of), seen = "", asked = 0, running = false, closed = false, lastSummary = 0, timer = 0;
 
@@ -123,16 +124,15 @@ export function probeView(route) {
     refresh();
   }
 
-  showPast(past, pastSection, of);
   const node = h("div.probe-view", {},
     h("nav.crumbs", { "aria-label": "Path" }, h("a", { href: "#/probes" }, "Probes"), h("a", { href: link(["pod", namespace, pod]) }, said(`${namespace}/${pod}`, 120))),
     h("div.title", {}, h("h1", {}, said(container, 80), " ", h("span", {}, said(kind, 20))), head), why,
-    actions.node, h("div.columns", {}, h("div", {}, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, pastSection, metricsSection)));
+    actions.node, h("div.columns", {}, h("div", {}, causeSection, ticksSection), h("div", {}, section("Probe", facts), agentSection, chartSection, past.node, metricsSection)));
   agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
     title: `${line(pod, 40)} ${line(container, 40)} ${line(kind, 20)}`, node, update,
-    tick() { if (Date.now() - lastSummary > 5000) refresh(); },
-    close() { closed = true; clearTimeout(timer); },
+    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.state ?? ""); },
+    close() { closed = true; past.close(); clearTimeout(timer); },
   };
 }
 
@@ -156,7 +156,7 @@ function causeOf(t) {
 /** tickOf returns one tick, which opens to what happened inside it. @param {any} t */
 function tickOf(t) {
   const result = word(t.result);
-  const counted = t.counted ? `${t.countedAs} ${t.run} of ${t.threshold}${t.after !== t.before ? `: ${t.before} → ${t.after}` : ""}` : "not counted";
+  const counted = t.counted ? `${t.countedAs} ${t.run}${t.run < t.threshold ? ` of ${t.threshold}` : ""}${t.after !== t.before ? `: ${t.before} → ${t.after}` : ""}` : "not counted";
   const events = objects(t.events);
   return h("details.tick-row", { "data-time": t.time },
     h("summary", { onclick: (/** @type {any} */ e) => { e.currentTarget.parentNode.dataset.touched = "yes"; } }, icon(result), h("time", {}, clock(when(t.time))), h("span.word", {}, result), h("span.num", {}, took(t.durationSeconds)), h("span.counted", {}, line(counted, 80), t.attempts > 1 ? `, ${t.attempts} attempts` : ""), h("span.text", {}, said(t.error || t.output, 160))),
@@ -164,51 +164,6 @@ function tickOf(t) {
       h("li", { "data-type": line(e.type, 12) }, h("span.type", {}, line(e.type, 12)), h("span.name", {}, said(e.name, 40)), svg, h("span.num", {}, e.durationSeconds > 0 ? took(e.durationSeconds) : ""), h("span.detail", {}, said(e.detail ?? "", 500)))))
       : h("p.none", {}, result === "success" ? "Nothing is kept of this success." : "Nothing is kept of what happened inside this tick."),
     t.droppedEvents ? h("p.none", {}, `${plural(t.droppedEvents, "more event")} beyond the limits of a tick`) : null);
-}
-
-/**
- * showPast shows what the agent has kept in its state directory.
- * @param {HTMLElement} into
- * @param {HTMLElement} part
- * @param {Record<string, string>} of
- */
-function showPast(into, part, of) {
-  const ranges = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
-  const content = h("div"), buttons = ranges.map(([range, words]) => h("button.chip", { type: "button", "aria-pressed": "false", onclick: () => load(range) }, words));
-  into.append(h("div.chips", { role: "group", "aria-label": "Time" }, buttons), content);
-  part.hidden = true;
-  async function load(/** @type {string} */ range) {
-    buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(ranges[i][0] === range)));
-    try {
-      const x = await ask(`${pathOf(/** @type {any} */ (of))}/history?since=${range}`);
-      part.hidden = false;
-      fill(content, pastOf(x, content));
-    } catch (e) {
-      part.hidden = e instanceof Failed && [400, 404, 405].includes(e.status);
-      fill(content, h("p.none", {}, line(e instanceof Error ? e.message : e)));
-    }
-  }
-  load("24h");
-}
-
-/** @param {any} x a ProbeHistory @param {Element} into */
-function pastOf(x, into) {
-  const points = objects(x.points), changes = objects(x.transitions);
-  const group = Math.max(1, Math.ceil(points.length / 160)), bars = [];
-  for (let i = 0; i < points.length; i += group) {
-    const part = points.slice(i, i + group), sum = (/** @type {string} */ f) => part.reduce((/** @type {number} */ n, /** @type {any} */ p) => n + (p[f] || 0), 0);
-    const result = sum("failure") ? "failure" : sum("unknown") ? "unknown" : sum("warning") ? "warning" : "success";
-    const longest = Math.max(...part.map((/** @type {any} */ p) => p.maxSeconds || 0));
-    bars.push({ result, durationSeconds: longest, time: when(part[0].time), label: `${clock(when(part[0].time))}: ${sum("success") + sum("warning")} good, ${sum("failure")} bad, ${sum("unknown")} unknown, at most ${took(longest)}` });
-  }
-  let good = 0, all = 0;
-  for (const p of points) {
-    good += (p.success || 0) + (p.warning || 0);
-    all += (p.success || 0) + (p.warning || 0) + (p.failure || 0);
-  }
-  return h("div", {}, h("p", {}, all ? `${(100 * good / all).toFixed(3)} % of ${count(all)} ticks were good` : "No tick is kept.", ` · since ${clock(when(x.since))}`),
-    bars.length ? latencyChart(bars, "The longest durations", into) : null,
-    changes.length ? h("ol.changes", {}, changes.slice(0, 50).map((/** @type {any} */ c) => h("li", {}, h("time", {}, clock(when(c.time))), badge(word(c.to), c.to), h("span", {}, said([c.reason, c.text].filter(Boolean).join(": "), 200))))) : h("p.none", {}, "The state has not changed."));
 }
 
 /** Actions are the buttons of a probe. */

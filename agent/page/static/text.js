@@ -130,3 +130,12 @@ export const objects = (list) => (Array.isArray(list) ? list.filter((o) => o && 
  * @param {string} noun
  */
 export const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
+
+/**
+ * percent returns a share. It rounds no incident away: "100 %" means none.
+ * @param {unknown} share from 0 to 1
+ */
+export function percent(share) {
+  if (typeof share !== "number") return "–";
+  return share === 1 ? "100 %" : `${(Math.floor(share * 100_000) / 1000).toFixed(3)} %`;
+}

@@ -238,9 +238,13 @@ func (f *fake) history(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-func (f *fake) report(w http.ResponseWriter, _ *http.Request) {
+func (f *fake) report(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
 	var items []object
 	for i, p := range f.probes {
+		if pod := query.Get("pod"); pod != "" && (pod != p["pod"] || query.Get("container") != p["container"] || query.Get("kind") != p["kind"]) {
+			continue
+		}
 		item := object{"namespace": p["namespace"], "pod": p["pod"], "container": p["container"], "kind": p["kind"], "handler": p["handler"], "uptime": 1.0, "seconds": object{"success": 2_592_000}, "incidents": []any{}, "incidentCount": 0}
 		if p["state"] == "failure" || i%7 == 3 {
 			down := 240.0 * float64(1+i%5)

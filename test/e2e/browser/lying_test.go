@@ -37,6 +37,9 @@ func TestLyingAgent(t *testing.T) {
 	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/explain", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"probe":{"state":5,"spec":null},"summary":[1],"ticks":[{"result":{},"events":"x","metrics":[{}],"details":"d"}],"agent":[{}]}`)
 	})
+	mux.HandleFunc("GET /api/v1/probes/{namespace}/{pod}/{container}/{kind}/history", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"since":7,"stepSeconds":"x","points":[null,{"time":"2026-01-02T00:00:00Z","success":"many","maxSeconds":"long"},{"time":"2020-01-02T00:00:00Z","failure":{}},{"time":5}],"transitions":[null,{"to":"__proto__","text":{}}]}`)
+	})
 	mux.HandleFunc("GET /api/v1/{list}", func(w http.ResponseWriter, r *http.Request) {
 		if answer, ok := answers[r.PathValue("list")]; ok {
 			fmt.Fprint(w, answer)
@@ -53,7 +56,7 @@ func TestLyingAgent(t *testing.T) {
 		{"#/probes", `document.querySelectorAll(".space a.open[href]").length === 3`}, {"#/pods", `document.querySelectorAll(".space a.open[href]").length === 2`},
 		{"#/pod/n/q", `document.querySelector("h1").innerText === "n/q"`}, {"#/targets", `document.querySelector(".space a.open[href]")`},
 		{"#/plugins", `document.querySelector(".card")`}, {"#/events", `document.querySelector(".space a.open[href]")`},
-		{"#/availability", `document.querySelector(".grid.availability .space .line")`}, {"#/probe/n/p/c/liveness", `document.querySelector(".ticks details")`},
+		{"#/availability", `document.querySelector(".grid.availability .space .line")`}, {"#/probe/n/p/c/liveness", `document.querySelector(".ticks details") && document.querySelector(".changes li")`},
 	} {
 		b.eval(fmt.Sprintf(`(location.hash = %s, true)`, quote(v.hash)), new(bool))
 		b.wait(v.ready)

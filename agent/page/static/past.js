@@ -1,0 +1,117 @@
+// @ts-check
+// What the agent has kept of one probe in its state directory: how available it was, the durations of
+// its ticks, and the changes of its state.
+
+import { ask, Failed, pathOf } from "./api.js";
+import { badge, fill, h, said, section } from "./dom.js";
+import { latencyChart } from "./draw.js";
+import { clock, count, line, objects, percent, plural, span, took, when } from "./text.js";
+
+export const RANGES = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
+
+const BARS = 160; // at most, of the chart
+const CHANGES = 50; // that are listed
+const EACH = 60_000; // ms after which it is asked for again; the agent keeps minutes
+const LEAST = 10_000; // ms after which it is asked for again if the state has changed
+
+/** Past is the part of the page of a probe. It is hidden if the agent keeps no history. */
+export class Past {
+  /** @param {{namespace: string, pod: string, container: string, kind: string}} of */
+  constructor(of) {
+    this.of = of;
+    this.range = RANGES[0][0];
+    this.state = "";
+    this.asked = 0;
+    this.number = 0; // of the request: an answer that comes late is another range's
+    this.closed = false;
+    this.content = h("div");
+    this.buttons = RANGES.map(([range, words]) => h("button.chip", { type: "button", onclick: () => { this.range = range; this.load(); } }, words));
+    this.node = section("History", h("div", {}, h("div.chips", { role: "group", "aria-label": "Time" }, this.buttons), this.content));
+    this.node.hidden = true;
+    this.load();
+  }
+
+  /** tick asks again if it is time. @param {string} state of the probe */
+  tick(state) {
+    const age = Date.now() - this.asked;
+    this.state ||= state;
+    if (age > EACH || age > LEAST && state !== this.state) {
+      this.state = state;
+      this.load();
+    }
+  }
+
+  close() {
+    this.closed = true;
+  }
+
+  async load() {
+    const number = ++this.number;
+    this.asked = Date.now();
+    this.buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(RANGES[i][0] === this.range)));
+    const since = `since=${this.range}`;
+    try {
+      const [past, report] = await Promise.all([
+        ask(`${pathOf(this.of)}/history?${since}`), ask(`api/v1/report?${new URLSearchParams(this.of)}&incidents=false&${since}`),
+      ]);
+      if (this.closed || number !== this.number) return;
+      this.node.hidden = false;
+      fill(this.content, shareOf(past, objects(report?.items)[0]), chartOf(past, this.content), changesOf(past));
+    } catch (e) {
+      if (this.closed || number !== this.number) return;
+      this.node.hidden = e instanceof Failed && [400, 404, 405].includes(e.status);
+      fill(this.content, h("p.none", {}, line(e instanceof Error ? e.message : e)));
+    }
+  }
+}
+
+/**
+ * shareOf returns what the report has of the probe.
+ * @param {any} past a ProbeHistory
+ * @param {any} item a ReportItem; undefined if none of the time is known
+ */
+function shareOf(past, item) {
+  const known = typeof item?.uptime === "number", times = item?.incidentCount;
+  const words = [known ? `Uptime ${percent(item.uptime)}` : "The uptime is not known",
+    !known ? "" : times ? `${plural(times, "incident")}, down for ${span(item.seconds?.failure)}, the longest ${span(item.longestSeconds)}` : "no incidents", `since ${clock(when(past.since))}`];
+  return h("p", { "data-part": "uptime" }, words.filter(Boolean).join(" · "));
+}
+
+/**
+ * chartOf returns a chart in which equal widths are equal times, with gaps where nothing is known.
+ * @param {any} past a ProbeHistory
+ * @param {Element} into
+ */
+function chartOf(past, into) {
+  const points = objects(past.points).filter((p) => when(p.time) > 0), ends = points.length - 1;
+  if (!points.length) return null;
+  const step = (past.stepSeconds > 0 ? past.stepSeconds : 60) * 1000, first = when(points[0].time);
+  const wide = step * Math.max(1, Math.ceil((when(points[ends].time) - first + step) / step / BARS));
+  /** @type {any[][]} */
+  const parts = [];
+  for (const p of points) (parts[Math.min(BARS - 1, Math.max(0, Math.floor((when(p.time) - first) / wide)))] ??= []).push(p);
+  return latencyChart(Array.from(parts, (part, i) => barOf(part ?? [], first + i * wide)), "The longest durations", into);
+}
+
+/** @param {any[]} part points @param {number} time when they begin */
+function barOf(part, time) {
+  const sum = (/** @type {string} */ f) => part.reduce((n, p) => n + (p[f] || 0), 0);
+  const result = !part.length ? "" : sum("failure") ? "failure" : sum("unknown") ? "unknown" : sum("warning") ? "warning" : "success";
+  const longest = Math.max(0, ...part.map((p) => (Number.isFinite(p.maxSeconds) ? p.maxSeconds : 0)));
+  return { result, durationSeconds: longest, time, label: `${clock(time)}: ${count(sum("success") + sum("warning"))} good, ${count(sum("failure"))} bad, ${count(sum("unknown"))} unknown, at most ${took(longest)}` };
+}
+
+/** @param {any} past a ProbeHistory */
+function changesOf(past) {
+  const all = objects(past.transitions);
+  if (!all.length) return h("p.none", {}, "The state has not changed.");
+  return h("div", {}, h("ol.changes", {}, all.slice(0, CHANGES).map((c) => h("li", {}, h("time", {}, clock(when(c.time))), badge(c.to === "absent" ? "unknown" : c.to, c.to), h("span", {}, said(whyOf(c), 300))))),
+    all.length > CHANGES ? h("p.none", {}, `${plural(all.length - CHANGES, "older change")} in prober report and in the API`) : null);
+}
+
+/** @param {any} c a Transition */
+function whyOf(c) {
+  if (c.to === "absent") return "the agent stopped, or the probe was removed";
+  if (c.from === "absent" && c.to === "unknown") return "the agent started, or the probe was added";
+  return [c.reason, c.text].filter(Boolean).join(": ");
+}
