@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -167,7 +166,8 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 
 func TestMediaTypesMatchOpenAPI(t *testing.T) {
 	t.Parallel()
-	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.StateDir = filepath.Join(filepath.Dir(c.AddrFile), "state") })
+	dir := t.TempDir()
+	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.StateDir = dir })
 	awaitProbe(t, r.stream(), "ready", ready)
 	d := readDocument(t)
 	for _, c := range []struct{ path, asked, accept string }{
