@@ -174,7 +174,7 @@ var packages = map[string]struct {
 		others: []string{"go.etcd.io/bbolt"},
 	},
 	"agent/history/record":  {ours: []string{"probe"}},
-	"agent/history/reports": {ours: []string{"agent/api", "agent/history", "agent/reply", "internal/timespan", "probe"}},
+	"agent/history/reports": {ours: []string{"agent/api", "agent/history", "agent/reply", "internal/explain", "internal/timespan", "probe"}},
 	"internal/timespan":     {},
 	"agent/statelock":       {},
 	"agent/notify/format":   {ours: []string{"config"}},

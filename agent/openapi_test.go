@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -160,6 +161,34 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	status, body := r.send(http.DefaultClient, "POST", name(one)+"/pause")
 	if err := v.check("POST", one+"/pause", status, body); err != nil || status != http.StatusUnauthorized {
 		t.Errorf("without credentials: %d %s: %v", status, body, err)
+	}
+}
+
+func TestMediaTypesMatchOpenAPI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.StateDir = dir })
+	awaitProbe(t, r.stream(), "ready", ready)
+	d := readDocument(t)
+	for _, c := range []struct{ path, asked, accept string }{
+		{"/", "/", "text/html"}, {"/", "/", "*/*"}, {"/page/{file}", "/page/style.css", "*/*"}, {"/page/{file}", "/page/app.js", "*/*"},
+		{"/page/{file}", "/page/logo.svg", "*/*"}, {"/api/v1/report", "/api/v1/report", "*/*"}, {"/api/v1/report", "/api/v1/report", "text/csv"},
+		{"/api/v1/report", "/api/v1/report?format=csv&incidents=true", "*/*"}, {"/api/v1/notifications", "/api/v1/notifications", "*/*"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", r.url+c.asked, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", c.accept)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		got, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+		if _, ok := d.Paths[c.path]["get"].Responses["200"].Content[got]; err != nil || !ok || res.StatusCode != http.StatusOK {
+			t.Errorf("GET %s, Accept: %s: %d, and %q is not described (%v)", c.asked, c.accept, res.StatusCode, got, err)
+		}
 	}
 }
 

@@ -166,7 +166,11 @@ func (l *timeline) endOthers() {
 func (l *timeline) endAll(at int64) {
 	for _, t := range l.tracks {
 		if t.state != record.Absent {
-			l.change(t, record.Absent, at, "", "")
+			end := at
+			if t.state == record.Failure { // known from its begin alone, it is an incident all the same
+				end = max(at, t.since+1)
+			}
+			l.change(t, record.Absent, end, "", "")
 			t.removed = false
 		}
 	}

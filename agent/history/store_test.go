@@ -182,6 +182,35 @@ func TestPodIsReplaced(t *testing.T) {
 	})
 }
 
+// An agent that is killed soon after a failure has begun leaves an incident, also if nothing was written after
+// its begin.
+func TestIncidentKnownFromItsBeginAlone(t *testing.T) {
+	dir, killed := t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := run(t, history.Config{StateDir: dir})
+		a.store.Observe(info("web", "1"))
+		a.change(info("web", "1"), states.Success, "")
+		time.Sleep(5*time.Minute + 31*time.Second)
+		a.change(info("web", "1"), states.Failure, "down")
+		time.Sleep(24 * time.Second)
+		if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		b := run(t, history.Config{StateDir: killed})
+		b.store.Observe(info("web", "1"))
+		b.change(info("web", "1"), states.Success, "")
+		time.Sleep(time.Hour)
+		item := b.only()
+		const want = "success 3931 warning 0 failure 0 unknown 0; 00:05:31-00:05:31 0s down"
+		if got := words(&item); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if item.IncidentCount != 1 || item.Uptime == nil || *item.Uptime >= 1 {
+			t.Errorf("%+v", item)
+		}
+	})
+}
+
 // A snapshot of the folder while the agent runs is a history up to the last minute or change, as after a kill.
 func TestSnapshotOfARunningHistory(t *testing.T) {
 	dir, backup := t.TempDir(), filepath.Join(t.TempDir(), "copy")

@@ -26,8 +26,9 @@ type operation struct {
 	id, tag      string
 	summary      string
 	query        []parameter
-	body         any // of the request; nil for none
-	answer       any // a type of agent/api, a [kubernetes], or a [media]
+	body         any      // of the request; nil for none
+	answer       any      // a type of agent/api, a [kubernetes], or a [media]
+	also         []string // other media types of the answer, all texts
 	codes        []int
 }
 
@@ -62,8 +63,8 @@ var (
 // operations are what an agent serves, but for /debug/. A test of package agent compares it with the
 // paths that an agent has.
 var operations = []operation{
-	{method: "get", path: "/", id: "index", tag: "state", summary: "List the paths; show the status page to browsers, which accept text/html.", answer: plain},
-	{method: "get", path: "/page/{file}", id: "page", tag: "state", summary: "Send a file of the status page.", answer: media{"text/plain", "A script, a style sheet or an image."}, codes: []int{404}},
+	{method: "get", path: "/", id: "index", tag: "state", summary: "List the paths; show the status page to browsers, which accept text/html.", answer: plain, also: []string{"text/html"}},
+	{method: "get", path: "/page/{file}", id: "page", tag: "state", summary: "Send a file of the status page.", answer: media{"text/javascript", "A script, a style sheet or an image."}, also: []string{"text/css", "image/svg+xml"}, codes: []int{404}},
 	{method: "get", path: "/api/v1/", id: "apiIndex", tag: "state", summary: "List the paths.", answer: plain},
 	{method: "get", path: "/openapi.json", id: "openapi", tag: "state", summary: "Describe the API: this document.", answer: object{}},
 	{
@@ -107,7 +108,7 @@ var operations = []operation{
 			{name: "format", about: "JSON by default, or CSV as with Accept: text/csv.", values: []string{"json", "csv"}},
 			{name: "incidents", about: "List incidents: the default of JSON. CSV has a line for each then, and without them for each probe. newest lists the newest of each probe.", values: []string{"true", "false", "newest"}},
 		},
-		answer: api.Report{}, codes: []int{400, 404, 503},
+		answer: api.Report{}, also: []string{"text/csv"}, codes: []int{400, 404, 503},
 	},
 	{
 		method: "get", path: "/api/v1/events", id: "listEvents", tag: "state", summary: "List the newest events, the last one at the end.",
@@ -259,7 +260,11 @@ func (o *operation) responses(s *schemas) object {
 // answered returns the response object of a request that was successful.
 func (o *operation) answered(s *schemas) object {
 	describe := func(about, mediaType string, schema object) object {
-		return object{"description": about, "content": object{mediaType: object{"schema": schema}}}
+		content := object{mediaType: object{"schema": schema}}
+		for _, other := range o.also {
+			content[other] = object{"schema": object{"type": "string"}}
+		}
+		return object{"description": about, "content": content}
 	}
 	switch a := o.answer.(type) {
 	case media:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/history"
+	"github.com/daeace23/prober/internal/explain"
 )
 
 // csvForm writes a line for each probe, or for each incident.
@@ -66,11 +67,11 @@ func (f *csvForm) end() error {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// cell returns text that no spreadsheet takes for a formula, as OWASP advises: a target may have
-// written it.
+// cell returns text as one line that no terminal obeys and no spreadsheet takes for a formula, as OWASP
+// advises: a target may have written it.
 func cell(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if strings.IndexFunc(text, func(r rune) bool { return strings.ContainsRune("=+-@\t\r\n＝＋－＠", r) }) == 0 {
+	text = explain.OneLine(text)
+	if strings.IndexFunc(text, func(r rune) bool { return strings.ContainsRune("=+-@＝＋－＠", r) }) == 0 {
 		return "'" + text
 	}
 	return text

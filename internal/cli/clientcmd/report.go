@@ -168,7 +168,7 @@ func notFound(missing []string) error {
 
 // csv writes what the agent responds, with one head.
 func (r *reporter) csv(ctx context.Context, c *client.Client) error {
-	if len(r.words) == 0 {
+	if len(r.words) == 0 && !r.noHeaders {
 		return remote.Failed(c.ReportCSV(ctx, r.filter, r.env.Stdout))
 	}
 	head := !r.noHeaders

@@ -94,6 +94,7 @@ func TestReport(t *testing.T) {
 		{"report --incidents -o wide", 0, "NAMESPACE POD CONTAINER KIND START END DURATION REASON TEXT\ndefault shop web readiness", ""},
 		{"report cart --incidents", 0, "", "no incidents found"},
 		{"report -o csv", 0, "namespace,pod\ndefault,cart\ndefault,shop", ""},
+		{"report -o csv --no-headers", 0, "default,cart\ndefault,shop", ""},
 		{"report -o csv shop cart", 0, "namespace,pod\ndefault,shop\ndefault,cart", ""},
 		{"report shop nope", 1, "NAMESPACE POD", "prober: error: no history of: nope"},
 		{"report -n other", 0, "", "no probes found"},
