@@ -106,6 +106,9 @@ func TestFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 		if len(items) != len(observers) || items[0].IncidentCount < 18 || a.store.Dropped() == 0 {
 			t.Errorf("%d items, %d dropped", len(items), a.store.Dropped())
 		}
+		if s := items[0].Seconds; s.Success+s.Failure+s.Unknown > 6*3600 { // of 12 hours, 9 of which were not written
+			t.Errorf("%+v are more than what was written", s)
+		}
 		limitFiles(t, 1<<62)
 		time.Sleep(10 * time.Minute)
 		if got := a.store.Trouble(); got != nil {

@@ -124,7 +124,7 @@ func deleteWhile(tx *bbolt.Tx, bucket, from []byte, most int, is func(k []byte) 
 }
 
 // list returns the windows that have something from since to until, oldest first. active is whether the
-// last one is being written.
+// last one is being written: while it cannot be, what has happened is not known.
 func (s *Store) list(since, until int64) (windows []record.Window, active bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Store) list(since, until int64) (windows []record.Window, active bool) 
 			windows = append(windows, w)
 		}
 	}
-	return windows, s.running
+	return windows, s.running && s.trouble.failing == nil
 }
 
 // keep adds or replaces a window in what readers see.

@@ -27,6 +27,11 @@ type command struct {
 func (c *command) mergeable() bool { return true }
 func (c *command) kind() string    { return "exec" }
 
+func (c *command) check() error {
+	_, err := exec.LookPath(c.spec.Command[0])
+	return err
+}
+
 // send runs the program in a process group of its own, with the JSON of m as its input. It kills what is left
 // of the group when the program has ended, or at the timeout.
 func (c *command) send(ctx context.Context, m *format.Message) (answer string, err error) {

@@ -27,6 +27,15 @@ type mailer struct {
 func (m *mailer) mergeable() bool { return true }
 func (m *mailer) kind() string    { return "mail" }
 
+func (m *mailer) check() error {
+	if _, err := tlsConfig(m.dir, m.spec.CA); err != nil || m.spec.Username == "" {
+		return err
+	}
+	secrets := &secretFiles{dir: m.dir}
+	_, err := secrets.read("passwordFile", m.spec.PasswordFile)
+	return secrets.hideError(err)
+}
+
 // send sends one mail to all addresses.
 func (m *mailer) send(ctx context.Context, message *format.Message) (answer string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.spec.Timeout, fmt.Errorf("no answer within %s", m.spec.Timeout))

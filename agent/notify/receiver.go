@@ -22,6 +22,8 @@ const (
 // transport sends messages. Its errors are of type [*failure] if they say more than that it failed.
 type transport interface {
 	send(ctx context.Context, m *format.Message) (answer string, err error)
+	// check returns what is wrong with the files and the command, without sending anything.
+	check() error
 	kind() string
 	mergeable() bool
 }
@@ -113,6 +115,9 @@ func (r *receiver) run(ctx context.Context) {
 	})
 	defer cancel()
 	r.adopt()
+	if err := r.send.check(); err != nil {
+		r.log.Warn("receiver cannot be told as it is configured; it is tried at the next message", "err", err)
+	}
 	var sending sync.WaitGroup
 	for {
 		groups, m, items, at := r.step(time.Now())

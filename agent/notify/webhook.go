@@ -54,6 +54,16 @@ func (w *webhook) mergeable() bool { return w.spec.Format != config.PagerDutyFor
 
 func (w *webhook) kind() string { return "webhook " + string(w.spec.Format) }
 
+// check makes a request that is not sent.
+func (w *webhook) check() error {
+	secrets := &secretFiles{dir: w.dir}
+	_, err := w.request(context.Background(), example("example", ""), secrets)
+	if _, bad := w.transport(); err == nil {
+		err = bad
+	}
+	return secrets.hideError(err)
+}
+
 // send makes one request.
 func (w *webhook) send(ctx context.Context, m *format.Message) (answer string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.spec.Timeout, fmt.Errorf("no answer within %s", w.spec.Timeout))
