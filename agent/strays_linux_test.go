@@ -56,7 +56,7 @@ spec:
 	}
 	defer unix.Close(fd)
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	if n, err := unix.Poll(poll, 0); n != 1 {
+	if n, err := unix.Poll(poll, 10_000); n != 1 { // it was killed, and may take a moment to end
 		t.Errorf("the process outlives the agent, %v", err)
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}

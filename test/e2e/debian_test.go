@@ -273,7 +273,7 @@ systemctl daemon-reload; systemctl restart prober`)
 	d.does("kill -STOP $(systemctl show -P MainPID prober)")
 	d.awaits("the watchdog", "[ $(systemctl show -P NRestarts prober) = 1 ]; "+works)
 	d.has("journalctl --no-pager -u prober", "Failed with result 'watchdog'")
-	d.has("pgrep -c -x sleep", "2\n") // of the container, and its child
+	d.awaits("the container, its child and nothing more", "[ $(pgrep -c -x sleep) = 2 ]")
 	d.does("rm -r /run/systemd/system/prober.service.d; systemctl daemon-reload")
 }
 
