@@ -165,7 +165,7 @@ bench: ## benchmarks of the parts, in benchstat's format
 # Scenarios with a record in bench/records are left out: BENCHFLAGS=-again measures them again, and
 # BENCHFLAGS='-again -scenario http,tcp' some of them.
 .PHONY: bench-history
-bench-history: ## 30 days of 10,000 probes: size, writes and reports of the history; takes ten minutes
+bench-history: ## 30 days of 10,000 probes: size, writes and reports of the history; takes half an hour
 	PROBER_HISTORY_DAYS=30 $(GO) test -count=1 -timeout 90m -run '^TestThirtyDays$$' -v ./agent/history
 
 .PHONY: bench-peers

@@ -129,7 +129,7 @@ func TestDamagedDatabaseIsSurvived(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			moved := 0
-			for seed := range uint64(15) {
+			for seed := range uint64(some(15, 3)) {
 				dir := t.TempDir()
 				bad := damage(rand.New(rand.NewPCG(seed, 3)), bytes.Clone(text))
 				if err := errors.Join(os.Mkdir(filepath.Dir(file(dir)), 0o700), os.WriteFile(file(dir), bad, 0o600)); err != nil {
@@ -390,7 +390,7 @@ func TestBudgetBoundsTheFile(t *testing.T) {
 			observers[i] = a.store.Observe(info(fmt.Sprintf("web-%03d", i), fmt.Sprint(i)))
 		}
 		var largest int64
-		for range 4 * 24 * 60 {
+		for range some(4, 2) * 24 * 60 {
 			for range 60 { // changes with texts that nothing compresses
 				for k := range texts {
 					texts[k] = byte(r.Uint32())

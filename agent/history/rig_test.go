@@ -86,6 +86,14 @@ func (r *rig) only() api.ReportItem {
 	return items[0]
 }
 
+// some returns how often a test does something: fewer times under the race detector.
+func some(n, raced int) int {
+	if thorough {
+		return n
+	}
+	return raced
+}
+
 // words returns the seconds and the incidents of an item.
 func words(i *api.ReportItem) string {
 	s := i.Seconds

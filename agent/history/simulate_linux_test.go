@@ -44,7 +44,7 @@ func TestHistoryFitsItsBudget(t *testing.T) {
 }
 
 // TestThirtyDays simulates 30 days of 10,000 probes with a period of 10 s: latencies are lognormal, and one
-// probe in a hundred flaps. It takes minutes: make bench-history sets PROBER_HISTORY_DAYS.
+// probe in a hundred flaps. It takes half an hour: make bench-history sets PROBER_HISTORY_DAYS.
 func TestThirtyDays(t *testing.T) {
 	days := 0
 	if text := os.Getenv("PROBER_HISTORY_DAYS"); text != "" {
