@@ -306,6 +306,7 @@ spec:
 END
 systemctl daemon-reload; systemctl restart prober`)
 	d.awaits("a probe of another user", "prober get probes --no-headers | grep other | grep -q success")
+	d.awaits("the container of another user, and its child", "[ $(pgrep -c -u nobody -x sleep) = 2 ]")
 	d.has("ps -o user=,args= -C sleep | grep 2000 | sort | uniq -c; journalctl --no-pager -u prober", "2 nobody   sleep 2000")
 	d.has("journalctl --no-pager -u prober", "nobody writes")
 	d.does("rm /etc/prober/pods.d/other.yaml; prober reload")
