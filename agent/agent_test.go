@@ -61,7 +61,7 @@ func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.lines.await(t, next, "no state waits to be saved any more")
-	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "state") {
+	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]state") {
 		t.Error(body)
 	}
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -208,7 +209,7 @@ func (w *writer) sweep(seq uint32) bool {
 // open opens the database. One that is corrupt is moved aside, and another one made.
 func (w *writer) open(now time.Time) bool {
 	path := filepath.Join(w.s.dir, dbName)
-	err := os.MkdirAll(w.s.dir, 0o700)
+	err := mkdir(w.s.dir)
 	if err == nil {
 		err = verify(path)
 	}
@@ -271,4 +272,13 @@ func (w *writer) reopen() bool {
 	w.h = h
 	w.s.use(h)
 	return true
+}
+
+// mkdir makes the folder of the history. That of the agent's state was there: it is not made again when it
+// was moved away.
+func mkdir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
