@@ -40,6 +40,7 @@ var packages = map[string]struct {
 	},
 	"core/results": {ours: []string{"probe"}},
 	"core/worker":  {ours: []string{"probe", "core/results"}},
+	"core/states":  {ours: []string{"core/results", "core/worker", "probe"}},
 	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
 	"core/manager": {
 		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/redact"},
@@ -170,7 +171,7 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
 	},
 	"agent/history": {
-		ours:   []string{"agent/api", "agent/history/record", "agent/states", "core/results", "core/worker", "probe"},
+		ours:   []string{"agent/api", "agent/history/record", "core/states", "core/results", "core/worker", "probe"},
 		others: []string{"go.etcd.io/bbolt"},
 	},
 	"agent/history/record":  {ours: []string{"probe"}},
@@ -179,9 +180,8 @@ var packages = map[string]struct {
 	"agent/statelock":       {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "agent/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe"},
 	},
-	"agent/states":  {ours: []string{"core/results", "core/worker", "probe"}},
 	"agent/events":  {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":    {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
 	"agent/api":     {},
@@ -203,7 +203,7 @@ var packages = map[string]struct {
 	},
 	"agent/client": {ours: []string{"agent/api"}},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/openapi", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/states", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/openapi", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

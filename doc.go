@@ -12,6 +12,8 @@
 //   - core/worker: one probe. worker.go is its life, tick.go one scheduled run from top
 //     to bottom, fold.go the rule of the thresholds; schedule.go runs the workers that are due.
 //   - core/results: the last decided result of every container, and the updates of it.
+//   - core/states: the four states of a probe, for people: what notifications, the history and
+//     conditions of pods are made of.
 //   - core/group: probes by a key of the caller's: the entry point for programs that have
 //     nothing to do with Kubernetes.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's
@@ -36,10 +38,9 @@
 //     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
 //     metrics. agent/stream: changes of probes, pods and events, encoded once for all readers.
-//     agent/pauses: pauses that end by themselves. agent/states: the four states of a probe, for
-//     notifications and history. agent/notify: tells people of them, by webhooks, commands and mail;
-//     agent/notify/format has their messages. agent/history: states and minutes on disk, for
-//     reports. agent/page: the status page.
+//     agent/pauses: pauses that end by themselves. agent/notify: tells people of states, by
+//     webhooks, commands and mail; agent/notify/format has their messages. agent/history: states and
+//     minutes on disk, for reports. agent/page: the status page.
 //     agent/otlp: metrics and traces for a collector of OpenTelemetry.
 //     agent/client, agent/api: speak to a running agent.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. internal/cli/systemd: what

@@ -14,7 +14,7 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/history"
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 )
 
 // second is what a naive model knows of a probe in one second.

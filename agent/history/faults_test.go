@@ -20,7 +20,7 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/history"
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/probe"
 )
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/daeace23/prober/agent/history"
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/probe"
 )
 

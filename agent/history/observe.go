@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/history/record"
-	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/daeace23/prober/agent/history/record"
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 )
 

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/history"
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/probe"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/notify/format"
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 )
 
 // sender has what the messages of an agent have in common.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/notify/format"
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 )
 
 // span is a time in which a probe was in a state, by the model.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/notify/format"
-	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/states"
 )
 
 // Config is what a [Notifier] needs. Log is required.

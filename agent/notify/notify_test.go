@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 )
 
 const (

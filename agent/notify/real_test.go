@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/notify"
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 )
 
 // patience is far longer than what must happen takes on the slowest machine.

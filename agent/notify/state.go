@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/daeace23/prober/agent/states"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/probe"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/notify/format"
-	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"

@@ -23,9 +23,9 @@ import (
 
 	"github.com/daeace23/prober/agent/notify"
 	"github.com/daeace23/prober/agent/notify/format"
-	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )

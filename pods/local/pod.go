@@ -455,7 +455,7 @@ func (p *pod) remove() error {
 	}
 	o.mu.Unlock()
 	o.store.RemovePod(p.uid)
-	o.watch.removed(last)
+	o.feed.Removed(last)
 	if left != nil {
 		o.manager.CleanupPods(left)
 	}

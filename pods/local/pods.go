@@ -71,7 +71,7 @@ type Pods struct {
 	host  pods.Host
 	state *saver // nil: no state is saved
 	store manager.StatusStore
-	watch watchers
+	feed  pods.Feed
 	// ids has the pod of each container ID: of the start that runs, or ran last.
 	ids sync.Map
 
@@ -116,7 +116,7 @@ func New(cfg Config, host pods.Host) (*Pods, error) {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
 	}
-	p.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { p.watch.changed(pod, p.store.PodStatus) }
+	p.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { p.feed.Changed(pod, p.store.PodStatus) }
 	return p, nil
 }
 

@@ -294,3 +294,11 @@ func (s *saver) remove(uid types.UID) error {
 	}
 	return nil
 }
+
+// wake puts a token into ch if there is none.
+func wake(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

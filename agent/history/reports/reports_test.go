@@ -22,8 +22,8 @@ import (
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/agent/history/reports"
-	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )

@@ -1,4 +1,4 @@
-package local
+package pods
 
 import (
 	"testing"
@@ -13,17 +13,17 @@ func TestLateChangeHasPresentStatus(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	present, known := v1.PodStatus{Phase: v1.PodRunning}, true
 	status := func(types.UID) (v1.PodStatus, bool) { return present, known }
-	var w watchers
-	q := w.attach()
-	w.changed(pod, status)
+	var f Feed
+	q := f.attach()
+	f.Changed(pod, status)
 	present.Phase = v1.PodSucceeded
-	w.changed(pod, status)
+	f.Changed(pod, status)
 	if c, ok := q.take(); !ok || c.Pod.Status.Phase != v1.PodSucceeded || c.Removed {
 		t.Errorf("got %+v, %v", c, ok)
 	}
-	w.removed(pod)
+	f.Removed(pod)
 	known = false
-	w.changed(pod, status)
+	f.Changed(pod, status)
 	if c, ok := q.take(); !ok || !c.Removed {
 		t.Errorf("got %+v, %v, want the end of the pod and nothing after it", c, ok)
 	}

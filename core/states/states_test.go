@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/daeace23/prober/agent/states"
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
