@@ -66,7 +66,7 @@ func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint
 	if h.http2 {
 		client = h.h2c
 	}
-	out, err := a.get(ctx, client, a.newRequest(ctx, u))
+	out, err := a.get(ctx, h.apart(ctx, client), a.newRequest(ctx, u))
 	a.trace(ctx, &out, err)
 	return out, err
 }

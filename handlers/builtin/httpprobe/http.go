@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -61,6 +62,7 @@ type Handler struct {
 	showBody         bool
 	ownDial          bool // without Config.DialContext
 	connector        *network.Connector
+	dial             network.DialFunc // of the transports
 	client           *http.Client // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
 	h2c              *http.Client // HTTP/2 with prior knowledge
 	resuming         *http.Client // client, for attempts that the lean path has begun
@@ -71,10 +73,8 @@ var _ probe.Preparer = (*Handler)(nil)
 
 // New returns the http handler.
 func New(cfg Config) *Handler {
-	var unencrypted http.Protocols
-	unencrypted.SetUnencryptedHTTP2(true)
-	unencrypted.SetHTTP2(true) // for redirects to https
 	dial := dialOfAttempt(network.Dialer(cfg.DialContext, cfg.Compat))
+	unencrypted := unencryptedHTTP2()
 	fresh := newTransport(dial, nil)
 	fresh.CloseIdleConnections() // completes its TLSClientConfig
 	h := &Handler{
@@ -83,8 +83,9 @@ func New(cfg Config) *Handler {
 		showBody:         cfg.ShowBody,
 		ownDial:          cfg.DialContext == nil,
 		connector:        network.NewConnector(cfg.DialContext, cfg.Compat),
+		dial:             dial,
 		client:           &http.Client{Transport: fresh},
-		h2c:              &http.Client{Transport: newTransport(dial, &unencrypted)},
+		h2c:              &http.Client{Transport: newTransport(dial, unencrypted)},
 		resuming:         &http.Client{Transport: &resumingTransport{newResumed(nil), fresh}},
 	}
 	h.tls = fresh.TLSClientConfig
@@ -94,6 +95,29 @@ func New(cfg Config) *Handler {
 	h.header = withDefaults(make(http.Header, 2), h.userAgent)
 	h.headerLines, _ = headerLines(h.header)
 	return h
+}
+
+// unencryptedHTTP2 returns the protocols of HTTP/2 without TLS, and with it after a redirect.
+func unencryptedHTTP2() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	p.SetHTTP2(true)
+	return p
+}
+
+// apart returns client for the attempt of ctx. In a network namespace it has a transport of its own:
+// net/http shares connections of HTTP/2 between requests to one address, which other namespaces have too.
+func (h *Handler) apart(ctx context.Context, client *http.Client) *http.Client {
+	if netns.From(ctx) == nil {
+		return client
+	}
+	var protocols *http.Protocols
+	if client == h.h2c {
+		protocols = unencryptedHTTP2()
+	}
+	own := *client
+	own.Transport = newTransport(h.dial, protocols)
+	return &own
 }
 
 // newTransport returns a transport that makes a new connection for each request. The end of the

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -88,7 +89,7 @@ func (x *exchange) connect(ctx context.Context) (ok bool) {
 	}
 	x.stop = network.Until(ctx, x.conn)
 	if x.keeper != nil {
-		x.link = link{at: x.at, raw: network.Bare(x.conn)}
+		x.link = link{at: x.at, in: netns.From(ctx), raw: network.Bare(x.conn)}
 	}
 	return !x.https || x.handshake(ctx)
 }

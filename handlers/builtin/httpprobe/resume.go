@@ -35,8 +35,11 @@ func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 		x.ctx, of = withoutDeadline{x.progress.Hooks(ctx)}, x.progress.Hooks(of)
 	}
 	client := x.resuming
-	if x.begun.replay != nil {
-		client = x.resumingHTTP2()
+	switch fresh := x.apart(ctx, x.client); {
+	case x.begun.replay != nil:
+		client = x.resumingOn(unencryptedHTTP2(), fresh)
+	case fresh != x.client:
+		client = x.resumingOn(nil, fresh)
 	}
 	out, err := x.get(ctx, client, x.newRequest(of, u))
 	x.trace(ctx, &out, err)
@@ -77,16 +80,12 @@ func (x *exchange) raw() net.Conn {
 	return x.conn
 }
 
-// resumingHTTP2 returns a client of its own for the attempt: other attempts at the same host must not
-// use its connection.
-func (x *exchange) resumingHTTP2() *http.Client {
-	// net/http takes a connection that is no [tls.Conn] for one without TLS, and then wants to be
-	// told its protocol.
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	protocols.SetHTTP2(true)
+// resumingOn returns a client of its own for the attempt: other attempts at the same host must not use its
+// connections. net/http takes a connection that is no [tls.Conn] for one without TLS, and then wants to
+// be told that its protocol is HTTP/2. Requests after the first one are those of fresh.
+func (x *exchange) resumingOn(protocols *http.Protocols, fresh *http.Client) *http.Client {
 	client := *x.resuming
-	client.Transport = &resumingTransport{newResumed(&protocols), x.client.Transport}
+	client.Transport = &resumingTransport{newResumed(protocols), fresh.Transport}
 	return &client
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -31,6 +32,7 @@ var _ probe.Releaser = (*reusing)(nil)
 // link is a connection that attempts share.
 type link struct {
 	at    network.Endpoint
+	in    *netns.Namespace
 	raw   net.Conn
 	tls   *tls.Conn // over below; nil without TLS
 	below *lower
@@ -83,16 +85,16 @@ func (h *reusing) expire() {
 	l.close()
 }
 
-// take returns the connection, if there is one to at on which nothing has arrived since the last
+// take returns the connection, if there is one to at in the network namespace in, on which nothing has arrived since the last
 // response: neither its end, nor a response that nobody has asked for.
-func (h *reusing) take(at network.Endpoint) (l link, ok bool) {
+func (h *reusing) take(at network.Endpoint, in *netns.Namespace) (l link, ok bool) {
 	h.mu.Lock()
 	l, h.kept = h.kept, link{}
 	h.mu.Unlock()
 	if l.raw == nil {
 		return link{}, false
 	}
-	if l.at != at || !l.isQuiet() {
+	if l.at != at || l.in != in || !l.isQuiet() {
 		l.close()
 		return link{}, false
 	}
@@ -168,7 +170,7 @@ func (x *exchange) take(ctx context.Context) (ok bool) {
 	if x.keeper == nil {
 		return false
 	}
-	if x.link, ok = x.keeper.take(x.at); !ok {
+	if x.link, ok = x.keeper.take(x.at, netns.From(ctx)); !ok {
 		return false
 	}
 	x.conn = x.progress.Reuse(x.link.raw, x.at, network.StepHTTP)

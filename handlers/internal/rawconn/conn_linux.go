@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/daeace23/prober/handlers/netns"
 )
 
 // Conn is a TCP connection whose descriptor is registered with Go's poller when it has to wait for
@@ -34,43 +36,43 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// Dial makes a connection to at. Its waits, like that for the connection, end with ctx. Errors are
-// those of a [net.Dialer]. known is false if at needs one: an address of a zone, or an unspecified one,
+// Dial makes a connection to at, in the network namespace of ctx. Its waits, like that for the
+// connection, end with ctx. Errors are those of a [net.Dialer]. known is false if at needs one: an address of a zone, or an unspecified one,
 // for which the kernel takes a loopback address, and package net tries both families.
 func Dial(ctx context.Context, at netip.AddrPort) (conn *Conn, known bool, err error) {
 	if !at.IsValid() || at.Addr().Zone() != "" || at.Addr().Unmap().IsUnspecified() {
 		return nil, false, nil
 	}
-	remote := netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	conn, err = dial(ctx, Origin{Namespace: netns.From(ctx)}, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
+	return conn, true, err
+}
+
+// dial makes a connection to remote.
+func dial(ctx context.Context, from Origin, remote netip.AddrPort) (conn *Conn, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, true, dialError(remote, asNet(err))
+		return nil, dialError(remote, asNet(err))
 	}
-	conn, err = dial(ctx, remote)
+	conn, err = dialOnce(ctx, from, remote)
 	// What net.Dialer does: a connection to a port nobody listens at can meet itself, if the
 	// kernel chooses the same port for its other end.
 	for i := 0; i < 2 && (err == nil && conn.meetsItself() || errors.Is(err, syscall.EADDRNOTAVAIL)); i++ {
 		if err == nil {
 			_ = conn.Close()
 		}
-		conn, err = dial(ctx, remote)
+		conn, err = dialOnce(ctx, from, remote)
 	}
 	if err != nil {
-		return nil, true, dialError(remote, err)
+		return nil, dialError(remote, err)
 	}
-	return conn, true, nil
+	return conn, nil
 }
 
-// dial makes a connection to remote.
-func dial(ctx context.Context, remote netip.AddrPort) (*Conn, error) {
-	family, to := syscall.AF_INET, syscall.Sockaddr(nil)
-	if ip := remote.Addr(); ip.Is4() {
-		to = &syscall.SockaddrInet4{Port: int(remote.Port()), Addr: ip.As4()}
-	} else {
-		family, to = syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(remote.Port()), Addr: ip.As16()}
-	}
-	fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, syscall.IPPROTO_TCP)
+// dialOnce makes one attempt to connect to remote.
+func dialOnce(ctx context.Context, from Origin, remote netip.AddrPort) (*Conn, error) {
+	family, to := sockaddr(remote)
+	fd, err := from.socket(family, syscall.SOCK_STREAM, syscall.IPPROTO_TCP)
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return nil, err
 	}
 	c := &Conn{remote: remote, fd: fd, ctx: ctx}
 	// The first call begins, and each further one tells how far it is. Between processes of one

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/daeace23/prober/handlers/internal/rawconn"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -21,12 +23,22 @@ const UserAgent = "kube-probe/1.36"
 // DialFunc is the type of [net.Dialer.DialContext].
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
+// dialer is the default. A probe's connection is gone long before a keep-alive would be due.
+var dialer = net.Dialer{KeepAlive: -1}
+
+// inNamespace makes a connection in the network namespace of ctx.
+func inNamespace(ctx context.Context, network, address string) (net.Conn, error) {
+	if n := netns.From(ctx); n != nil && network != "unix" {
+		return rawconn.Origin{Namespace: n}.Dial(ctx, network, address)
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
 // Dialer returns the function that makes the connections of a handler with dial, or with a
 // [net.Dialer] if dial is nil.
 func Dialer(dial DialFunc, compat probe.Compat) DialFunc {
 	if dial == nil {
-		// A probe's connection is gone long before a keep-alive would be due.
-		dial = (&net.Dialer{KeepAlive: -1}).DialContext
+		dial = inNamespace
 	}
 	if !compat.Has(probe.CompatHostTrouble) {
 		dial = markHostTrouble(dial)

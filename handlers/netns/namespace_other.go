@@ -1,0 +1,31 @@
+//go:build !linux
+
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// Namespace is an open network namespace. There are none on this system.
+type Namespace struct {
+	path string
+	own  bool
+}
+
+// Open returns an error: this system has no network namespaces.
+func Open(path string) (*Namespace, error) { return nil, unsupported(path) }
+
+// Current is not called on this system.
+func (n *Namespace) Current() error { return unsupported(n.path) }
+
+// Close is not called on this system.
+func (n *Namespace) Close() error { return nil }
+
+// Socket is not called on this system.
+func (n *Namespace) Socket(int, int, int) (int, error) { return -1, unsupported(n.path) }
+
+func unsupported(path string) error {
+	return failed(path, fmt.Errorf("%s has none: %w", runtime.GOOS, errors.ErrUnsupported))
+}
