@@ -235,6 +235,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
+	if n, ok := a.source.(NetworkSource); ok {
+		a.handlers.SetNetworks(n.NetworkOf)
+	}
 	observers, readers := a.keepHistory()
 	a.states = states.New(append(readers, a.notifier)...)
 	// The states come before the hub, whose readers look them up.

@@ -24,7 +24,8 @@ import (
 // Run is never called, it calls neither. All methods are safe for concurrent use.
 //
 // A source may also implement [Reloader], [builtin.CommandRunner] for exec probes,
-// [manager.RestartSource], [manager.StatusPublisher], [RestartGracer], [StateSaver] and [TargetSource].
+// [manager.RestartSource], [manager.StatusPublisher], [RestartGracer], [StateSaver], [TargetSource] and
+// [NetworkSource].
 // memory_test.go has the smallest source, docs/embedding.md how to use one.
 type PodSource interface {
 	// PodStatus returns the present status of a pod, false for an unknown one. Every tick of every
@@ -66,6 +67,17 @@ type Reloader interface {
 // see [manager.Config].
 type RestartGracer interface {
 	RestartGrace() time.Duration
+}
+
+// NetworkSource is a [PodSource] with pods that are probed in their own network namespaces, where their
+// loopback addresses are theirs.
+type NetworkSource interface {
+	// NetworkOf returns the path of the network namespace in which the pod is probed; ok is false for the
+	// agent's own. Every attempt of every probe calls it: it must return from memory. It returns ok also
+	// for a pod that has ended, until its probes have: otherwise the last attempts would reach the
+	// agent's own network. "" stands for a namespace that is not there yet: the attempt is an error,
+	// and no verdict.
+	NetworkOf(podUID string) (path string, ok bool)
 }
 
 // StateSaver is a [PodSource] that keeps state over a restart of the agent.

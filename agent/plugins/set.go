@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/agent/secrets"
@@ -77,7 +78,8 @@ type Set struct {
 	endWaits context.CancelCauseFunc // of waits
 	detached func() bool             // separates waits from the context of New; false if that has ended
 
-	holds holds
+	holds    holds
+	networks atomic.Pointer[networks] // of the pods; nil: all are probed in that of the agent
 
 	credentials credentials.Store // of prober.yaml
 
@@ -299,7 +301,7 @@ func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, tar
 		if err != nil {
 			return nil, err
 		}
-		return s.limits[name].Wrap(counted{s.cfg.Metrics.CountInFlight(h), h}), nil
+		return s.limits[name].Wrap(s.placed(counted{s.cfg.Metrics.CountInFlight(h), h})), nil
 	}
 	h, err := s.live.Prepare(ctx, name, config, target)
 	if _, unknown := errors.AsType[*handlers.UnknownError](err); unknown && len(s.cfg.PluginDirs) == 0 {
@@ -308,7 +310,7 @@ func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, tar
 	if err != nil {
 		return nil, err
 	}
-	return counted{s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h)), h}, nil
+	return s.placed(counted{s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h)), h}), nil
 }
 
 // counted is a handler whose attempts are counted.
@@ -326,7 +328,10 @@ var (
 
 // Inherit implements [probe.Inheritor] for the handler inside.
 func (c counted) Inherit(from probe.Handler) {
-	if old, ok := from.(counted); ok {
+	switch old := from.(type) {
+	case counted:
+		from = old.bare
+	case *placed:
 		from = old.bare
 	}
 	probe.Inherit(c.bare, from)

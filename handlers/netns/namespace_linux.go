@@ -100,6 +100,9 @@ func (n *Namespace) Current() error {
 	return nil
 }
 
+// Same reports whether n and other are the same namespace.
+func (n *Namespace) Same(other *Namespace) bool { return n.id == other.id }
+
 // Close closes the namespace. Sockets that were made in it stay open.
 func (n *Namespace) Close() error { return n.file.Close() }
 

@@ -20,6 +20,9 @@ func Open(path string) (*Namespace, error) { return nil, unsupported(path) }
 // Current is not called on this system.
 func (n *Namespace) Current() error { return unsupported(n.path) }
 
+// Same is not called on this system.
+func (n *Namespace) Same(*Namespace) bool { return false }
+
 // Close is not called on this system.
 func (n *Namespace) Close() error { return nil }
 

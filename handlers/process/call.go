@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/pluginpb"
 	"github.com/daeace23/prober/plugin"
@@ -80,6 +81,9 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if ctx.Err() != nil {
 		return ended(ctx, &req, start)
 	}
+	if err := checkNetwork(ctx); err != nil {
+		return probe.Outcome{}, err
+	}
 	c := &call{ctx: ctx, plugin: b.plugin, req: &req}
 	if err := b.plugin.gate.enter(); err != nil {
 		return probe.Outcome{}, err
@@ -114,6 +118,15 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	out, err := ended(ctx, &req, start)
 	c.explain(in, &out)
 	return out, err
+}
+
+// checkNetwork returns an error if ctx asks for another network namespace than that of programs.
+func checkNetwork(ctx context.Context) error {
+	n := netns.From(ctx)
+	if n == nil {
+		return nil
+	}
+	return &probe.Error{Reason: probe.ReasonDenied, Err: fmt.Errorf("a program cannot probe in the network namespace %s; WebAssembly plugins can", n.Path())}
 }
 
 // skew is how much earlier a deadline may come in a process, which is told the time that is left.

@@ -42,7 +42,7 @@ type Config struct {
 	// DialContext makes the connections of guests. The network is "tcp", "udp" or "unix", and
 	// [SourceAddress] of ctx is the address to dial from.
 	// The address is an IP and a port, or the path of a socket, that the grants allow. Nil
-	// means those of the system.
+	// means those of the system, in the network namespace of the attempt's context, see handlers/netns.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// Handshake makes the TLS handshake of a connection. Nil means that of crypto/tls. If
@@ -63,11 +63,12 @@ type Config struct {
 
 	// DNSServers are the nameservers, each an IP and a port, of DNS look-ups that name no
 	// server. Nil means those of /etc/resolv.conf, whose search domains are not used; empty
-	// means none.
+	// means none. They are asked in the network namespace of this program.
 	DNSServers []string
 
 	// Echo sends an ICMP echo request that the grants allow, and returns its reply. Nil means the
-	// sockets of the system: those for every user if it has them, else raw ones.
+	// sockets of the system, in the network namespace of the attempt's context: those for every user
+	// if it has them, else raw ones.
 	Echo func(ctx context.Context, r EchoRequest) (EchoReply, error)
 
 	// LookupIP resolves the names of targets. Nil means net.DefaultResolver.
@@ -75,7 +76,8 @@ type Config struct {
 
 	// Listeners are the addresses that this program itself listens on. Guests cannot reach
 	// them, whatever their grants and targets are. An unspecified address such as 0.0.0.0
-	// means every address of this machine.
+	// means every address of this machine. In another network namespace they are not reached, so that
+	// the namespace of a pod may have the same addresses.
 	Listeners []net.Addr
 
 	// CacheDir is the folder for compiled modules, which are native code. It must belong to
@@ -184,6 +186,7 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Reader
 	}
+	namespaces := cfg.DialContext == nil && cfg.RoundTrip == nil
 	if cfg.DialContext == nil {
 		cfg.DialContext = guest.Dial
 	}
@@ -214,8 +217,8 @@ func New(cfg Config) (*Host, error) {
 		DialContext: cfg.DialContext, Handshake: cfg.Handshake, RoundTrip: cfg.RoundTrip, Credentials: cfg.Credentials, DNSServers: cfg.DNSServers,
 		Echo:  cfg.Echo,
 		Clock: cfg.Clock, Rand: cfg.Rand, Logger: cfg.Logger, Interpreter: cfg.Interpreter, Strict: cfg.Strict, Compat: cfg.Compat, Version: cfg.Version,
-		Network: egress.Network{LookupIP: cfg.LookupIP, Listeners: cfg.Listeners, Clock: cfg.Clock},
-		Budget:  h.budget, Born: cfg.Clock.Now(),
+		Network:    egress.Network{LookupIP: cfg.LookupIP, Listeners: cfg.Listeners, Clock: cfg.Clock},
+		Namespaces: namespaces, Budget: h.budget, Born: cfg.Clock.Now(),
 	}
 	h.guests.Slots = sched.NewSlots(runtime.GOMAXPROCS(0), h.guests.BoundStacks)
 	h.pruning.Go(func() { pruneCache(folder, maxCached, maxCachedBytes) })

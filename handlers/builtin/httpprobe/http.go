@@ -63,10 +63,10 @@ type Handler struct {
 	ownDial          bool // without Config.DialContext
 	connector        *network.Connector
 	dial             network.DialFunc // of the transports
-	client           *http.Client // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
-	h2c              *http.Client // HTTP/2 with prior knowledge
-	resuming         *http.Client // client, for attempts that the lean path has begun
-	tls              *tls.Config  // of client
+	client           *http.Client     // HTTP/1.1, and HTTP/2 where a TLS handshake agrees on it
+	h2c              *http.Client     // HTTP/2 with prior knowledge
+	resuming         *http.Client     // client, for attempts that the lean path has begun
+	tls              *tls.Config      // of client
 }
 
 var _ probe.Preparer = (*Handler)(nil)

@@ -13,6 +13,8 @@ import (
 	"net/netip"
 	"os"
 	"time"
+
+	"github.com/daeace23/prober/handlers/netns"
 )
 
 // Request is one echo request.
@@ -59,10 +61,10 @@ type socket interface {
 	Close() error
 }
 
-// Do sends one request, and waits for its reply until ctx ends. An error may be a [*RefusedError] or a
-// [*NotPermittedError].
+// Do sends one request in the network namespace of ctx, and waits for its reply until ctx ends. An error
+// may be a [*RefusedError] or a [*NotPermittedError].
 func Do(ctx context.Context, r Request) (Reply, error) {
-	return do(ctx, &r, open)
+	return do(ctx, &r, func(r *Request) (socket, error) { return open(netns.From(ctx), r) })
 }
 
 func do(ctx context.Context, r *Request, open func(*Request) (socket, error)) (Reply, error) {

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+
+	"github.com/daeace23/prober/handlers/netns"
 )
 
 // wire is a socket of the system.
@@ -28,17 +30,13 @@ type wire struct {
 var _ socket = (*wire)(nil)
 
 // open opens a socket for r: one that every user may have in the groups that the kernel is told, or else
-// a raw one.
-func open(r *Request) (socket, error) {
-	conn, err := listenDatagram(r.Addr.Is6(), source(r))
+// a raw one. A nil namespace is that of the program.
+func open(in *netns.Namespace, r *Request) (socket, error) {
+	conn, err := listenDatagram(in, r.Addr.Is6(), source(r))
 	raw := refusesUser(err)
 	if raw {
-		network := "ip4:icmp"
-		if r.Addr.Is6() {
-			network = "ip6:ipv6-icmp"
-		}
 		unprivileged := err
-		if conn, err = net.ListenPacket(network, source(r).String()); refusesUser(err) {
+		if conn, err = listenRaw(in, r.Addr.Is6(), source(r)); refusesUser(err) {
 			return nil, &NotPermittedError{unprivileged, err}
 		}
 	}
@@ -56,6 +54,15 @@ func open(r *Request) (socket, error) {
 	return w, nil
 }
 
+// listenOwnRaw opens a raw socket of the program's own network namespace.
+func listenOwnRaw(six bool, source netip.Addr) (net.PacketConn, error) {
+	network := "ip4:icmp"
+	if six {
+		network = "ip6:ipv6-icmp"
+	}
+	return net.ListenPacket(network, source.String())
+}
+
 // source returns the address to send from, or that which stands for any.
 func source(r *Request) netip.Addr {
 	switch {
@@ -70,6 +77,9 @@ func source(r *Request) netip.Addr {
 
 // refusesUser reports whether err is that of a socket that other users or systems have.
 func refusesUser(err error) bool {
+	if _, ok := errors.AsType[*netns.Error](err); ok {
+		return false
+	}
 	return errors.Is(err, os.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPROTONOSUPPORT)
 }
 

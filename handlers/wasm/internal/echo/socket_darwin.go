@@ -5,13 +5,15 @@ import (
 	"net/netip"
 	"os"
 	"syscall"
+
+	"github.com/daeace23/prober/handlers/netns"
 )
 
 // stripHeader is the option IP_STRIPHDR.
 const stripHeader = 0x17
 
 // listenDatagram opens a socket that needs no privilege.
-func listenDatagram(six bool, source netip.Addr) (net.PacketConn, error) {
+func listenDatagram(_ *netns.Namespace, six bool, source netip.Addr) (net.PacketConn, error) {
 	family, protocol := syscall.AF_INET, protocolICMP
 	if six {
 		family, protocol = syscall.AF_INET6, protocolICMPv6

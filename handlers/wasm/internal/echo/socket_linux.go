@@ -6,17 +6,38 @@ import (
 	"net/netip"
 	"os"
 	"syscall"
+
+	"github.com/daeace23/prober/handlers/netns"
 )
 
-// listenDatagram opens a socket that needs no privilege, but a group in net.ipv4.ping_group_range.
-func listenDatagram(six bool, source netip.Addr) (net.PacketConn, error) {
+// listenDatagram opens a socket that needs no privilege, but a group in net.ipv4.ping_group_range, which
+// each network namespace has for itself.
+func listenDatagram(in *netns.Namespace, six bool, source netip.Addr) (net.PacketConn, error) {
+	return listen(in, syscall.SOCK_DGRAM, six, source)
+}
+
+// listenRaw opens a raw socket.
+func listenRaw(in *netns.Namespace, six bool, source netip.Addr) (net.PacketConn, error) {
+	if in == nil {
+		return listenOwnRaw(six, source)
+	}
+	return listen(in, syscall.SOCK_RAW, six, source)
+}
+
+func listen(in *netns.Namespace, kind int, six bool, source netip.Addr) (net.PacketConn, error) {
 	family, protocol := syscall.AF_INET, protocolICMP
 	if six {
 		family, protocol = syscall.AF_INET6, protocolICMPv6
 	}
-	fd, err := syscall.Socket(family, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, protocol)
+	var fd int
+	var err error
+	if in != nil {
+		fd, err = in.Socket(family, kind, protocol)
+	} else if fd, err = syscall.Socket(family, kind|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, protocol); err != nil {
+		err = os.NewSyscallError("socket", err)
+	}
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return nil, err
 	}
 	return bound(fd, source)
 }

@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+
+	"github.com/daeace23/prober/handlers/netns"
 )
 
 // listenDatagram returns an error: this system has raw sockets only.
-func listenDatagram(bool, netip.Addr) (net.PacketConn, error) {
+func listenDatagram(*netns.Namespace, bool, netip.Addr) (net.PacketConn, error) {
 	return nil, fmt.Errorf("datagrams of ICMP on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 

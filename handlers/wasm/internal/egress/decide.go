@@ -75,7 +75,7 @@ func (d *dial) decideGrant() error {
 // decideDenials returns an error if the address is a listener of this program, or if a grant
 // denies it, by the name of the dial or of the target.
 func (d *dial) decideDenials() error {
-	if d.Network.listensOn(d.Scheme, netip.AddrPortFrom(d.Addr, d.Port).String()) {
+	if !d.Elsewhere && d.Network.listensOn(d.Scheme, netip.AddrPortFrom(d.Addr, d.Port).String()) {
 		return d.denyf("%s is %s", d.Addr, ownListener)
 	}
 	g, denied := d.Permissions.denies(d.Dial)
@@ -132,8 +132,11 @@ func (d *dial) decideClass() error {
 }
 
 // isOwnLoopback reports whether a loopback address is the pod's own, at a declared port, or the
-// target's.
+// target's. In the namespace of the pod, all loopback addresses are its own.
 func (d *dial) isOwnLoopback(addr netip.Addr) bool {
+	if d.Elsewhere && d.isDeclared() {
+		return true
+	}
 	own, ok := parseLiteral(d.PodIP)
 	if ok && (own == addr && d.isDeclared() || d.onTarget && own.IsLoopback()) {
 		return true

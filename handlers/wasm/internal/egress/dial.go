@@ -43,6 +43,9 @@ type Policy struct {
 	PodIP       string
 	Pod         *probe.Pod       // may be nil
 	Container   *probe.Container // may be nil
+	// Elsewhere means that dials are made in the network namespace of the pod, which is not that of
+	// this program. Unix sockets are the same in both.
+	Elsewhere bool
 }
 
 // Endpoint is an allowed destination of a dial, with resolved names.

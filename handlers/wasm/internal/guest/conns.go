@@ -14,15 +14,19 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/rawconn"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/plugin"
 )
 
-// Dial is the default of Config.DialContext.
+// Dial is the default of Config.DialContext. It dials in the network namespace of ctx.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if source := egress.SourceAddress(ctx); source.IsValid() && network != "unix" {
 		return dialFrom(ctx, source, network, address)
+	}
+	if n := netns.From(ctx); n != nil && network != "unix" {
+		return rawconn.Origin{Namespace: n}.Dial(ctx, network, address)
 	}
 	at, err := netip.ParseAddrPort(address)
 	if network != "tcp" || err != nil {
@@ -48,7 +52,11 @@ func dialFrom(ctx context.Context, source netip.Addr, network, address string) (
 	if network == "udp" {
 		from = net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
 	}
-	conn, err := (&net.Dialer{LocalAddr: from}).DialContext(ctx, network, address)
+	dial := (&net.Dialer{LocalAddr: from}).DialContext
+	if n := netns.From(ctx); n != nil {
+		dial = rawconn.Origin{Namespace: n, Source: source}.Dial
+	}
+	conn, err := dial(ctx, network, address)
 	if errors.Is(err, syscall.EADDRNOTAVAIL) { // which would be the host's lack of ports, see probe.IsHostResources
 		return nil, fmt.Errorf("dial %s %s: %s is not an address of this host", network, address, source)
 	}

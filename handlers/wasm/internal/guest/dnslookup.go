@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/dnswire"
 	"github.com/daeace23/prober/plugin"
@@ -189,6 +190,9 @@ func (s *dnsServer) dial(ctx context.Context) error {
 		var cancel context.CancelFunc
 		ctx, cancel = cfg.Clock.WithTimeout(ctx, l.share(cfg.Clock.Now()))
 		defer cancel()
+	}
+	if s.host == "" { // the host's own server is one of its own network
+		ctx = netns.With(ctx, nil)
 	}
 	raw, err := cfg.DialContext(ctx, network, s.addr)
 	if err != nil {

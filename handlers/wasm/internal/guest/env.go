@@ -57,9 +57,11 @@ type Host struct {
 	Version     string
 
 	Network egress.Network
-	Slots   *sched.Slots // of guests that compute
-	Budget  *memory.Budget
-	Born    time.Time // the zero of the guests' monotonic clock
+	// Namespaces means that guests dial in the network namespace of an attempt's context.
+	Namespaces bool
+	Slots      *sched.Slots // of guests that compute
+	Budget     *memory.Budget
+	Born       time.Time // the zero of the guests' monotonic clock
 
 	runs        runs
 	nameservers nameservers // of the system

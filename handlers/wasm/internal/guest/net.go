@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/daeace23/prober/handlers/internal/rawconn"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
@@ -80,6 +81,7 @@ func (c *Call) egress(capability string) *egress.Policy {
 	return &egress.Policy{
 		Network: &c.host.Network, Permissions: c.plugin.Permissions, Capability: capability,
 		Target: c.req.Target, PodIP: c.req.PodIP, Pod: c.req.Pod, Container: c.req.Container,
+		Elsewhere: c.host.Namespaces && netns.From(c.ctx) != nil,
 	}
 }
 
@@ -149,9 +151,15 @@ func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err
 	return nil, err
 }
 
+// isNamespaceError reports whether err is that of the network namespace of the call.
+func isNamespaceError(err error) bool {
+	_, ok := errors.AsType[*netns.Error](err)
+	return ok
+}
+
 // dialFault returns the reason of a Failure after a dial that failed with err.
 func dialFault(err error, errno abi.Errno) probe.Reason {
-	if _, ok := errors.AsType[*echo.NotPermittedError](err); ok || probe.IsHostResources(err) {
+	if _, ok := errors.AsType[*echo.NotPermittedError](err); ok || probe.IsHostResources(err) || isNamespaceError(err) {
 		return probe.ReasonHostResources
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
@@ -173,7 +181,8 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 // dialError records and traces that a dial failed, and returns the number of its error.
 func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
-	if c.dialFault = dialFault(err, errno); c.dialFault == probe.ReasonHostResources && !c.host.Compat.Has(probe.CompatHostTrouble) {
+	c.dialFault = dialFault(err, errno)
+	if c.dialFault == probe.ReasonHostResources && !c.host.Compat.Has(probe.CompatHostTrouble) || isNamespaceError(err) {
 		c.trouble = err
 	}
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: err.Error(), Duration: c.host.since(start)}

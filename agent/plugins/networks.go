@@ -1,0 +1,173 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/daeace23/prober/handlers/netns"
+	"github.com/daeace23/prober/probe"
+)
+
+// networks are the open network namespaces in which pods are probed.
+type networks struct {
+	of func(podUID string) (path string, ok bool)
+
+	mu   sync.Mutex
+	open map[string]*shared // by path
+}
+
+// shared is an open namespace. It is closed when no probe uses it any more.
+type shared struct {
+	namespace *netns.Namespace
+	users     int // guarded by networks.mu
+}
+
+// SetNetworks has the attempts of pods made in network namespaces. of returns the path of a pod's; see
+// agent.NetworkSource. It is called before the first probe begins.
+func (s *Set) SetNetworks(of func(podUID string) (path string, ok bool)) {
+	s.networks.Store(&networks{of: of, open: make(map[string]*shared)})
+}
+
+// placed returns the handler of one probe, whose attempts are made in the namespace of its pod.
+func (s *Set) placed(c counted) probe.Handler {
+	if n := s.networks.Load(); n != nil {
+		return &placed{counted: c, networks: n}
+	}
+	return c
+}
+
+// placed is the handler of one probe of an agent whose pods may have network namespaces.
+type placed struct {
+	counted
+	networks *networks
+
+	mu       sync.Mutex
+	at       *shared // nil until an attempt needs one
+	released bool
+}
+
+// Probe implements [probe.Handler].
+func (p *placed) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	if req.Pod == nil {
+		return p.Handler.Probe(ctx, req)
+	}
+	path, ok := p.networks.of(req.Pod.UID)
+	if !ok {
+		return p.Handler.Probe(ctx, req)
+	}
+	namespace, err := p.enter(path)
+	if err != nil {
+		return probe.Outcome{}, podError(req.Pod, err)
+	}
+	out, err := p.Handler.Probe(netns.With(ctx, namespace), req)
+	if _, ok := errors.AsType[*netns.Error](err); ok {
+		err = podError(req.Pod, err)
+	}
+	return out, err
+}
+
+// podError returns err with the name of the pod.
+func podError(pod *probe.Pod, err error) error {
+	return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}
+
+var (
+	errNoNetwork = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("its network namespace is not known yet")}
+	errReleased  = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("the probe has ended")}
+)
+
+// enter returns the open namespace at path, which the probe keeps open until it has ended or has another.
+func (p *placed) enter(path string) (*netns.Namespace, error) {
+	if path == "" {
+		return nil, errNoNetwork
+	}
+	p.mu.Lock()
+	at := p.at
+	p.mu.Unlock()
+	if at != nil && at.namespace.Path() == path && at.namespace.Current() == nil {
+		return at.namespace, nil
+	}
+	at, err := p.networks.acquire(path)
+	if err != nil {
+		p.keep(nil)
+		return nil, err
+	}
+	if !p.keep(at) {
+		return nil, errReleased
+	}
+	return at.namespace, nil
+}
+
+// keep makes at the namespace of the probe, in place of the one before. It returns false if the probe has
+// ended.
+func (p *placed) keep(at *shared) (ok bool) {
+	p.mu.Lock()
+	before := p.at
+	if ok = !p.released; ok {
+		p.at = at
+	} else {
+		before = at
+	}
+	p.mu.Unlock()
+	if before != nil {
+		p.networks.leave(before)
+	}
+	return ok
+}
+
+// Release implements [probe.Releaser].
+func (p *placed) Release() {
+	p.counted.Release()
+	p.mu.Lock()
+	at := p.at
+	p.at, p.released = nil, true
+	p.mu.Unlock()
+	if at != nil {
+		p.networks.leave(at)
+	}
+}
+
+// acquire returns the namespace at path for one more probe.
+func (n *networks) acquire(path string) (*shared, error) {
+	n.mu.Lock()
+	at := n.open[path]
+	if at != nil {
+		at.users++
+	}
+	n.mu.Unlock()
+	if at != nil {
+		if at.namespace.Current() == nil {
+			return at, nil
+		}
+		n.leave(at) // its path leads to another one, or nowhere
+	}
+	namespace, err := netns.Open(path) // without the lock
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if other := n.open[path]; other != nil && other.namespace.Same(namespace) { // opened meanwhile
+		_ = namespace.Close()
+		other.users++
+		return other, nil
+	}
+	at = &shared{namespace: namespace, users: 1}
+	n.open[path] = at
+	return at, nil
+}
+
+// leave closes the namespace after its last probe.
+func (n *networks) leave(at *shared) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at.users--; at.users > 0 {
+		return
+	}
+	if path := at.namespace.Path(); n.open[path] == at {
+		delete(n.open, path)
+	}
+	_ = at.namespace.Close()
+}
