@@ -55,6 +55,13 @@ func (n *Net) Do(f func()) {
 // run makes the namespace, and calls what Do is given. It does not unlock the thread, which ends with it.
 func (n *Net) run(ready chan<- error) {
 	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() { // the main thread does not end, and would stay in the namespace
+		var other sync.WaitGroup
+		other.Go(func() { n.run(ready) })
+		other.Wait()
+		runtime.UnlockOSThread()
+		return
+	}
 	err := unix.Unshare(unix.CLONE_NEWNET)
 	if err == nil {
 		n.Path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())
