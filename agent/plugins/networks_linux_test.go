@@ -1,7 +1,6 @@
 package plugins_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -90,17 +89,16 @@ func serveIn(t *testing.T, says answers) *netnstest.Net {
 		accept(t, listen(6060), "")
 	}
 	serveNames(t, n, says.record)
+	var err error
 	n.Do(func() {
-		if err := os.WriteFile("/proc/sys/net/ipv4/ip_default_ttl", fmt.Append(nil, says.hops), 0); err != nil {
-			t.Fatal(err)
-		}
-		if !says.open { // datagrams in one namespace, raw sockets in the other
-			return
-		}
-		if err := os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0); err != nil {
-			t.Fatal(err)
+		err = os.WriteFile("/proc/sys/net/ipv4/ip_default_ttl", fmt.Append(nil, says.hops), 0)
+		if says.open { // datagrams in one namespace, raw sockets in the other
+			err = errors.Join(err, os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0))
 		}
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return n
 }
 
@@ -119,7 +117,7 @@ func serveHealth(t *testing.T, l net.Listener, says healthpb.HealthCheckResponse
 	})
 }
 
-// accept writes banner to each connection, and waits until it is closed.
+// accept writes banner to each connection, and closes it.
 func accept(t *testing.T, l net.Listener, banner string) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -131,7 +129,6 @@ func accept(t *testing.T, l net.Listener, banner string) {
 			serving.Go(func() {
 				defer conn.Close()
 				_, _ = io.WriteString(conn, banner)
-				_, _ = bufio.NewReader(conn).ReadByte()
 			})
 		}
 	})
