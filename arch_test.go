@@ -52,16 +52,17 @@ var packages = map[string]struct {
 	"handlers/quarantine":               {ours: []string{"probe"}},
 	"handlers/limit":                    {ours: []string{"probe"}},
 	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi"}},
-	"handlers/internal/rawconn":         {},
+	"handlers/internal/rawconn":         {ours: []string{"probe", "handlers/netns"}},
+	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
 	"handlers/builtin/execprobe":        {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain", "internal/procgroup"}},
-	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/builtin/internal/*", "internal/explain"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
+	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*", "internal/explain"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/tcpprobe":         {ours: []string{"probe", "handlers/builtin/internal/*"}},
-	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	"handlers/builtin/internal/http2":   {others: []string{"golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/internal/action":  {},
 	"handlers/builtin/internal/rig":     {ours: []string{"probe", "plugin"}, others: []string{"google.golang.org/grpc"}}, // for tests
-	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "internal/explain"}},
+	"handlers/builtin/internal/network": {ours: []string{"probe", "handlers/builtin/internal/action", "handlers/internal/rawconn", "handlers/netns", "internal/explain"}},
 	"plugin": {
 		ours: []string{"probe", "internal/abi", "internal/filestamp", "internal/joined", "internal/ownership", "internal/regular", "internal/wasmfile", "internal/yamlpos", "plugin/schema"},
 	},
@@ -85,17 +86,17 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/sched":    {},
 	"handlers/wasm/internal/guest": {
 		ours: []string{
-			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/wasm/internal/binary", "handlers/wasm/internal/echo", "handlers/wasm/internal/egress",
+			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/netns", "handlers/wasm/internal/binary", "handlers/wasm/internal/echo", "handlers/wasm/internal/egress",
 			"handlers/wasm/internal/memory",
 			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/dnswire", "internal/explain", "internal/perfdata",
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
-	"handlers/wasm/internal/echo":      {others: []string{"golang.org/x/net/bpf", "golang.org/x/net/icmp", "golang.org/x/net/ipv4", "golang.org/x/net/ipv6"}},
+	"handlers/wasm/internal/echo":      {ours: []string{"handlers/netns"}, others: []string{"golang.org/x/net/bpf", "golang.org/x/net/icmp", "golang.org/x/net/ipv4", "golang.org/x/net/ipv6"}},
 	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup"},
+		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -138,6 +139,7 @@ var packages = map[string]struct {
 	"pods/kube/liveness":   {ours: []string{"core/manager", "core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
+	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
 		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
@@ -202,7 +204,7 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent/plugins": {
-		ours:   []string{"probe", "agent/api", "agent/secrets", "config", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust"},
+		ours:   []string{"probe", "agent/api", "agent/secrets", "config", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/netns", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust"},
 		others: []string{"k8s.io/api"},
 	},
 	"agent/client": {ours: []string{"agent/api"}},

@@ -25,7 +25,7 @@
 //     handlers/replace: a handler that is replaced while probes
 //     use it. handlers/shadow: compares a second handler with the one that decides.
 //     handlers/quarantine: pauses a handler that is broken. handlers/limit: bounds the attempts
-//     of a handler in flight.
+//     of a handler in flight. handlers/netns: makes their sockets in the network namespaces of pods.
 //   - plugin: a plugin's manifest, capabilities, grants and limits. plugin/admit: which
 //     plugins may be loaded. plugin/live: which of them are. plugin/trust, plugin/oci:
 //     signatures, locks and registries. plugin/plugintest: runs the test cases of a plugin.

@@ -108,6 +108,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/grpcprobe"
 	"github.com/daeace23/prober/handlers/builtin/httpprobe"
 	"github.com/daeace23/prober/handlers/builtin/tcpprobe"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"
@@ -130,6 +131,7 @@ var (
 	m        *manager.Manager
 	tcp      *tcpprobe.Handler
 	backlog  probe.Handler
+	h        probe.Handler
 )
 `
 
