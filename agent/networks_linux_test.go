@@ -1,0 +1,91 @@
+package agent_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/netnstest"
+	"github.com/daeace23/prober/pods"
+)
+
+// networked is a source whose pods have network namespaces.
+type networked struct {
+	*agent.Memory
+	paths map[string]string // by UID
+}
+
+var _ agent.NetworkSource = (*networked)(nil)
+
+func (s *networked) NetworkOf(uid string) (path string, ok bool) {
+	path, ok = s.paths[uid]
+	return path, ok
+}
+
+func (s *networked) open(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+	_, err := s.Memory.Open(ctx, host)
+	return s, err
+}
+
+// answerAt serves status at 127.0.0.1:8080 in a new namespace.
+func answerAt(t *testing.T, status int) *netnstest.Net {
+	t.Helper()
+	n := netnstest.New(t)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	_ = s.Listener.Close()
+	var err error
+	n.Do(func() { s.Listener, err = net.Listen("tcp4", "127.0.0.1:8080") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return n
+}
+
+// TestPodsAreProbedInTheirNetworks has pods of one address: one is healthy, one is not, one has no network yet, and
+// one has a namespace that is not there.
+func TestPodsAreProbedInTheirNetworks(t *testing.T) {
+	source := &networked{paths: map[string]string{
+		"uid-good": answerAt(t, http.StatusOK).Path, "uid-bad": answerAt(t, http.StatusServiceUnavailable).Path,
+		"uid-new": "", "uid-gone": "/none",
+	}}
+	var all []*v1.Pod
+	for _, name := range []string{"good", "bad", "new", "gone"} {
+		all = append(all, &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID("uid-" + name), Annotations: map[string]string{
+				manager.Annotation: "web: {readiness: {httpGet: {port: 8080}, period: 20ms, timeout: 1m}}",
+			}},
+			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}},
+		})
+	}
+	source.Memory = agent.NewMemory(all...)
+	r := start(t, "", func(c *agent.Config) { c.Source = source.open })
+	left := map[string]string{
+		"good": "", "bad": "HTTP probe failed with statuscode: 503",
+		"new":  "pod shop/new: its network namespace is not known yet",
+		"gone": "pod shop/gone: network namespace /none: open: no such file or directory",
+	}
+	for len(left) > 0 {
+		awaitProbe(t, r.stream(), "an attempt of each pod", func(p *streamedProbe) bool {
+			want, ok := left[p.Pod]
+			if !ok || p.Last == nil {
+				return false
+			}
+			if got := p.Last.Output + p.Last.Error; !strings.HasPrefix(got, want) || (p.Last.Error == "") != (p.Pod == "good" || p.Pod == "bad") || ready(p) != (p.Pod == "good") {
+				t.Errorf("%s: got %+v, want %s", p.Pod, p.Last, want)
+			}
+			delete(left, p.Pod)
+			return true
+		})
+	}
+}
