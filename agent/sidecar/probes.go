@@ -104,8 +104,8 @@ func unsupported(c *manager.ProbeConfig, ports Ports) (errs []error) {
 			Port intstr.IntOrString `json:"port"`
 		}
 		_ = json.Unmarshal(c.Config, &a) // ProbesOf has made it
-		unnamed := a.Port.Type == intstr.String && !slices.ContainsFunc(ports[c.Container], func(p v1.ContainerPort) bool { return p.Name == a.Port.StrVal })
-		if unnamed && len(validation.IsValidPortName(a.Port.StrVal)) == 0 { // otherwise the port is a number as a text
+		named := func(p v1.ContainerPort) bool { return p.Name == a.Port.StrVal }
+		if a.Port.Type == intstr.String && !slices.ContainsFunc(ports[c.Container], named) {
 			errs = append(errs, field.Invalid(c.Path.Child(action, "port"), a.Port.StrVal, whyNoPort))
 		}
 	}
