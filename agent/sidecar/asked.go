@@ -124,6 +124,9 @@ func (a *asked) try() Verdict {
 		return Verdict{Result: probe.Unknown, Text: errRemoved.Error(), Undecided: true}
 	}
 	v := verdictOf(t.Outcome, t.Err, a.request.Spec)
+	if a.config.Handler == "http" && t.Err == nil && !v.Failed {
+		v.Text = v.Result.String() // the output has the body of the target, which peers need not see
+	}
 	a.report(&t, v)
 	return v
 }

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -139,7 +140,7 @@ func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the caller has left
 	}
-	text := oneLine(v.Text) + "\n"
+	text := cmp.Or(oneLine(v.Text), v.Result.String()) + "\n"
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -104,12 +104,12 @@ func (o *options) complete(env *command.Env) (err error) {
 	if err := o.level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return command.Usage("", "--log-level: %w", err)
 	}
-	text, inVariable := env.LookupEnv(probesVariable)
+	text, _ := env.LookupEnv(probesVariable)
 	switch {
-	case o.probes == "" && (!inVariable || text == ""):
+	case o.probes == "" && text == "":
 		return command.Usage("the downward API has metadata.annotations['prober.dev/probes'], for a file or a variable",
 			"sidecar: neither --probes nor PROBER_PROBES is set")
-	case o.probes != "" && inVariable:
+	case o.probes != "" && text != "":
 		return command.Usage("", "sidecar: --probes and PROBER_PROBES are both set")
 	}
 	return nil
