@@ -208,6 +208,10 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api"},
 	},
 	"agent/client": {ours: []string{"agent/api"}},
+	"agent/sidecar": {
+		ours:   []string{"core/manager", "core/results", "core/worker", "internal/explain", "internal/joined", "internal/nearest", "probe"},
+		others: []string{"golang.org/x/net/netutil", "google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
+	},
 	"agent": {
 		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/openapi", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
@@ -219,6 +223,12 @@ var packages = map[string]struct {
 	"internal/cli/command": {
 		ours:   []string{"internal/nearest"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "sigs.k8s.io/yaml"},
+	},
+	"internal/cli/sidecarcmd": {
+		ours: []string{
+			"agent/access", "agent/logs", "agent/plugins", "agent/secrets", "agent/sidecar", "internal/cli/command", "internal/filestamp", "internal/procgroup", "internal/regular", "metrics",
+		},
+		others: []string{"github.com/prometheus/client_golang", "github.com/spf13/cobra"},
 	},
 	"internal/cli/systemd": {ours: []string{"agent"}, others: []string{"github.com/coreos/go-systemd/v22/daemon"}},
 	"internal/cli/remote": {

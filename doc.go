@@ -43,6 +43,7 @@
 //     minutes on disk, for reports. agent/page: the status page.
 //     agent/otlp: metrics and traces for a collector of OpenTelemetry.
 //     agent/client, agent/api: speak to a running agent.
+//     agent/sidecar: answers the kubelet's own probes from a container of their pod.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. internal/cli/systemd: what
 //     systemd is told.
 //   - internal/release: archives, Debian packages and the container image.

@@ -16,6 +16,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/clientcmd"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/plugincmd"
+	"github.com/daeace23/prober/internal/cli/sidecarcmd"
 	"github.com/daeace23/prober/internal/nearest"
 )
 
@@ -78,7 +79,7 @@ func Root(env *command.Env) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return command.Usage(flagHint(cmd, err), "%w", err)
 	})
-	root.AddCommand(newRun(env), newProbe(env), newValidate(env), plugincmd.New(env), newVersion(env))
+	root.AddCommand(newRun(env), newProbe(env), newValidate(env), plugincmd.New(env), sidecarcmd.New(env, thisBuild(env).Revision), newVersion(env))
 	root.AddCommand(clientcmd.New(env)...)
 	root.SetHelpCommand(newHelp())
 	completeFlags(root)

@@ -1,0 +1,113 @@
+package sidecar
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// MaxText is the limit of the text of an annotation, in bytes. All annotations of a pod together have
+// 256 KiB at most.
+const MaxText = 256 << 10
+
+// Ports are the ports of containers that have a name, by the name of the container. The downward API
+// does not have them.
+type Ports map[string][]v1.ContainerPort
+
+// ParsePorts reads CONTAINER:NAME=NUMBER of each text.
+func ParsePorts(texts []string) (Ports, error) {
+	all := make(Ports)
+	for _, text := range texts {
+		container, port, _ := strings.Cut(text, ":")
+		name, number, _ := strings.Cut(port, "=")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || n > 65535 || len(validation.IsDNS1123Label(container)) > 0 || len(validation.IsValidPortName(name)) > 0 {
+			return nil, fmt.Errorf("%q: must be CONTAINER:NAME=PORT", text)
+		}
+		if slices.ContainsFunc(all[container], func(p v1.ContainerPort) bool { return p.Name == name }) {
+			return nil, fmt.Errorf("%q: container %s has this port twice", text, container)
+		}
+		all[container] = append(all[container], v1.ContainerPort{Name: name, ContainerPort: int32(n), Protocol: v1.ProtocolTCP})
+	}
+	return all, nil
+}
+
+// parse returns the probes of the text of the annotation, and a pod that has their containers.
+// The error joins a [*field.Error] for each thing that is wrong.
+func parse(text string, ports Ports) (*v1.Pod, []manager.ProbeConfig, error) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{manager.Annotation: text}}}
+	at := field.NewPath("metadata", "annotations").Key(manager.Annotation)
+	if len(text) > MaxText {
+		return nil, nil, field.TooLong(at, "", MaxText)
+	}
+	var declared map[string]any
+	_ = yaml.Unmarshal([]byte(text), &declared) // ProbesOf returns the error
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, Ports: ports[name]})
+		for _, why := range validation.IsDNS1123Label(name) {
+			errs = append(errs, field.Invalid(at.Key(name), name, why))
+		}
+	}
+	configs, invalid := manager.ProbesOf(pod)
+	for _, err := range invalid {
+		errs = append(errs, aboutPorts(err))
+	}
+	for i := range configs {
+		errs = append(errs, unsupported(&configs[i], ports)...)
+	}
+	if len(configs) == 0 && len(errs) == 0 {
+		errs = append(errs, field.Required(at, "it declares no probe"))
+	}
+	return pod, configs, errors.Join(errs...)
+}
+
+const whyNoPort = "prober sidecar does not know the names of ports: use the number, or set --ports"
+
+// aboutPorts says in the error of a named port why its name is not known.
+func aboutPorts(err error) error {
+	e, ok := errors.AsType[*field.Error](err)
+	name, isText := "", false
+	if ok {
+		name, isText = e.BadValue.(string)
+	}
+	if _, notNumber := strconv.Atoi(name); !isText || notNumber == nil || !strings.HasSuffix(e.Field, ".target.port") || len(validation.IsValidPortName(name)) > 0 {
+		return err
+	}
+	return field.Invalid(field.NewPath(e.Field), name, whyNoPort)
+}
+
+// unsupported returns what a sidecar cannot do of a valid probe.
+func unsupported(c *manager.ProbeConfig, ports Ports) (errs []error) {
+	if c.Paused {
+		errs = append(errs, field.Forbidden(c.Path.Child("paused"), "prober sidecar has no pauses: the kubelet decides when to probe"))
+	}
+	action := map[string]string{"http": "httpGet", "tcp": "tcpSocket"}[c.Handler]
+	switch {
+	case c.Handler == "exec":
+		errs = append(errs, field.Forbidden(c.Path.Child("exec"), "the command would run in the container of prober sidecar: leave it to the kubelet's own exec probe"))
+	case action != "":
+		var a struct {
+			Port intstr.IntOrString `json:"port"`
+		}
+		_ = json.Unmarshal(c.Config, &a) // ProbesOf has made it
+		named := func(p v1.ContainerPort) bool { return p.Name == a.Port.StrVal }
+		if a.Port.Type == intstr.String && !slices.ContainsFunc(ports[c.Container], named) {
+			errs = append(errs, field.Invalid(c.Path.Child(action, "port"), a.Port.StrVal, whyNoPort))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,50 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Limits, so that peers who can connect cannot take the memory of a small container.
+const (
+	maxConns      = 128
+	maxStreams    = 8 // of gRPC, on one connection
+	maxHeader     = 8 << 10
+	shutdownGrace = 5 * time.Second
+)
+
+// Serve answers on listener until ctx ends, and then what is under way.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // of gRPC
+	server := &http.Server{
+		Handler: s, Protocols: protocols, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
+		MaxHeaderBytes: maxHeader, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	var ending sync.WaitGroup
+	serving, ended := context.WithCancel(ctx)
+	ending.Go(func() {
+		<-serving.Done()
+		grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+		defer cancel()
+		if server.Shutdown(grace) != nil {
+			_ = server.Close()
+		}
+	})
+	err := server.Serve(netutil.LimitListener(listener, maxConns))
+	ended()
+	ending.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
