@@ -11,11 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // CRISocket is the socket of containerd.
@@ -106,25 +103,6 @@ func find(name string) string {
 		}
 	}
 	return name // the error is that of its start
-}
-
-// Runtime returns a client of containerd. The caller closes the connection.
-func Runtime() (cri.RuntimeServiceClient, *grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("unix://"+CRISocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return nil, nil, err
-	}
-	return cri.NewRuntimeServiceClient(conn), conn, nil
-}
-
-func runtimeReady(ctx context.Context) error {
-	client, conn, err := Runtime()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = client.Status(ctx, &cri.StatusRequest{})
-	return err
 }
 
 // startNode starts the controllers and the kubelet, and returns when pods can be scheduled.
