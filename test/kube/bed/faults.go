@@ -22,7 +22,7 @@ func (c *Cluster) RebootNode(t testing.TB) {
 	t.Helper()
 	c.Kubelet.Kill(t)
 	c.Containerd.Kill(t)
-	err := errors.Join(killContainers(), forgetContainers(), newBoot())
+	err := errors.Join(killContainers(), forgetContainers(), removeGroups(Group()), makeGroups(Group()), newBoot())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return nodeReady(node, c.Kubelet.started)
+		return nodeReady(node, c.Kubelet.again)
 	}
 	if err := c.Kubelet.begin(); err != nil {
 		return err
@@ -130,10 +130,10 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	return c.Kubelet.await(ctx)
 }
 
-// nodeReady returns nil if pods can be scheduled to the node, as its kubelet has said since a time.
-func nodeReady(node *corev1.Node, since time.Time) error {
+// nodeReady returns nil if pods can be scheduled to the node, as its kubelet has said after a time.
+func nodeReady(node *corev1.Node, after time.Time) error {
 	for _, c := range node.Status.Conditions {
-		said := !c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second))
+		said := c.LastHeartbeatTime.After(after) // which is the begin of a second
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && said && len(node.Spec.Taints) == 0 {
 			return nil
 		}
