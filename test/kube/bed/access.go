@@ -3,6 +3,8 @@
 package bed
 
 import (
+	"bytes"
+	"os/exec"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -108,4 +110,17 @@ func (c *Cluster) WhoIs(t testing.TB, config *rest.Config) authenticationv1.User
 		t.Fatal(err)
 	}
 	return review.Status.UserInfo
+}
+
+// Kubectl runs kubectl as an administrator, and returns what it prints.
+func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), tool("kubectl").path, append([]string{"--kubeconfig=" + Kubeconfig("admin"), "--cache-dir=" + Dir + "/kubectl"}, args...)...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, errs.String())
+	}
+	return string(out)
 }
