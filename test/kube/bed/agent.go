@@ -3,6 +3,7 @@
 package bed
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ type AgentConfig struct {
 	Namespace string              // of its service account prober
 	Rules     []rbacv1.PolicyRule // what the service account may do; nil: AgentRules
 	Node      *corev1.Node        // that it is for, and its token is bound to; nil: that of the kubelet
-	Config    string              // prober.yaml; "": none
+	Config    string              // prober.yaml; "": AgentYAML
 	Flags     []string            // more of them, such as --cri-socket
 }
 
@@ -33,6 +34,14 @@ var AgentRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update", "patch"}},
 }
+
+// AgentYAML is a prober.yaml whose breaker does not open because the machine of the tests is busy: a
+// breaker that is open holds conditions as they are.
+const AgentYAML = `apiVersion: prober.dev/v1
+kind: AgentConfig
+kubernetes:
+  breaker: {lag: 1m, pressure: {cpu: 100, memory: 100, io: 100}}
+`
 
 // Agent is prober node, outside of pods. Its process may be stopped, killed and started again, and
 // it survives [Cluster.RebootNode].
@@ -62,12 +71,9 @@ func (c *Cluster) StartAgent(t testing.TB, cfg AgentConfig) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"node", "--node-name=" + cfg.Node.Name, "--kubeconfig=" + a.Kubeconfig, "--socket=" + dir + "/socket", "--listen=127.0.0.1:0"}
-	if cfg.Config != "" {
-		if err := os.WriteFile(dir+"/prober.yaml", []byte(cfg.Config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		flags = append(flags, "--config="+dir+"/prober.yaml")
+	flags := []string{"node", "--node-name=" + cfg.Node.Name, "--kubeconfig=" + a.Kubeconfig, "--config=" + dir + "/prober.yaml", "--socket=" + dir + "/socket", "--listen=127.0.0.1:0"}
+	if err := os.WriteFile(dir+"/prober.yaml", []byte(cmp.Or(cfg.Config, AgentYAML)), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if a.Client, err = client.New(client.Config{Server: "unix:" + dir + "/socket"}); err != nil {
 		t.Fatal(err)

@@ -168,3 +168,15 @@ func bootID(t *testing.T) string {
 	}
 	return strings.TrimSpace(string(id))
 }
+
+// TestProberImage runs the image of a release in a pod.
+func TestProberImage(t *testing.T) {
+	c := bed.Up(t, bed.Node)
+	ns := c.Namespace(t)
+	c.ImportProber(t)
+	pod := bed.Pod("prober", nil)
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	pod.Spec.Containers[0].Image, pod.Spec.Containers[0].Args = bed.ProberImage, []string{"version"}
+	c.Create(t, ns, pod)
+	c.AwaitPod(t, ns, "prober", "to have ended well", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
+}
