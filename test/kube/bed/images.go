@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -114,20 +115,30 @@ func importImage(archive string, flags ...string) error {
 	return run("ctr", append(append([]string{"--namespace=k8s.io", "images", "import"}, flags...), archive)...)
 }
 
-// ImportProber builds the image of a release, and imports it as [ProberImage].
+// ImportProber builds the image of a release, and imports it as [ProberImage], once for all tests.
 func (c *Cluster) ImportProber(t testing.TB) {
 	t.Helper()
+	release.once.Do(func() { release.err = importRelease(t.TempDir()) })
+	if release.err != nil {
+		t.Fatal(release.err)
+	}
+}
+
+var release struct {
+	once sync.Once
+	err  error
+}
+
+// importRelease builds a release in a folder, and imports its image.
+func importRelease(dist string) error {
 	module, err := moduleDir()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	dist := t.TempDir()
 	cmd := exec.Command("go", "run", "./internal/release", "-version=bed", "-platforms=linux/"+runtime.GOARCH, "-out="+dist)
 	cmd.Dir = filepath.Join(module, "../..")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build of the release: %v\n%s", err, out)
+		return fmt.Errorf("build of the release: %w\n%s", err, out)
 	}
-	if err := importImage(filepath.Join(dist, "prober_bed_image.tar"), "--base-name=localhost/prober"); err != nil {
-		t.Fatal(err)
-	}
+	return importImage(filepath.Join(dist, "prober_bed_image.tar"), "--base-name=localhost/prober")
 }
