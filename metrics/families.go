@@ -9,7 +9,7 @@ import (
 // Family is one metric: what a scrape shows of it, and what it is good for. docs/metrics.md
 // is written from [Families].
 type Family struct {
-	Group   string // "Probes", "Plugins", "Targets" or "Agent"
+	Group   string // "Probes", "Plugins", "Targets", "Node" or "Agent"
 	Name    string
 	Type    Type
 	Unit    string // "" is a number without a unit
@@ -63,6 +63,7 @@ var groups = []struct {
 		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
 	}},
 	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
+	{"Node", []*family{nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen}},
 	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
 }
 
