@@ -139,6 +139,9 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 	}
 	failed, slow := s.check(ctx, next)
 	if slow {
+		s.mu.Lock()
+		s.preparing[uid] = next.plugins
+		s.mu.Unlock()
 		s.toPrepare.put(uid)
 		return
 	}
@@ -152,6 +155,7 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 	probed := next.pod
 	if !added {
 		probed = withStatus(next.pod, priorOf(latest, s.since).Status)
+		s.store.SetPodStatus(published(next.pod), s.firstStatus(latest, probed, next))
 	}
 	failed = append(failed, joined.Errors(s.manager.UpdatePod(ctx, probed, next.refused...))...)
 	s.applied(p, latest, next, failed)
@@ -174,7 +178,12 @@ func (s *Source) check(ctx context.Context, next *plan) (failed []error, slow bo
 func (s *Source) isPreparing(next *plan) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(next.plugins, func(name string) bool { return s.preparing[name] > 0 })
+	for _, names := range s.preparing {
+		if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(next.plugins, name) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // prepareLoop waits for the plugins of pods that take long, until ctx ends.
@@ -191,28 +200,19 @@ func (s *Source) prepareLoop(ctx context.Context) {
 // prepare waits for the plugins of a pod, and then has it applied.
 func (s *Source) prepare(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
-	p := s.pods[uid]
-	if p == nil || p.gone {
-		s.mu.Unlock()
-		return
+	var next *plan
+	if p := s.pods[uid]; p != nil && !p.gone {
+		next = newPlan(p.latest, &s.cfg)
 	}
-	next := newPlan(p.latest, &s.cfg)
-	s.countPreparingLocked(next, 1)
 	s.mu.Unlock()
-	s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", next.plugins)
-	_ = s.host.Check(ctx, next.pod) // the next attempt reports errors
+	if next != nil {
+		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", next.plugins)
+		_ = s.host.Check(ctx, next.pod) // the next attempt reports errors
+	}
 	s.mu.Lock()
-	s.countPreparingLocked(next, -1)
+	delete(s.preparing, uid)
 	s.mu.Unlock()
 	s.toApply.put(uid)
-}
-
-func (s *Source) countPreparingLocked(next *plan, by int) {
-	for _, name := range next.plugins {
-		if s.preparing[name] += by; s.preparing[name] == 0 {
-			delete(s.preparing, name)
-		}
-	}
 }
 
 // applied records what the manager has, and tells what is wrong with the pod.

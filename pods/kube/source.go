@@ -56,7 +56,7 @@ type Source struct {
 	mu        sync.Mutex
 	synced    bool // the pods of the node are known
 	pods      map[types.UID]*pod
-	preparing map[string]int // plugins that take long: how many pods are being prepared
+	preparing map[types.UID][]string // plugins that take long, of pods that wait for them
 }
 
 // pod is a pod with the annotation. The mutex of its Source guards all but what the report loop owns.
@@ -98,7 +98,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[string]int),
+		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string),
 		toApply: newQueue(), toPublish: newQueue(), toReport: newQueue(), toPrepare: newQueue(),
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }

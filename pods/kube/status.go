@@ -29,6 +29,7 @@ func (s *Source) publish(uid types.UID) {
 		s.cfg.Runtime.Overlay(latest, &status)
 	}
 	kubelet := startedByKubelet(latest, &status)
+	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // the manager sets it for those that are
 	s.manager.UpdatePodStatus(context.Background(), prior, &status)
 	ids := make(map[string]string)
 	each(&status, func(c *v1.ContainerStatus) {
@@ -54,6 +55,26 @@ func (s *Source) has(uid types.UID, p *pod) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pods[uid] == p
+}
+
+// firstStatus returns the status of a pod whose probes the manager does not have yet, so that their first
+// ticks find one: without it, a probe would wait for its second tick. Started is what the kubelet tells,
+// unless a startup probe decides, and Ready what an earlier agent has left.
+func (s *Source) firstStatus(latest, prior *v1.Pod, next *plan) v1.PodStatus {
+	status := ownStatus(latest)
+	if s.cfg.Runtime != nil {
+		s.cfg.Runtime.Overlay(latest, &status)
+	}
+	kubelet := startedByKubelet(latest, &status)
+	seeds := make(map[string]*v1.ContainerStatus)
+	each(&prior.Status, func(c *v1.ContainerStatus) { seeds[c.ContainerID] = c })
+	each(&status, func(c *v1.ContainerStatus) {
+		seed := seeds[c.ContainerID]
+		held := len(next.errs) > 0 || next.startup[c.Name]
+		c.Started = new(c.State.Running != nil && kubelet[c.Name] && (!held || seed != nil))
+		c.Ready = seed != nil && seed.Ready && *c.Started
+	})
+	return status
 }
 
 // each calls do with the status of each container.
