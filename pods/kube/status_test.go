@@ -353,7 +353,7 @@ func TestSourceLease(t *testing.T) {
 
 func TestSourceNetwork(t *testing.T) {
 	const inPod = `{web: {readiness: {httpGet: {path: /r, port: http, host: 127.0.0.1}, period: 1s}}}`
-	pod := podNamed("web", inPod, "prober.dev/network", "pod")
+	newPod := func() *v1.Pod { return podNamed("web", inPod, "prober.dev/network", "pod") }
 	allow := func(w *world) { w.cfg.Policy.PodNetwork = true }
 	for _, c := range []struct {
 		name string
@@ -367,7 +367,7 @@ func TestSourceNetwork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(w *world) {
-				h, pod := w.script("/r", success), pod.DeepCopy()
+				h, pod := w.script("/r", success), newPod()
 				if c.pod != nil {
 					c.pod(pod)
 				}
@@ -384,7 +384,7 @@ func TestSourceNetwork(t *testing.T) {
 	}
 	t.Run("allowed", func(t *testing.T) {
 		bubble(t, func(w *world) {
-			h := w.script("/r", success)
+			h, pod := w.script("/r", success), newPod()
 			w.cluster.set(pod)
 			w.cluster.set(podNamed("other", `{web: {readiness: {tcpSocket: {port: 1}}}}`))
 			w.start()
