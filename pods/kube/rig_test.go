@@ -485,3 +485,18 @@ func (w *world) ready(pod *v1.Pod) (started, ready bool) {
 	c := status.ContainerStatuses[0]
 	return c.Started != nil && *c.Started, c.Ready
 }
+
+func locked[T any](w *world, value *T) T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return *value
+}
+
+func (w *world) setOf(name string) conditions.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.set[name]
+}
+
+func (w *world) failed() []liveness.Failure { return slices.Clone(locked(w, &w.failures)) }
+func (w *world) attempts() []error          { return slices.Clone(locked(w, &w.applied)) }

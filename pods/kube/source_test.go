@@ -61,8 +61,8 @@ func TestSourceFollowsAnnotatedPods(t *testing.T) {
 		if _, ready := w.ready(pod); ready {
 			t.Error("the container is ready after the failure")
 		}
-		if w.set["web"].UID != pod.UID || !w.set["web"].Gated || w.set["web"].PerProbe {
-			t.Errorf("got %+v", w.set["web"])
+		if w.setOf("web").UID != pod.UID || !w.setOf("web").Gated || w.setOf("web").PerProbe {
+			t.Errorf("got %+v", w.setOf("web"))
 		}
 		w.cluster.remove("web")
 		w.wait(time.Second)
@@ -71,7 +71,7 @@ func TestSourceFollowsAnnotatedPods(t *testing.T) {
 		if h.Count() != count || len(w.manager.Probes()) > 0 {
 			t.Error("the probe goes on after the end of the pod")
 		}
-		if _, ok := w.source.PodStatus(pod.UID); ok || !slices.Contains(w.removed, pod.UID) || len(w.source.Pods()) > 0 {
+		if _, ok := w.source.PodStatus(pod.UID); ok || !slices.Contains(locked(w, &w.removed), pod.UID) || len(w.source.Pods()) > 0 {
 			t.Error("the pod is not forgotten")
 		}
 	})
@@ -142,7 +142,7 @@ func TestSourceInvalidAnnotation(t *testing.T) {
 		if w.logged("valid again") != 1 || w.source.NodeCounts().Refused != 0 {
 			t.Error("the log does not say that the probes are valid again")
 		}
-		for _, err := range w.applied {
+		for _, err := range w.attempts() {
 			if err != nil {
 				t.Errorf("a fault of a pod's author is one of the agent: %v", err)
 			}
@@ -216,7 +216,7 @@ func TestSourceMissingPluginIsRetried(t *testing.T) {
 		w.wait(time.Second)
 		w.wantConditions("web", "liveness.web=success", "readiness.web=unknown?")
 		w.wantEvents(`Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].readiness: unknown handler "redis"`)
-		if last := w.applied[len(w.applied)-1]; !errors.Is(last, missing) {
+		if last := w.attempts()[len(w.attempts())-1]; !errors.Is(last, missing) {
 			t.Errorf("the attempt returned %v", last)
 		}
 		w.mu.Lock()
@@ -237,10 +237,10 @@ func TestSourceTellsTransitions(t *testing.T) {
 		w.start()
 		w.wait(3 * time.Second)
 		w.wantEvents()
-		sets := w.sets
+		sets := locked(w, &w.sets)
 		w.wait(8 * time.Second)
-		if w.sets > sets+1 {
-			t.Errorf("the conditions were set %d times in 8 s at rest", w.sets-sets)
+		if locked(w, &w.sets) > sets+1 {
+			t.Errorf("the conditions were set %d times in 8 s at rest", locked(w, &w.sets)-sets)
 		}
 		h.Then(warning)
 		w.wait(2 * time.Second)
@@ -276,7 +276,7 @@ func TestSourceBreakerFreezes(t *testing.T) {
 		w.open = "6 of 8 probes failed within 30s"
 		w.mu.Unlock()
 		w.wait(1500 * time.Millisecond)
-		if got := w.set["web"].Frozen; got != w.open {
+		if got := w.setOf("web").Frozen; got != locked(w, &w.open) {
 			t.Errorf("frozen: %q", got)
 		}
 		want := pods.Trouble{Name: "breaker", Text: "no condition becomes false, and nothing is restarted or evicted: 6 of 8 probes failed within 30s"}
@@ -287,7 +287,7 @@ func TestSourceBreakerFreezes(t *testing.T) {
 		w.open = ""
 		w.mu.Unlock()
 		w.wait(1500 * time.Millisecond)
-		if got := w.set["web"].Frozen; got != "" {
+		if got := w.setOf("web").Frozen; got != "" {
 			t.Errorf("frozen: %q", got)
 		}
 	})
@@ -301,10 +301,10 @@ func TestSourceActsOnFailures(t *testing.T) {
 		w.cluster.set(pod)
 		w.start()
 		w.wait(5 * time.Second)
-		if len(w.failures) != 1 {
-			t.Fatalf("%d failures", len(w.failures))
+		if len(w.failed()) != 1 {
+			t.Fatalf("%d failures", len(w.failed()))
 		}
-		f := w.failures[0]
+		f := w.failed()[0]
 		if f.Mode != liveness.Restart || f.ContainerID != "containerd://web-c1" || f.Kind != probe.Liveness || *f.Grace != 7 || f.Text != "bad" ||
 			f.Pod.UID != pod.UID || f.Pod.Spec.Containers[0].Lifecycle == nil || f.Pod.Status.PodIP == "" {
 			t.Errorf("got %+v", f)
@@ -320,8 +320,8 @@ func TestSourceActsOnFailures(t *testing.T) {
 			t.Error("the new container has failed already")
 		}
 		w.wait(5 * time.Second)
-		if len(w.failures) != 2 || w.failures[1].ContainerID != "containerd://web-c2" {
-			t.Errorf("%d failures", len(w.failures))
+		if len(w.failed()) != 2 || w.failed()[1].ContainerID != "containerd://web-c2" {
+			t.Errorf("%d failures", len(w.failed()))
 		}
 		w.cluster.remove("web")
 		w.wait(time.Second)
@@ -344,8 +344,8 @@ func TestSourceForbiddenOptions(t *testing.T) {
 		if len(events) != 2 || events[0] != want {
 			t.Errorf("events %q", events)
 		}
-		if len(w.failures) != 1 || w.failures[0].Mode != liveness.Observe || !w.set["web"].PerProbe {
-			t.Errorf("failures %+v", w.failures)
+		if len(w.failed()) != 1 || w.failed()[0].Mode != liveness.Observe || !w.setOf("web").PerProbe {
+			t.Errorf("failures %+v", w.failed())
 		}
 	})
 }
@@ -372,7 +372,7 @@ func TestSourceStop(t *testing.T) {
 		}
 		w.wantConditions("web", "readiness.web=success")
 		w.wantEvents()
-		if len(w.removed) > 0 || w.logged("were not written") > 0 {
+		if len(locked(w, &w.removed)) > 0 || w.logged("were not written") > 0 {
 			t.Error("the pod was removed")
 		}
 	})

@@ -161,7 +161,7 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 				if _, ready := w.ready(pod); ready != c.ready {
 					t.Errorf("ready %t, want %t", ready, c.ready)
 				}
-				if p := w.set["web"].Probes; len(p) == 0 || p[len(p)-1].Decided {
+				if p := w.setOf("web").Probes; len(p) == 0 || p[len(p)-1].Decided {
 					t.Errorf("decided without an attempt: %+v", p)
 				}
 				if attempts := live.Count() > 0; attempts != c.livenessAttempts {
@@ -202,7 +202,7 @@ func TestSourceGoesOnWithoutAPIServer(t *testing.T) {
 		if n := w.logged("waiting for the API server to list the pods of this node"); n < 9 || n > 11 {
 			t.Errorf("the log says %d times in 10 min what it waits for", n)
 		}
-		if len(w.applied) > 0 {
+		if len(w.attempts()) > 0 {
 			t.Error("pods were applied before they were known")
 		}
 		if err := w.source.Reload(t.Context(), pods.Reload{}); err == nil || !strings.Contains(err.Error(), "has not listed the pods") {
@@ -327,7 +327,7 @@ func TestSourceLease(t *testing.T) {
 		})
 		w.start()
 		w.wait(35 * time.Second)
-		if renewed != 4 {
+		if locked(w, &renewed) != 4 {
 			t.Errorf("renewed %d times in 35 s", renewed)
 		}
 		w.mu.Lock()
@@ -449,7 +449,7 @@ func TestSourceWatch(t *testing.T) {
 		pod.Status.PodIP, pod.Status.PodIPs = "10.1.0.9", []v1.PodIP{{IP: "10.1.0.9"}}
 		w.cluster.set(pod)
 		w.wait(time.Second)
-		if got := seen[pod.UID]; got != "10.1.0.9" {
+		if got := locked(w, &seen)[pod.UID]; got != "10.1.0.9" {
 			t.Errorf("got %q", got)
 		}
 		if status, _ := w.source.PodStatus(pod.UID); status.PodIP != "10.1.0.9" || len(status.PodIPs) != 1 {
@@ -457,7 +457,7 @@ func TestSourceWatch(t *testing.T) {
 		}
 		w.cluster.remove("web")
 		w.wait(time.Second)
-		if got := seen[pod.UID]; got != "removed" {
+		if got := locked(w, &seen)[pod.UID]; got != "removed" {
 			t.Errorf("got %q", got)
 		}
 		stop()
