@@ -101,10 +101,16 @@ func (s *Source) remove(uid types.UID) {
 		s.mu.Unlock()
 		return
 	}
-	delete(s.pods, uid)
 	s.mu.Unlock()
 	if p.added {
-		s.manager.RemovePod(p.shown)
+		s.manager.RemovePod(p.shown) // before NetworkOf forgets it
+	}
+	s.mu.Lock()
+	latest, again := p.latest, !p.gone
+	delete(s.pods, uid)
+	s.mu.Unlock()
+	if again {
+		defer s.observe(latest) // it is wanted again
 	}
 	s.store.RemovePod(uid)
 	s.states.remove(uid)
@@ -149,6 +155,9 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		s.manager.RemovePod(p.shown) // its targets are not its own any more
 		added = false
 	}
+	s.mu.Lock()
+	p.inPod = next.inPod // before the first attempt
+	s.mu.Unlock()
 	if len(next.refused) > 0 && added {
 		_ = s.manager.UpdatePod(ctx, next.pod) // ends those that are refused now; the errors follow
 	}

@@ -40,7 +40,8 @@ const (
 	LeaseDuration = 40 * time.Second
 )
 
-// Conditions writes conditions of pods: a [conditions.Writer].
+// Conditions writes conditions of pods: a [conditions.Writer]. At the end of its context Run writes what is
+// pending for a few seconds.
 type Conditions interface {
 	Set(pod conditions.Pod)
 	Remove(uid types.UID)

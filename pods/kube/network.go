@@ -14,7 +14,7 @@ func (s *Source) NetworkOf(podUID string) (path string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pods[types.UID(podUID)]
-	if p == nil || p.plan == nil || !p.plan.inPod {
+	if p == nil || !p.inPod {
 		return "", false
 	}
 	return p.network, true

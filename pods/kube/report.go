@@ -90,8 +90,8 @@ func isGated(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(g v1.PodReadinessGate) bool { return g.ConditionType == conditions.Ready })
 }
 
-// probesOf returns the states of the probes of a pod, and readiness probes that could not be started as
-// undecided ones. invalid is what is wrong with the pod.
+// probesOf returns the states of the probes of a pod, and those that could not be started as undecided
+// ones: an invalid annotation must not make a pod ready. invalid is what is wrong with the pod.
 func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeState, invalid string) (probes []conditions.Probe) {
 	for _, info := range s.manager.SelectPod(uid, func(*worker.Info) bool { return true }) {
 		is := known[probeKey{info.Container, info.Kind}]
@@ -101,9 +101,7 @@ func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeSt
 		})
 	}
 	for _, key := range s.manager.Refused(uid) {
-		if key.Kind == probe.Readiness {
-			probes = append(probes, conditions.Probe{Container: key.Container, Kind: key.Kind, Text: invalid})
-		}
+		probes = append(probes, conditions.Probe{Container: key.Container, Kind: key.Kind, Text: invalid})
 	}
 	place := make(map[string]int)
 	for _, list := range [...][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {

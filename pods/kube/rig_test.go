@@ -138,11 +138,13 @@ type world struct {
 	mu       sync.Mutex
 	log      strings.Builder
 	handlers map[string]*probetest.Handler // by the path or the port in the config
+	custom   probe.Handler                 // of all probes; nil: handlers
 	prepare  func(ctx context.Context, name string) error
 	set      map[string]conditions.Pod // by name of the pod
 	sets     int
 	removed  []types.UID
 	pending  int
+	final    []string // states of the pod web when the writer was ended
 	events   []string
 	failures []liveness.Failure
 	open     string
@@ -259,6 +261,9 @@ func (w *world) Prepare(name string, config []byte, _ probe.Target) (probe.Handl
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.custom != nil {
+		return w.custom, nil
+	}
 	for key, h := range w.handlers {
 		if strings.Contains(string(config), key) {
 			return h, nil
@@ -354,7 +359,10 @@ func (f fakeConditions) Remove(uid types.UID) {
 	f.w.removed = append(f.w.removed, uid)
 }
 
-func (f fakeConditions) Run(ctx context.Context) { <-ctx.Done() }
+func (f fakeConditions) Run(ctx context.Context) {
+	<-ctx.Done()
+	f.w.final = f.w.conditionsOf("web")
+}
 
 func (f fakeConditions) Counts() conditions.Counts {
 	f.w.mu.Lock()

@@ -23,9 +23,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// flushTime is how long Stop waits for conditions that are not written yet.
-const flushTime = 3 * time.Second
-
 // Source is the source of pods of `prober node`: the pods of a node of a cluster that have the
 // annotation [manager.Annotation]. The kubelet runs them.
 //
@@ -72,6 +69,7 @@ type pod struct {
 	added   bool    // the manager has its probes
 	halted  bool    // its liveness and startup probes were stopped
 	failed  []error // what a plugin may mend
+	inPod   bool    // its probes are carried out in its own network
 	network string  // path of its network namespace
 	waits   bool    // for that path
 	told    string  // message of the last event about an invalid probe
@@ -143,14 +141,19 @@ func (s *Source) Start(ctx context.Context, m *manager.Manager) {
 	s.cancel = func() {
 		cancel()
 		s.loops.Wait()
-		s.flush()
+		for _, uid := range s.toReport.take() {
+			s.report(uid)
+		}
 		stopWriting()
 		writing.Wait()
+		if n := s.cfg.Conditions.Counts().Pending; n > 0 {
+			s.log.Warn("conditions of pods were not written before the end", "pods", n)
+		}
 	}
 }
 
-// Stop ends the probes, and leaves the pods and their conditions as they are. It waits a few seconds
-// for conditions that are not written yet.
+// Stop ends the probes, and leaves the pods and their conditions as they are. Conditions that are not
+// written yet get the time that [Config].Conditions takes at its end.
 func (s *Source) Stop(context.Context) error {
 	s.states.stop()
 	s.cancel()
@@ -164,21 +167,6 @@ func (s *Source) Stop(context.Context) error {
 		s.store.RemovePod(p.latest.UID)
 	}
 	return nil
-}
-
-// flush waits until all conditions are written, or for flushTime.
-func (s *Source) flush() {
-	for _, uid := range s.toReport.take() {
-		s.report(uid)
-	}
-	ticker, end := time.NewTicker(20*time.Millisecond), time.Now().Add(flushTime)
-	defer ticker.Stop()
-	for s.cfg.Conditions.Counts().Pending > 0 && time.Now().Before(end) {
-		<-ticker.C
-	}
-	if n := s.cfg.Conditions.Counts().Pending; n > 0 {
-		s.log.Warn("conditions of pods were not written before the end", "pods", n)
-	}
 }
 
 // PodStatus implements [manager.StatusSource].

@@ -155,7 +155,7 @@ func TestSourceUnreadableAnnotationNeverMakesReady(t *testing.T) {
 		w.cluster.set(podNamed("web", `web: [`))
 		w.start()
 		w.wait(time.Second)
-		w.wantConditions("web", "readiness.web=unknown?")
+		w.wantConditions("web", "liveness.web=unknown?", "readiness.web=unknown?", "startup.web=unknown?")
 		long := podNamed("long", "{"+strings.Repeat("ä: {}, ", 300)+"}")
 		w.takeEvents()
 		w.cluster.set(long)
@@ -350,40 +350,25 @@ func TestSourceForbiddenOptions(t *testing.T) {
 	})
 }
 
-// The end of the agent is no transition, and conditions that are not written yet get some seconds.
+// The end of the agent is no transition, and the writer has the last states before it ends.
 func TestSourceStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.script("/r", success, success, failure)
 		w.cluster.set(podNamed("web", readiness))
 		w.start()
-		w.wait(time.Second)
+		w.wait(3100 * time.Millisecond)
 		w.mu.Lock()
 		w.pending = 1
 		w.mu.Unlock()
-		time.AfterFunc(2*time.Second, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.pending = 0
-		})
-		begun := time.Now()
 		w.end()
-		if took := time.Since(begun); took < 2*time.Second || took > 2100*time.Millisecond {
-			t.Errorf("Stop took %v", took)
+		if got := w.final; !slices.Equal(got, []string{"readiness.web=failure!"}) {
+			t.Errorf("the writer ended with %q", got)
 		}
-		w.wantConditions("web", "readiness.web=success")
-		w.wantEvents()
-		if len(locked(w, &w.removed)) > 0 || w.logged("were not written") > 0 {
-			t.Error("the pod was removed")
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.start()
-		w.pending = 1
-		begun := time.Now()
-		w.end()
-		if took := time.Since(begun); took < 3*time.Second || took > 3100*time.Millisecond || w.logged("were not written") != 1 {
-			t.Errorf("Stop took %v", took)
+		w.wantConditions("web", "readiness.web=failure!")
+		w.wantEvents("Warning Unhealthy")
+		if len(locked(w, &w.removed)) > 0 || w.logged("were not written") != 1 {
+			t.Error("the pod was removed, or the log does not say that a condition is missing")
 		}
 	})
 }

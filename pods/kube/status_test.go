@@ -416,6 +416,48 @@ func TestSourceNetwork(t *testing.T) {
 	})
 }
 
+// dialer is a handler that asks in which network it has to dial, as built-in ones do.
+type dialer struct {
+	w    *world
+	host bool // an attempt was made in the network of the node
+	in   map[string]int
+}
+
+func (d *dialer) Probe(_ context.Context, req probe.Request) (probe.Outcome, error) {
+	path, ok := d.w.source.NetworkOf(req.Pod.UID)
+	d.w.mu.Lock()
+	defer d.w.mu.Unlock()
+	d.host = d.host || !ok
+	d.in[path]++
+	return probe.Outcome{Result: probe.Success}, nil
+}
+
+// No attempt of a pod in its own network is made in that of the node, not even the first and the last.
+func TestSourceNetworkOfEveryAttempt(t *testing.T) {
+	bubble(t, func(w *world) {
+		d := &dialer{w: w, in: make(map[string]int)}
+		w.custom = d
+		pod := podNamed("web", `{web: {readiness: {httpGet: {path: /r, port: http, host: 127.0.0.1}, period: 10ms}}}`, "prober.dev/network", "pod")
+		w.network[pod.UID] = "/proc/17/ns/net"
+		w.cluster.set(pod)
+		w.start()
+		w.wait(time.Second)
+		w.cluster.remove("web")
+		w.wait(time.Second)
+		if locked(w, &d.host) || locked(w, &d.in)["/proc/17/ns/net"] < 50 || locked(w, &d.in)[""] > 0 {
+			t.Errorf("attempts by network: %v", d.in)
+		}
+		// The network of the node, after the other one.
+		delete(pod.Annotations, "prober.dev/network")
+		w.cluster.set(pod)
+		w.wait(time.Second)
+		w.wantEvents("Warning ProbeInvalid") // loopback
+		if locked(w, &d.host) {
+			t.Error("the node was probed")
+		}
+	}, withRuntime, func(w *world) { w.cfg.Policy.PodNetwork, w.cfg.Policy.MinPeriod = true, 10*time.Millisecond })
+}
+
 func TestSourceRuntimeTrouble(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.start()

@@ -197,6 +197,6 @@ func TestHostNetworkPodHasAddressesOfItsNode(t *testing.T) {
 		w.start()
 		w.wait(2 * time.Second)
 		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].liveness.tcpSocket.host: Forbidden")
-		w.wantConditions("web", "readiness.web=success")
+		w.wantConditions("web", "liveness.web=unknown?", "readiness.web=success")
 	})
 }
