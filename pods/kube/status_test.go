@@ -3,7 +3,10 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,7 +199,8 @@ func TestSourceGoesOnWithoutAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.script("/r", success)
-		w.cluster.fail(errors.New("connection refused"))
+		refused := &url.Error{Op: "Get", URL: "https://10.0.0.1/api/v1/pods?watch=true", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		w.cluster.fail(refused)
 		w.start()
 		w.wait(10 * time.Minute)
 		if n := w.logged("waiting for the API server to list the pods of this node"); n < 9 || n > 11 {
@@ -215,13 +219,13 @@ func TestSourceGoesOnWithoutAPIServer(t *testing.T) {
 		if len(w.source.Troubles()) > 0 || w.logged("pods are watched again") != 1 {
 			t.Errorf("troubles: %v", w.source.Troubles())
 		}
-		w.cluster.fail(errors.New("connection refused"))
+		w.cluster.fail(refused)
 		count := h.Count()
 		w.wait(5 * time.Minute)
 		if made := h.Count() - count; made < 299 {
 			t.Errorf("%d attempts in 5 min without the API server", made)
 		}
-		if got := w.source.Troubles(); len(got) != 1 || got[0].Name != "api server" || !strings.Contains(got[0].Text, "connection refused") {
+		if got := w.source.Troubles(); len(got) != 1 || got[0].Name != "api server" || !strings.HasSuffix(got[0].Text, "Z: connect: connection refused") {
 			t.Errorf("troubles: %v", got)
 		}
 		if n := w.logged("pods cannot be listed or watched"); n != 2 {
@@ -234,6 +238,21 @@ func TestSourceGoesOnWithoutAPIServer(t *testing.T) {
 		w.wait(time.Minute)
 		w.wantConditions("web", "readiness.web=failure!")
 		w.end()
+	})
+}
+
+// The end does not wait for the next request.
+func TestSourceStopWithoutAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.cluster.fail(os.NewSyscallError("connect", syscall.ECONNREFUSED))
+		w.start()
+		w.wait(10 * time.Minute)
+		begun := time.Now()
+		w.end()
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("Stop took %v", took)
+		}
 	})
 }
 

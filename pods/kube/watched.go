@@ -2,15 +2,19 @@ package kube
 
 import (
 	"context"
+	"errors"
+	"net/url"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -42,7 +46,7 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			stream, err := w.from.WatchWithContext(ctx, o)
 			w.note(ctx, err)
-			return stream, err
+			return stream, interruptible(o, err)
 		},
 	}, &v1.Pod{}, 0, nil)
 	// Both fail only for an informer that runs.
@@ -71,11 +75,29 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 	return w
 }
 
+// interruptible returns err without its type, if it is one that makes the reflector wait for up to
+// 30 s, whatever its context: one of a list by a watch. After others it waits with its context.
+func interruptible(o metav1.ListOptions, err error) error {
+	if o.SendInitialEvents != nil && (utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// plain returns err without the address of the request, which has its parameters.
+func plain(err error) error {
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		return request.Err
+	}
+	return err
+}
+
 // note records the result of a request, and logs when the server can be reached no longer, and again.
 func (w *watched) note(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
+	err = plain(err)
 	w.mu.Lock()
 	since := w.since
 	w.err = err
