@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/pods"
 )
 
 // memoryPod returns a pod with one container, whose probe sends requests to the target.
@@ -80,4 +84,58 @@ func TestExecProbeWithoutRunnerIsError(t *testing.T) {
 	awaitProbe(t, r.stream(), "an error", func(p *streamedProbe) bool {
 		return p.Last != nil && strings.Contains(p.Last.Error, "the source of pods cannot run commands in containers")
 	})
+}
+
+// troubled is a source of a node of a cluster.
+type troubled struct {
+	*agent.Memory
+	changes chan states.Change
+}
+
+func (t *troubled) Changed(c *states.Change) {
+	select {
+	case t.changes <- *c:
+	default:
+	}
+}
+
+func (*troubled) Troubles() []pods.Trouble {
+	return []pods.Trouble{{Name: "api server", Text: "pods cannot be watched:\nconnection refused"}}
+}
+
+func (*troubled) NodeCounts() metrics.NodeCounts {
+	return metrics.NodeCounts{PatchesDenied: 3, Followed: 5, Refused: 2, BreakerOpen: true, Withheld: map[string]uint64{"budget": 4}, Done: map[string]uint64{"evict": 1}}
+}
+
+// What a source has beside pods is a reader of states, warnings of the agent, and metrics.
+func TestPodSourceOfNode(t *testing.T) {
+	t.Parallel()
+	source := &troubled{agent.NewMemory(memoryPod("one", newTarget(t), "")), make(chan states.Change, 10)}
+	r := start(t, "", func(c *agent.Config) {
+		c.Source = func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+			_, err := source.Open(ctx, host)
+			return source, err
+		}
+	})
+	select {
+	case c := <-source.changes:
+		if c.To != states.Success || c.Info.Pod != "one" {
+			t.Errorf("got %+v", c)
+		}
+	case <-time.After(patience):
+		t.Fatal("the source is told no state")
+	}
+	if status, body := r.do("GET", "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "[!]api server pods cannot be watched:; connection refused\n") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	_, text := r.do("GET", "/metrics")
+	for _, line := range []string{
+		`prober_node_patches_total{result="denied"} 3`, `prober_node_pods{state="valid"} 3`, `prober_node_pods{state="invalid"} 2`,
+		`prober_node_breaker_open 1`, `prober_node_actions_withheld_total{reason="budget"} 4`, `prober_node_actions_total{mode="evict",result="done"} 1`,
+		`prober_node_actions_total{mode="restart",result="failed"} 0`, `prober_node_patches_pending 0`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("/metrics has no %s", line)
+		}
+	}
 }

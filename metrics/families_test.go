@@ -60,6 +60,7 @@ func everything(t *testing.T) []*dto.MetricFamily {
 			return map[string]metrics.NotificationCounts{"ops": {OK: 1, Errors: 2, Refused: 3, Dropped: 4, Pending: 5, Open: 6}}
 		}),
 		metrics.RegisterHistory(registry, metrics.HistoryCounts{Bytes: func() int64 { return 1 }, Errors: none, Dropped: none}),
+		metrics.RegisterNode(registry, func() metrics.NodeCounts { return metrics.NodeCounts{} }),
 		metrics.RegisterAgent(registry, metrics.AgentCounts{
 			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none,
 		}),

@@ -3,8 +3,10 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -271,3 +273,34 @@ func (o *stuckObserver) Observe(worker.Info) worker.ProbeObserver { return o }
 func (o *stuckObserver) Tick(*worker.Tick)                        {}
 func (o *stuckObserver) Skipped(worker.SkipReason, int)           {}
 func (o *stuckObserver) Close()                                   { <-o.over }
+
+func TestRefused(t *testing.T) {
+	key := func(kind probe.Kind) manager.Key { return manager.Key{PodUID: "u", Container: "web", Kind: kind} }
+	for _, tc := range []struct {
+		name, text string
+		err        error // of Prepare
+		want       []manager.Key
+	}{
+		{"none", "web: {readiness: {tcpSocket: {port: 1}}}", nil, nil},
+		{"handler", "web: {readiness: {plugin: {name: redis}}}", errors.New("unknown handler"), []manager.Key{key(probe.Readiness)}},
+		{"field", "web: {readiness: {perid: 1s}, liveness: {tcpSocket: {port: 1}}}", nil, []manager.Key{key(probe.Readiness)}},
+		{"unreadable", "web: [", nil, []manager.Key{key(probe.Liveness), key(probe.Readiness), key(probe.Startup)}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.handle = func(string, []byte) (*probetest.Handler, error) { return probetest.NewHandler(success), tc.err }
+				pod := annotated(tc.text)
+				pod.UID = "u"
+				_ = r.m.AddPod(t.Context(), pod)
+				if got := r.m.Refused("u"); !slices.Equal(got, tc.want) {
+					t.Errorf("got %v, want %v", got, tc.want)
+				}
+				r.m.RemovePod(pod)
+				if got := r.m.Refused("u"); got != nil {
+					t.Errorf("after the end of the pod: %v", got)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,202 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods/kube/api"
+	"github.com/daeace23/prober/probe"
+)
+
+// allowed are targets of an operator who trusts his pods a lot.
+func allowed(texts ...string) (all []config.Target) {
+	for _, text := range texts {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, config.Target{Prefix: prefix})
+		} else {
+			all = append(all, config.Target{Host: text})
+		}
+	}
+	return all
+}
+
+// The author of a pod may not reach with the agent what he cannot reach himself.
+func TestTargets(t *testing.T) {
+	everything := allowed("0.0.0.0/0", "::/0")
+	for _, c := range []struct {
+		host    string
+		targets []config.Target
+		inPod   bool
+		want    string // part of the message; "" if it is allowed
+	}{
+		{"10.1.0.7", nil, false, ""},
+		{"fd00:1::7", nil, false, ""},
+		{"FD00:1:0::7", nil, false, ""},
+		{"[fd00:1::7]", nil, false, ""},
+		{"::ffff:10.1.0.7", nil, false, ""},
+		{"10.1.0.8", nil, false, "is no address of the pod"},
+		{"10.1.0.8", allowed("10.1.0.0/16"), false, ""},
+		{"10.2.0.8", allowed("10.1.0.0/16"), false, "is no address of the pod"},
+		{"web.shop.svc", nil, false, "is no address of the pod"},
+		{"Web.Shop.svc.", allowed("web.shop.svc"), false, ""},
+		{"a.web.shop.svc", allowed("web.shop.svc"), false, "is no address of the pod"},
+		{"127.0.0.1", nil, false, "would be the node itself"},
+		{"127.0.0.1", everything, false, "would be the node itself"},
+		{"127.0.0.1", nil, true, ""},
+		{"127.9.9.9", nil, true, ""},
+		{"::1", nil, true, ""},
+		{"::1", everything, false, "would be the node itself"},
+		{"::ffff:127.0.0.1", everything, false, "would be the node itself"},
+		{"64:ff9b::7f00:1", everything, true, "would be the node itself"}, // translated, so it leaves the pod
+		{"localhost", nil, false, `"localhost" would be the node itself`},
+		{"LOCALHOST.", allowed("localhost"), false, `"localhost" would be the node itself`},
+		{"a.localhost", nil, false, "would be the node itself"},
+		{"localhost", nil, true, ""},
+		{"0.0.0.0", everything, true, "is the address of no host"},
+		{"::", everything, true, "is the address of no host"},
+		{"0.1.2.3", everything, true, "is the address of no host"},
+		{"255.255.255.255", everything, true, "is the address of no host"},
+		{"224.0.0.1", everything, true, "is the address of no host"},
+		{"169.254.169.254", nil, false, "is no address of the pod"},
+		{"169.254.169.254", everything, true, "is no address of the pod"},
+		{"169.254.169.254", allowed("169.254.169.254/32"), false, ""},
+		{"169.254.169.254", allowed("169.254.0.0/16"), false, ""},
+		{"169.254.169.254", allowed("169.0.0.0/8"), false, "is no address of the pod"},
+		{"::ffff:169.254.169.254", everything, false, "is no address of the pod"},
+		{"64:ff9b::a9fe:a9fe", everything, false, "is no address of the pod"},
+		{"fe80::1%eth0", everything, false, "is no address of the pod"},
+		{"fe80::1", allowed("fe80::/10"), false, ""},
+		{"168.63.129.16", allowed("168.0.0.0/8"), false, "is no address of the pod"},
+		{"fd00:ec2::254", everything, false, "is no address of the pod"},
+		{"127.1", everything, true, "is no address of the pod"}, // a name for us, which no operator lists
+		{"0x7f000001", everything, true, "is no address of the pod"},
+		{"2130706433", everything, true, "is no address of the pod"},
+		{"10.1.0.7:80", everything, false, "is no address of the pod"},
+	} {
+		for _, form := range []string{
+			`{httpGet: {path: /r, port: 80, host: %q}, period: 1s}`,
+			`{tcpSocket: {port: 80, host: %q}, period: 1s}`,
+			`{plugin: {name: redis, target: {host: %q, port: 80}}, period: 1s}`,
+			`{plugin: {name: http, config: {port: 80, HoSt: %q}}, period: 1s}`,
+			`{plugin: {name: tcp, config: {port: 80}, target: {host: %q}}, period: 1s}`,
+		} {
+			t.Run(fmt.Sprintf("%s/%v/%t/%.40s", c.host, c.targets, c.inPod, form), func(t *testing.T) {
+				bubble(t, func(w *world) {
+					pod := podNamed("web", "{web: {readiness: "+fmt.Sprintf(form, c.host)+", liveness: {tcpSocket: {port: 2}, period: 1s}}}")
+					if c.inPod {
+						pod.Annotations["prober.dev/network"] = "pod"
+						w.network[pod.UID] = "/proc/1/ns/net"
+					}
+					w.cluster.set(pod)
+					w.start()
+					w.wait(2 * time.Second)
+					events := strings.Join(w.takeEvents(), "\n")
+					probes := len(w.manager.Probes())
+					if c.want == "" && (events != "" || probes != 2) {
+						t.Errorf("refused: %s", events)
+					}
+					if c.want != "" && (!strings.Contains(events, "[web].readiness.") || !strings.Contains(events, c.want) || probes != 1) {
+						t.Errorf("%d probes, events %q", probes, events)
+					}
+				}, withRuntime, func(w *world) { w.cfg.Policy.Targets, w.cfg.Policy.PodNetwork = c.targets, true })
+			})
+		}
+	}
+}
+
+func TestPolicyRefusals(t *testing.T) {
+	for _, c := range []struct{ name, probe, want string }{
+		{"unix", `plugin: {name: redis, target: {unix: /run/docker.sock}}`, "[web].readiness.plugin.target.unix: Forbidden: a pod of a cluster must not name sockets of its node"},
+		{"period", `tcpSocket: {port: 1}, period: 20ms`, `[web].readiness.period: Invalid value: "20ms": kubernetes.minPeriod of the agent is 100ms`},
+		{"exec", `exec: {command: ["true"]}`, "[web].readiness.exec: Forbidden: the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				// Where the API server could run commands, the operator has to allow it.
+				w.cluster.set(podNamed("web", "{web: {readiness: {"+c.probe+"}, liveness: {tcpSocket: {port: 2}, period: 1s}}}"))
+				w.start()
+				w.wait(2 * time.Second)
+				w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes]" + c.want)
+				w.wantConditions("web", "liveness.web=success", "readiness.web=unknown?")
+			}, func(w *world) {
+				w.cfg.Exec = func(context.Context, api.Pod, string, []string) ([]byte, int, error) { return nil, 0, nil }
+			})
+		})
+	}
+}
+
+// A startup probe that is refused holds the others, and a probe that runs is ended when the policy
+// refuses its new target.
+func TestPolicyRefusesChangedProbe(t *testing.T) {
+	bubble(t, func(w *world) {
+		live := w.script("/l", success)
+		const text = `{web: {startup: {tcpSocket: {port: 1, host: HOST}, period: 1s}, liveness: {httpGet: {path: /l, port: http}, period: 1s}}}`
+		pod := podNamed("web", strings.Replace(text, "HOST", "10.1.0.7", 1))
+		w.cluster.set(pod)
+		w.start()
+		w.wait(3 * time.Second)
+		w.wantEvents()
+		if live.Count() == 0 {
+			t.Error("no liveness attempt")
+		}
+		pod.Annotations[manager.Annotation] = strings.Replace(text, "HOST", "10.1.0.8", 1)
+		w.cluster.set(pod)
+		w.wait(time.Second)
+		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].startup.tcpSocket.host: Forbidden")
+		if probes := w.manager.Probes(); len(probes) != 1 || probes[0].Kind != probe.Liveness {
+			t.Errorf("probes: %+v", probes)
+		}
+		if started, _ := w.ready(pod); started {
+			t.Error("a container whose startup probe is refused has started")
+		}
+	})
+}
+
+// The address of a pod may become that of another one.
+func TestPolicyChecksAddressesOfEveryStatus(t *testing.T) {
+	bubble(t, func(w *world) {
+		pod := podNamed("web", `{web: {readiness: {httpGet: {path: /r, port: http, host: 10.1.0.7}, period: 1s}, liveness: {tcpSocket: {port: 2}, period: 1s}}}`)
+		w.cluster.set(pod)
+		w.start()
+		w.wait(2 * time.Second)
+		w.wantConditions("web", "liveness.web=success", "readiness.web=success")
+		pod.Status.PodIP, pod.Status.PodIPs = "10.1.0.99", []v1.PodIP{{IP: "10.1.0.99"}}
+		w.cluster.set(pod)
+		w.wait(2 * time.Second)
+		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].readiness.httpGet.host: Forbidden")
+		w.wantConditions("web", "liveness.web=success", "readiness.web=unknown?")
+		// Also if the annotation cannot be read any more, so that its probes would go on.
+		pod.Annotations[manager.Annotation] = strings.Replace(pod.Annotations[manager.Annotation], "10.1.0.7", "10.1.0.99", 1)
+		w.cluster.set(pod)
+		w.wait(2 * time.Second)
+		w.wantConditions("web", "liveness.web=success", "readiness.web=success")
+		pod.Annotations[manager.Annotation] = "["
+		pod.Status.PodIP, pod.Status.PodIPs = "10.1.0.7", []v1.PodIP{{IP: "10.1.0.7"}}
+		w.cluster.set(pod)
+		w.wait(2 * time.Second)
+		if probes := w.manager.Probes(); len(probes) > 0 {
+			t.Errorf("probes: %+v", probes)
+		}
+	})
+}
+
+func TestHostNetworkPodHasAddressesOfItsNode(t *testing.T) {
+	bubble(t, func(w *world) {
+		pod := podNamed("web", `{web: {readiness: {httpGet: {path: /r, port: http, host: 192.0.2.1}, period: 1s}, liveness: {tcpSocket: {port: 1, host: 127.0.0.1}, period: 1s}}}`)
+		pod.Spec.HostNetwork = true
+		pod.Status.PodIP, pod.Status.PodIPs = "192.0.2.1", []v1.PodIP{{IP: "192.0.2.1"}}
+		w.cluster.set(pod)
+		w.start()
+		w.wait(2 * time.Second)
+		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].liveness.tcpSocket.host: Forbidden")
+		w.wantConditions("web", "liveness.web=unknown?", "readiness.web=success")
+	})
+}
