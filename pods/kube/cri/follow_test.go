@@ -115,8 +115,10 @@ func TestRunRuntimeAwayKeepsStateAndReconnects(t *testing.T) {
 		t.Errorf("trouble before the first list: %v", err)
 	}
 	c, changed := f.client(t)
+	f.logged("cannot be asked")
 	f.set(container("a0", "a", 0, running))
 	f.serve(t)
+	f.logged("answers again")
 	<-changed
 	if err := c.Trouble(); err != nil {
 		t.Errorf("trouble: %v", err)
@@ -200,6 +202,7 @@ func TestRunHostileAnswers(t *testing.T) {
 		if uid := <-changed; uid != "b" {
 			t.Errorf("changed %q", uid)
 		}
+		f.lists(1)
 		if _, ok := c.Container("a", "app"); ok || c.Trouble() != nil {
 			t.Errorf("known %t, trouble %v", ok, c.Trouble())
 		}
