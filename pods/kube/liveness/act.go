@@ -66,7 +66,7 @@ func (a *Actor) do(ctx context.Context, t *task) error {
 	defer cancel()
 	err := a.cfg.Evict(ctx, api.Pod{Namespace: t.pod.Namespace, Name: t.pod.Name, UID: t.pod.UID}, t.failure.Grace)
 	if err == nil {
-		a.event(&t.failure, t.pod, v1.EventTypeNormal, eventEvicted, fmt.Sprintf("Container %s failed %s probe, the pod is evicted", t.failure.Container, t.failure.Kind))
+		a.event(&t.failure, t.pod, v1.EventTypeNormal, eventEvicted, t.failure.message(t.pod, t.order))
 	}
 	return err
 }

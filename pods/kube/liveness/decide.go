@@ -92,7 +92,7 @@ func decide(s *situation, now time.Time) decision {
 	case now.Before(s.node):
 		return decision{do: wait, reason: WithheldBudget, text: "the budget of the node is used up", until: s.node}
 	case s.noSlot || s.busy:
-		return decision{do: wait, until: now.Add(recheck)}
+		return decision{do: wait, until: now.Add(time.Second)}
 	}
 	return d
 }
@@ -196,14 +196,19 @@ func statusNamed(status *v1.PodStatus, name string) *v1.ContainerStatus {
 	return nil
 }
 
-// message returns the kubelet's words for the end of a container after a failed probe.
+// message says that a probe has failed and what follows, in the kubelet's words if it is the end of
+// the container.
 func (f *Failure) message(pod *v1.Pod, o order) string {
-	what := fmt.Sprintf("ontainer %s failed %s probe", f.Container, f.Kind)
+	name := "Container"
 	if _, init := containerNamed(&pod.Spec, f.Container); init {
-		return "Init c" + what
+		name, o.returns = "Init container", false // the kubelet does not say so
 	}
-	if o.returns {
-		what += ", will be restarted"
+	text := fmt.Sprintf("%s %s failed %s probe", name, f.Container, f.Kind)
+	switch {
+	case f.Mode == Evict:
+		text += ", the pod is evicted"
+	case o.returns:
+		text += ", will be restarted"
 	}
-	return "C" + what
+	return text
 }

@@ -127,7 +127,7 @@ type inbox struct {
 	failures []Failure
 }
 
-// maxInbox is the most changes that wait. Further ones are not counted by the breaker.
+// maxInbox is the most changes, and the most failures, that wait for Run. Further ones are dropped.
 const maxInbox = 1 << 16
 
 var _ states.Reader = (*Actor)(nil)
@@ -171,7 +171,9 @@ func (a *Actor) Failed(f Failure) {
 		return
 	}
 	a.mu.Lock()
-	a.inbox.failures = append(a.inbox.failures, f)
+	if len(a.inbox.failures) < maxInbox {
+		a.inbox.failures = append(a.inbox.failures, f)
+	}
 	a.mu.Unlock()
 	a.signal()
 }
