@@ -86,7 +86,10 @@ func (a *Actor) restart(ctx context.Context, t *task) error {
 			a.event(&t.failure, t.pod, v1.EventTypeWarning, eventPreStop, "PreStopHook failed")
 		}
 		rest -= time.Since(begun)
-		if a.Open() != "" {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case a.Open() != "":
 			return errOpened
 		}
 	}

@@ -447,16 +447,15 @@ func TestRunEndsActions(t *testing.T) {
 		n.add("u", "", func(p *v1.Pod) {
 			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 20}}}
 		})
-		var stopErr error
 		a := liveness.New(liveness.Config{
-			Current: n.Current, Failing: n.Failing, Logger: slog.New(slog.DiscardHandler),
-			Stop: func(ctx context.Context, _ string, _ time.Duration) error { stopErr = ctx.Err(); return stopErr },
+			Current: n.Current, Failing: n.Failing, Logger: slog.New(slog.DiscardHandler), PressureDir: t.TempDir(),
+			Stop: n.Stop,
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		n.fail(a, "u")
 		a.Run(ctx)
-		if stopErr == nil {
+		if len(n.stops) != 0 {
 			t.Error("the action went on")
 		}
 		for range 1000 { // nobody reads it
