@@ -128,6 +128,9 @@ func TestRunInContainerWedgedRuntimeIsNoVerdict(t *testing.T) {
 	f.serve(t)
 	c, _ := f.client(t)
 	f.logged("cannot be asked")
+	if err := c.Trouble(); !strings.Contains(err.Error(), "list containers: ") {
+		t.Errorf("trouble: %v", err)
+	}
 	_, err := c.RunInContainer(t.Context(), "id", []string{"x"}, time.Second)
 	if _, verdict := errors.AsType[*execprobe.CommandTimeoutError](err); err == nil || verdict {
 		t.Errorf("error %v", err)

@@ -119,9 +119,11 @@ func (c *Client) Trouble() error {
 func (c *Client) setTrouble(err error) {
 	before := *c.trouble.Swap(&err)
 	switch {
+	case err == nil && before == errNotAsked:
+		c.log.Info("the container runtime lists its containers", "socket", c.socket)
 	case err != nil && (before == nil || before == errNotAsked):
 		c.log.Warn("the container runtime cannot be asked; what it said last stands", "socket", c.socket, "error", err)
-	case err == nil && before != nil && before != errNotAsked:
+	case err == nil && before != nil:
 		c.log.Info("the container runtime answers again", "socket", c.socket)
 	}
 }

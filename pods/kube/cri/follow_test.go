@@ -262,19 +262,6 @@ func TestRunHostileAnswers(t *testing.T) {
 	})
 }
 
-func TestRunSlowListIsTrouble(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	f.slow = make(chan struct{})
-	defer close(f.slow)
-	f.serve(t)
-	c, _ := f.client(t)
-	f.logged("cannot be asked")
-	if err := c.Trouble(); !strings.Contains(err.Error(), "list containers: ") {
-		t.Errorf("trouble: %v", err)
-	}
-}
-
 func TestCRIOScheme(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
