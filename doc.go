@@ -34,6 +34,8 @@
 //     a program.
 //   - pods: what an agent and a source of pods offer each other. pods/local: the source that
 //     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml.
+//     pods/kube/cri: the container runtime of a node. pods/kube/liveness: restarts and evictions after
+//     failures, and when they are withheld.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and

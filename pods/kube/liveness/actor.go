@@ -191,6 +191,11 @@ func (l *loop) situation(p *pending, now time.Time) *situation {
 		possible: p.Mode == Restart && l.cfg.Stop != nil || p.Mode == Evict && l.cfg.Evict != nil,
 		settled:  p.settled, blocked: p.blocked,
 	}
+	s.owned = true
+	if l.cfg.Owner != nil {
+		uid, ok := l.cfg.Owner(p.ContainerID)
+		s.owned = ok && uid == p.key.uid
+	}
 	busy := 0
 	for _, begun := range l.begun {
 		if now.Sub(begun) < longAction {

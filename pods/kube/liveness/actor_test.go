@@ -182,6 +182,38 @@ func TestNoRuntimeAndNoEvictionAreRefused(t *testing.T) {
 	})
 }
 
+// A pod's status names the container of another pod.
+func TestContainerOfAnotherPodIsNotStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.add("u", "")
+		owner := types.UID("v")
+		a := n.actor(t, func(cfg *liveness.Config) {
+			cfg.Owner = func(id string) (types.UID, bool) {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				return owner, id == "x://u-0"
+			}
+		})
+		n.fail(a, "u")
+		after(time.Hour)
+		if len(n.stopped()) != 0 {
+			t.Errorf("stopped %v", n.stopped())
+		}
+		if e := n.told("ProbeRestartWithheld"); len(e) != 1 || !strings.Contains(e[0], "the container runtime does not have it as a container of this pod; it is tried again at ") {
+			t.Errorf("events %q", n.events)
+		}
+		n.mu.Lock()
+		owner = "u"
+		n.mu.Unlock()
+		after(10 * time.Second)
+		if len(n.stopped()) != 1 {
+			t.Errorf("stopped %v", n.stopped())
+		}
+		counted(t, a, "done restart 1, withheld unavailable 1")
+	})
+}
+
 func TestStopFailsIsRetriedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()

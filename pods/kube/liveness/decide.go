@@ -31,6 +31,7 @@ type situation struct {
 
 	open         string // why the breaker is open
 	possible     bool   // there is a way to do what the mode asks for
+	owned        bool   // the runtime has the container as one of the pod
 	onFailure    OnFailurePolicy
 	settled      time.Time // the times before which nothing is done
 	blocked      time.Time // by a PodDisruptionBudget
@@ -83,6 +84,8 @@ func decide(s *situation, now time.Time) decision {
 		return decision{do: wait, until: s.settled}
 	case s.open != "":
 		return decision{do: wait, reason: WithheldBreaker, text: "the agent distrusts its probes at present (" + s.open + ")", until: now.Add(recheck)}
+	case s.failure.Mode == Restart && !s.owned:
+		return decision{do: wait, reason: WithheldUnavailable, text: "the container runtime does not have it as a container of this pod", until: now.Add(recheck)}
 	case now.Before(s.blocked):
 		return decision{do: wait, until: s.blocked}
 	case now.Before(s.backoff):

@@ -91,6 +91,8 @@ func TestDecide(t *testing.T) {
 
 		{"not settled", changes{func(s *situation) { s.settled = later }}, waits("", later)},
 		{"breaker", changes{func(s *situation) { s.open = "why" }}, waits(WithheldBreaker, now.Add(recheck))},
+		{"container of another pod, or of none", changes{func(s *situation) { s.owned = false }}, waits(WithheldUnavailable, now.Add(recheck))},
+		{"eviction needs no runtime", changes{evict, func(s *situation) { s.owned = false }}, decision{do: act}},
 		{"blocked", changes{evict, func(s *situation) { s.blocked = later }}, waits("", later)},
 		{"back-off", changes{func(s *situation) { s.backoff = later }}, waits(WithheldBackoff, later)},
 		{"budget of the workload", changes{func(s *situation) { s.workload = later }}, waits(WithheldBudget, later)},
@@ -114,7 +116,7 @@ func TestDecide(t *testing.T) {
 			}
 			s := &situation{
 				failure:  &Failure{Pod: pod.DeepCopy(), Container: "app", ContainerID: "x://1", Kind: probe.Liveness, Mode: Restart},
-				restarts: 3, pod: pod, failing: true, possible: true, onFailure: Refuse,
+				restarts: 3, pod: pod, failing: true, possible: true, owned: true, onFailure: Refuse,
 			}
 			for _, change := range c.changes {
 				change(s)

@@ -48,13 +48,17 @@ type Bucket struct {
 }
 
 // Config is what an [Actor] needs. Zero values of limits mean defaults. The functions are called
-// concurrently; Current, Failing and Stalled must return from memory.
+// concurrently; Current, Failing, Owner and Stalled must return from memory.
 type Config struct {
 	Stop    func(ctx context.Context, containerID string, grace time.Duration) error                           // of the runtime; nil: Restart is not possible
 	Exec    func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) // for preStop
 	Evict   func(ctx context.Context, pod api.Pod, graceSeconds *int64) error                                  // nil: Evict is not possible
 	Current func(uid types.UID) *v1.Pod                                                                        // the pod with its newest status; nil if it is gone
 	Failing func(uid types.UID, container string, kind probe.Kind) bool                                        // the decided result is still a failure of the present container
+
+	// Owner returns the pod of a container as the runtime has it: who may write the status of a pod
+	// must not choose what is stopped. nil: the status is believed.
+	Owner func(containerID string) (uid types.UID, ok bool)
 
 	Recorder manager.Recorder // nil: no events
 	Logger   *slog.Logger     // nil: slog's default
@@ -99,7 +103,7 @@ const (
 	WithheldDryRun      = "dry-run"
 	WithheldGone        = "gone"        // the pod or the container that has failed
 	WithheldBlocked     = "blocked"     // by a PodDisruptionBudget
-	WithheldUnavailable = "unavailable" // there is no container runtime, or no right to evict
+	WithheldUnavailable = "unavailable" // there is no container runtime or it does not know the container, or no way to evict
 )
 
 // Counts are the counts of an [Actor] since its start.
