@@ -106,6 +106,27 @@ func TestRunEventCausesListAtOnce(t *testing.T) {
 	if took := time.Since(last); took > 9*time.Second {
 		t.Errorf("the change was told %v after the last list: by the next list, not by the event", took)
 	}
+	before, begun := f.count("list"), time.Now()
+	for range 5000 {
+		f.events <- &runtime.ContainerEventResponse{ContainerId: "a0"}
+	}
+	if got, most := f.count("list")-before, int(time.Since(begun)/(100*time.Millisecond))+3; got > most {
+		t.Errorf("a flood of events caused %d lists, more than %d", got, most)
+	}
+}
+
+func TestRunEventsThatFailAreReplacedByLists(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.eventsError = status.Error(codes.Internal, "out of order")
+	f.set(container("a0", "a", 0, running))
+	f.serve(t)
+	c, changed := f.client(t)
+	<-changed
+	f.lists(2)
+	if got := f.count("events"); got != 1 || c.Trouble() != nil {
+		t.Errorf("%d streams of events were opened, trouble %v", got, c.Trouble())
+	}
 }
 
 func TestRunRuntimeAwayKeepsStateAndReconnects(t *testing.T) {

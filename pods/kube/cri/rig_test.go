@@ -36,12 +36,14 @@ type fake struct {
 	log    chan string    // of the client
 	events chan *runtime.ContainerEventResponse
 
-	exec     func(context.Context, *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error)
-	stop     func(*runtime.StopContainerRequest) error
-	details  func(context.Context, string) (*runtime.ContainerStatusResponse, error) // nil: of the list
-	sandbox  func(*runtime.PodSandboxStatusRequest) (*runtime.PodSandboxStatusResponse, error)
-	boxes    []*runtime.PodSandbox
-	noEvents bool
+	exec    func(context.Context, *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error)
+	stop    func(*runtime.StopContainerRequest) error
+	details func(context.Context, string) (*runtime.ContainerStatusResponse, error) // nil: of the list
+	sandbox func(*runtime.PodSandboxStatusRequest) (*runtime.PodSandboxStatusResponse, error)
+	boxes   []*runtime.PodSandbox
+
+	noEvents    bool
+	eventsError error
 
 	mu    sync.Mutex
 	list  []*runtime.Container
@@ -206,6 +208,9 @@ func (f *fake) status(id string) (*runtime.ContainerStatusResponse, error) {
 
 func (f *fake) GetContainerEvents(_ *runtime.GetEventsRequest, s grpc.ServerStreamingServer[runtime.ContainerEventResponse]) error {
 	f.note("events")
+	if f.eventsError != nil {
+		return f.eventsError
+	}
 	if f.noEvents {
 		return status.Error(codes.Unimplemented, "method GetContainerEvents not implemented")
 	}
