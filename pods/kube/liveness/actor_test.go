@@ -243,6 +243,28 @@ func TestStopFailsIsRetriedWithBackoff(t *testing.T) {
 	})
 }
 
+// The end of a container is seen before Stop returns.
+func TestContainerIsRestartedBeforeStopReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.add("u", "")
+		n.onStop = func(string, time.Duration) error {
+			n.mu.Lock()
+			n.restartLocked("u")
+			n.mu.Unlock()
+			time.Sleep(30 * time.Second)
+			return nil
+		}
+		a := n.actor(t, nil)
+		n.fail(a, "u")
+		after(time.Hour)
+		if len(n.stopped()) != 1 {
+			t.Errorf("stopped %v", n.stopped())
+		}
+		counted(t, a, "done restart 1")
+	})
+}
+
 // A container that is told to end and does not is told again.
 func TestStopWithoutEffectIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -87,26 +87,33 @@ func TestBreakerShareOfProbes(t *testing.T) {
 	}
 }
 
-// Five failures of one probe, failures of containers that have ended, and those of new probes are no
-// sign of trouble with the node.
-func TestBreakerOtherFailuresDoNotCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a := breakerNode(t, 10, nil)
-		for range 10 {
+// None of these is a sign of trouble with the node.
+func TestBreakerOtherChangesDoNotCount(t *testing.T) {
+	for name, change := range map[string]func(a *liveness.Actor, i int){
+		"failures of one probe": func(a *liveness.Actor, _ int) {
 			flip(a, "0", states.Success, states.Failure)
 			flip(a, "0", states.Failure, states.Success)
-		}
-		for i := range 10 {
+		},
+		"ends of containers": func(a *liveness.Actor, i int) {
 			info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(i), Container: "app"}, Kind: probe.Liveness}
 			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Reason: string(results.NotRunning)})
-			flip(a, types.UID(fmt.Sprint("new", i)), states.Unknown, states.Failure)
-			flip(a, types.UID(fmt.Sprint("lost", i)), states.Success, states.Unknown)
-		}
-		synctest.Wait()
-		if a.Open() != "" {
-			t.Errorf("open: %s", a.Open())
-		}
-	})
+		},
+		"no verdicts":            func(a *liveness.Actor, i int) { flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown) },
+		"failures after unknown": func(a *liveness.Actor, i int) { flip(a, types.UID(fmt.Sprint(i)), states.Unknown, states.Failure) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, a := breakerNode(t, 10, nil)
+				for i := range 10 {
+					change(a, i)
+				}
+				after(2 * time.Second)
+				if a.Open() != "" {
+					t.Errorf("open: %s", a.Open())
+				}
+			})
+		})
+	}
 }
 
 func TestBreakerRemovedProbesDoNotCount(t *testing.T) {
