@@ -19,10 +19,10 @@ import (
 
 // change is what the breaker needs of a change of the state of a probe.
 type change struct {
-	probe   probeKey
-	failed  bool // from success to failure
-	removed bool
-	at      time.Time
+	probe           probeKey
+	good            bool // it was or is a success
+	failed, removed bool
+	at              time.Time
 }
 
 type probeKey struct {
@@ -33,11 +33,17 @@ type probeKey struct {
 // changeOf returns what the breaker needs of c. The end of a container is no failure of its probes:
 // many end when a node is drained, or a workload is scaled down.
 func changeOf(c *states.Change) change {
-	good := c.From == states.Success || c.From == states.Warning
+	isGood := func(s states.State) bool { return s == states.Success || s == states.Warning }
 	return change{
-		probe:  probeKey{c.Info.PodUID, c.Info.Container, c.Info.Kind},
-		failed: good && c.To == states.Failure && c.Reason != string(results.NotRunning), removed: c.Removed, at: c.Time,
+		probe: probeKey{c.Info.PodUID, c.Info.Container, c.Info.Kind},
+		good:  isGood(c.From) || isGood(c.To), failed: c.To == states.Failure && c.Reason != string(results.NotRunning), removed: c.Removed, at: c.Time,
 	}
+}
+
+// history is what the breaker knows of a probe.
+type history struct {
+	good   bool      // it has succeeded since it failed last; it may be unknown meanwhile
+	failed time.Time // when it began to fail after a success; zero: never
 }
 
 // breaker decides whether the agent distrusts its probes. The goroutine of Run owns it.
@@ -47,30 +53,34 @@ type breaker struct {
 	pressureDir string
 	log         *slog.Logger
 
-	probes    map[probeKey]time.Time // all that are known, and when each failed last
-	pressures map[string]float64     // of those that can be read
-	unread    map[string]bool        // resources whose pressure cannot be read
-	reason    string                 // why it is open
-	until     time.Time              // it closes, if nothing holds it open
+	probes    map[probeKey]history // all that are known
+	pressures map[string]float64   // of those that can be read
+	unread    map[string]bool      // resources whose pressure cannot be read
+	reason    string               // why it is open
+	until     time.Time            // it closes, if nothing holds it open
 }
 
 func newBreaker(cfg *Config, log *slog.Logger) *breaker {
 	return &breaker{
 		limits: cfg.Breaker, stalled: cfg.Stalled, pressureDir: cfg.PressureDir, log: log,
-		probes: map[probeKey]time.Time{}, pressures: map[string]float64{}, unread: map[string]bool{},
+		probes: map[probeKey]history{}, pressures: map[string]float64{}, unread: map[string]bool{},
 	}
 }
 
 func (b *breaker) changed(c *change) {
-	switch {
-	case c.removed:
+	if c.removed {
 		delete(b.probes, c.probe)
-	case c.failed:
-		b.probes[c.probe] = c.at
-	default: // known from now on
-		failed := b.probes[c.probe]
-		b.probes[c.probe] = failed
+		return
 	}
+	h := b.probes[c.probe]
+	h.good = h.good || c.good
+	if c.failed {
+		if h.good {
+			h.failed = c.at
+		}
+		h.good = false
+	}
+	b.probes[c.probe] = h
 }
 
 // check returns why the breaker is open, "" if it is closed, and logs when that changes.
@@ -102,8 +112,8 @@ func (b *breaker) trouble(now time.Time) string {
 		}
 	}
 	failed := 0
-	for _, at := range b.probes {
-		if !at.IsZero() && now.Sub(at) < b.limits.Window {
+	for _, h := range b.probes {
+		if !h.failed.IsZero() && now.Sub(h.failed) < b.limits.Window {
 			failed++
 		}
 	}

@@ -98,8 +98,11 @@ func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 			info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(i), Container: "app"}, Kind: probe.Liveness}
 			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Reason: string(results.NotRunning)})
 		},
-		"no verdicts":            func(a *liveness.Actor, i int) { flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown) },
-		"failures after unknown": func(a *liveness.Actor, i int) { flip(a, types.UID(fmt.Sprint(i)), states.Unknown, states.Failure) },
+		"no verdicts": func(a *liveness.Actor, i int) { flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown) },
+		"failures of new probes": func(a *liveness.Actor, i int) {
+			flip(a, types.UID(fmt.Sprint("a", i)), states.Unknown, states.Failure)
+			flip(a, types.UID(fmt.Sprint("b", i)), states.Unknown, states.Failure)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -114,6 +117,20 @@ func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestBreakerFailureByWayOfUnknownCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := breakerNode(t, 10, nil)
+		for i := range 5 {
+			flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown)
+			flip(a, types.UID(fmt.Sprint(i)), states.Unknown, states.Failure)
+		}
+		synctest.Wait()
+		if a.Open() == "" {
+			t.Error("it is closed")
+		}
+	})
 }
 
 func TestBreakerRemovedProbesDoNotCount(t *testing.T) {
