@@ -142,8 +142,8 @@ var packages = map[string]struct {
 	},
 	"pods/kube/api":        {others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"}},
 	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"pods/kube/cri":        {others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
-	"pods/kube/liveness":   {ours: []string{"core/manager", "core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
+	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests

@@ -34,8 +34,9 @@
 //     a program.
 //   - pods: what an agent and a source of pods offer each other. pods/local: the source that
 //     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml. pods/kube:
-//     the source of the agent of a Kubernetes node, with pods/kube/api, pods/kube/cri,
-//     pods/kube/conditions and pods/kube/liveness below it.
+//     the source of a Kubernetes node. pods/kube/api: the API server. pods/kube/cri: the container
+//     runtime. pods/kube/conditions: the rule of the conditions and their writer. pods/kube/liveness:
+//     restarts and evictions after failures, and when they are withheld.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and

@@ -1,18 +1,29 @@
-// Package cri speaks to the container runtime of a node over its socket: the states of
-// containers, sooner than the kubelet publishes them; commands in containers; and their end.
 package cri
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/apimachinery/pkg/types"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Container is a container of a pod, as the runtime sees it.
+// maxMessage is the most bytes of one answer of the runtime: the limit of the kubelet, and of
+// containerd's own server.
+const maxMessage = 16 << 20
+
+// Container is a container of a pod, as the runtime sees it. One that neither runs nor has exited
+// was created, and is about to start.
 type Container struct {
 	ID                    string // with the scheme that the kubelet writes: containerd://…
 	PodUID                types.UID
@@ -23,53 +34,104 @@ type Container struct {
 	ExitCode              int32
 	Reason                string // of the exit
 	SandboxID             string
+
+	created int64 // nanoseconds; orders containers of the same attempt
 }
 
 // Config is what a [Client] needs.
 type Config struct {
-	Socket string // path
-	Logger *slog.Logger
+	Socket string       // path, absolute; required
+	Logger *slog.Logger // nil: slog's default
 }
 
 // ErrNoContainer means that the runtime has no such container, or that it does not run.
 var ErrNoContainer = errors.New("no such container is running")
 
 // Client is a connection to the runtime. It is safe for concurrent use. It reconnects by itself.
-type Client struct{}
+type Client struct {
+	log     *slog.Logger
+	socket  string
+	conn    *grpc.ClientConn
+	runtime runtime.RuntimeServiceClient
+
+	state   atomic.Pointer[state]
+	trouble atomic.Pointer[error] // nil before the first list: notAsked
+}
+
+var errNotAsked = errors.New("it was not asked yet")
 
 // New returns a client, and connects to nothing.
-func New(Config) (*Client, error) { return nil, errors.New("not written yet") }
+func New(cfg Config) (*Client, error) {
+	if !filepath.IsAbs(cfg.Socket) {
+		return nil, fmt.Errorf("CRI socket %q: must be an absolute path", cfg.Socket)
+	}
+	reconnect := grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+		MinConnectTimeout: 5 * time.Second,
+	}
+	conn, err := grpc.NewClient("passthrough:///localhost",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", cfg.Socket)
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithConnectParams(reconnect),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("CRI socket %s: %w", cfg.Socket, err)
+	}
+	c := &Client{log: cfg.Logger, socket: cfg.Socket, conn: conn, runtime: runtime.NewRuntimeServiceClient(conn)}
+	if c.log == nil {
+		c.log = slog.Default()
+	}
+	c.state.Store(&state{})
+	c.trouble.Store(new(errNotAsked))
+	return c, nil
+}
 
-// Run follows the containers of the node until ctx ends: by the events of the runtime, or by one
-// list a second where it has none. It calls changed for each pod whose containers have changed.
-func (c *Client) Run(ctx context.Context, changed func(uid types.UID)) { <-ctx.Done() }
+// Close ends the connection, and all calls. Run must have returned.
+func (c *Client) Close() error { return c.conn.Close() }
 
 // Container returns the newest start of a container, from memory; false if none is known.
-func (c *Client) Container(uid types.UID, name string) (Container, bool) { return Container{}, false }
-
-// Overlay sets in status what the runtime knows better than the kubelet has published. pod has
-// the restart policies. A status that is newer than what the runtime has told stays as it is.
-func (c *Client) Overlay(pod *v1.Pod, status *v1.PodStatus) {}
-
-// Owner returns the pod of a container, which the runtime and not the pod's status says.
-func (c *Client) Owner(containerID string) (uid types.UID, ok bool) { return "", false }
-
-// RunInContainer runs cmd in a container, as builtin.CommandRunner says.
-func (c *Client) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
-	return nil, errors.New("not written yet")
+func (c *Client) Container(uid types.UID, name string) (Container, bool) {
+	found, ok := c.state.Load().newest[key{uid, name}]
+	return found, ok
 }
 
-// Stop ends a container: SIGTERM, and SIGKILL after grace. It returns when the container has
-// ended.
-func (c *Client) Stop(ctx context.Context, containerID string, grace time.Duration) error {
-	return errors.New("not written yet")
+// Owner returns the pod of a container, which the runtime and not the pod's status says. It asks
+// the memory.
+func (c *Client) Owner(containerID string) (uid types.UID, ok bool) {
+	found, ok := c.state.Load().all[bare(containerID)]
+	return found.PodUID, ok
 }
 
-// NetworkNamespace returns the path of the network namespace of a pod, below the /proc of this
-// process; an error for a pod in the network of its node.
-func (c *Client) NetworkNamespace(ctx context.Context, uid types.UID) (path string, err error) {
-	return "", errors.New("not written yet")
+// Trouble returns why the runtime cannot be asked at present; nil if it can. What was known last
+// stands meanwhile.
+func (c *Client) Trouble() error {
+	if err := *c.trouble.Load(); err != nil {
+		return fmt.Errorf("container runtime at %s: %w", c.socket, err)
+	}
+	return nil
 }
 
-// Trouble returns why the runtime cannot be asked at present; nil if it can.
-func (c *Client) Trouble() error { return nil }
+// setTrouble remembers the error of the last list, and logs when it begins and ends.
+func (c *Client) setTrouble(err error) {
+	before := *c.trouble.Swap(&err)
+	switch {
+	case err == nil && before == errNotAsked:
+		c.log.Info("the container runtime lists its containers", "socket", c.socket)
+	case err != nil && (before == nil || before == errNotAsked):
+		c.log.Warn("the container runtime cannot be asked; what it said last stands", "socket", c.socket, "error", err)
+	case err == nil && before != nil:
+		c.log.Info("the container runtime answers again", "socket", c.socket)
+	}
+}
+
+// bare returns the runtime's own ID of a container: without the scheme.
+func bare(containerID string) string {
+	if _, id, ok := strings.Cut(containerID, "://"); ok {
+		return id
+	}
+	return containerID
+}

@@ -1,0 +1,122 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/daeace23/prober/handlers/builtin/execprobe"
+	"github.com/daeace23/prober/probe"
+)
+
+// stopExtra is how long a runtime may take to kill a container after its grace period, as in the
+// kubelet.
+const stopExtra = 2 * time.Minute
+
+var _ execprobe.CommandRunner = (*Client)(nil)
+
+// RunInContainer runs cmd in a container, as builtin.CommandRunner says. It returns at most
+// [probe.MaxOutput] bytes of output: stdout, then stderr. A command with more than 16 MiB of output has
+// no verdict, nor has one that was not in time while the runtime could not be asked.
+func (c *Client) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
+	id := bare(containerID)
+	if known, ok := c.state.Load().all[id]; ok && known.Exited {
+		return nil, fmt.Errorf("exec in container %s: %w", id, ErrNoContainer)
+	}
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	answer, err := c.runtime.ExecSync(ctx, &runtime.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: seconds(timeout)})
+	if err != nil {
+		return nil, c.execError(ctx, id, cmd, timeout, err)
+	}
+	output := outputOf(answer)
+	if code := answer.GetExitCode(); code != 0 {
+		return output, &execprobe.CommandExitError{Code: int(code)}
+	}
+	return output, nil
+}
+
+// execError returns the error of a command that has no exit code.
+func (c *Client) execError(ctx context.Context, id string, cmd []string, timeout time.Duration, err error) error {
+	switch {
+	case status.Code(err) != codes.DeadlineExceeded && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	case c.conn.GetState() != connectivity.Ready:
+		// The end of ctx is not that of the command, which has perhaps not begun.
+		return fmt.Errorf("exec in container %s: no connection to the container runtime at %s", id, c.socket)
+	case status.Code(err) == codes.DeadlineExceeded:
+		if trouble := c.Trouble(); trouble != nil && !errors.Is(trouble, errNotAsked) {
+			return fmt.Errorf("exec in container %s: %w", id, trouble)
+		}
+		return &execprobe.CommandTimeoutError{Command: cmd, Timeout: timeout}
+	}
+	return wrap("exec in container "+id, err)
+}
+
+// outputOf returns the first bytes of an output. It copies them, so that the rest is freed.
+func outputOf(answer *runtime.ExecSyncResponse) []byte {
+	stdout := answer.GetStdout()
+	stdout = stdout[:min(len(stdout), probe.MaxOutput)]
+	stderr := answer.GetStderr()
+	stderr = stderr[:min(len(stderr), probe.MaxOutput-len(stdout))]
+	return append(append(make([]byte, 0, len(stdout)+len(stderr)), stdout...), stderr...)
+}
+
+// Stop ends a container: SIGTERM, and SIGKILL after grace, which is rounded up to seconds; 0 kills at
+// once. It returns when the container has ended. One that does not exist has ended.
+func (c *Client) Stop(ctx context.Context, containerID string, grace time.Duration) error {
+	id := bare(containerID)
+	ctx, cancel := context.WithTimeout(ctx, grace+stopExtra)
+	defer cancel()
+	_, err := c.runtime.StopContainer(ctx, &runtime.StopContainerRequest{ContainerId: id, Timeout: seconds(grace)})
+	if err == nil || status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return wrap("stop container "+id, err)
+}
+
+// seconds rounds d up.
+func seconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
+
+// callError is the error of a call, without the words of gRPC.
+type callError struct {
+	call   string
+	status *status.Status
+}
+
+func wrap(call string, err error) error { return &callError{call, status.Convert(err)} }
+
+func (e *callError) Error() string {
+	text := e.status.Message()
+	const most = 4 << 10
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return e.call + ": " + text
+}
+
+// GRPCStatus makes status.Code work.
+func (e *callError) GRPCStatus() *status.Status { return e.status }
+
+// Is makes an error for an unknown container match [ErrNoContainer], and errors of contexts those.
+func (e *callError) Is(target error) bool {
+	switch e.status.Code() {
+	case codes.NotFound:
+		return target == ErrNoContainer
+	case codes.Canceled:
+		return target == context.Canceled
+	default:
+		return false
+	}
+}

@@ -1,0 +1,246 @@
+package liveness
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+const (
+	measureEvery = time.Second
+	settle       = time.Second // between a failure and its action, for others to show up
+	recheck      = 10 * time.Second
+	maxActions   = 4           // at once
+	longAction   = time.Minute // an action that takes longer does not count
+)
+
+// Events that this package records beside the kubelet's own.
+const (
+	eventKilling  = "Killing"
+	eventPreStop  = "FailedPreStopHook"
+	eventEvicted  = "ProbeEvicted"
+	eventFailed   = "Failed"
+	eventRefused  = "Refused"
+	eventWithheld = "Withheld"
+)
+
+// pending is a failure that is not dealt with.
+type pending struct {
+	Failure
+	key      key
+	restarts int32
+	acted    bool
+	hooked   bool      // its preStop hook has run, and the breaker has opened meanwhile
+	running  bool      // an action is under way
+	settled  time.Time // not before
+	blocked  time.Time // not before
+	blocks   int       // in a row
+	next     time.Time // when to decide again
+	reason   string    // of the last wait
+	told     map[string]bool
+	counted  map[string]bool
+}
+
+// loop is the goroutine of Run with all that it owns.
+type loop struct {
+	*Actor
+	breaker *breaker
+	guards  guards
+	pending map[key]*pending
+	begun   map[types.UID]time.Time // actions under way, by pod
+	done    chan outcome
+	running sync.WaitGroup
+}
+
+// outcome is how an action ended.
+type outcome struct {
+	task *task
+	err  error
+}
+
+// Run acts until ctx ends. Actions that are under way end with it: what has failed then fails for
+// the next agent too.
+func (a *Actor) Run(ctx context.Context) {
+	l := &loop{
+		Actor: a, breaker: newBreaker(&a.cfg, a.log), pending: map[key]*pending{}, begun: map[types.UID]time.Time{}, done: make(chan outcome),
+		guards: guards{cfg: &a.cfg, workloads: map[types.UID]tokens{}, backoffs: map[key]backoff{}},
+	}
+	defer l.running.Wait()
+	ticks := time.NewTicker(measureEvery)
+	defer ticks.Stop()
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.wake:
+		case <-due.C:
+		case o := <-l.done:
+			l.ended(o, time.Now())
+		case <-ticks.C:
+			l.breaker.measure()
+			l.guards.forget(time.Now())
+		}
+		l.step(ctx, time.Now())
+		due.Reset(l.untilNext(time.Now()))
+	}
+}
+
+// step reads the inbox, and decides what is due.
+func (l *loop) step(ctx context.Context, now time.Time) {
+	l.mu.Lock()
+	in := l.inbox
+	l.inbox = inbox{}
+	l.mu.Unlock()
+	for i := range in.changes {
+		l.breaker.changed(&in.changes[i])
+	}
+	for i := range in.failures {
+		l.add(&in.failures[i], now)
+	}
+	before := l.Open()
+	open := l.breaker.check(now)
+	if open != before {
+		l.open.Store(&open)
+	}
+	due := slices.SortedFunc(maps.Values(l.pending), func(a, b *pending) int {
+		return cmp.Or(a.settled.Compare(b.settled), cmp.Compare(a.key.uid, b.key.uid), cmp.Compare(a.key.container, b.key.container))
+	})
+	for _, p := range due {
+		closed := before != "" && open == "" && p.reason == WithheldBreaker
+		if !p.running && (closed || !now.Before(p.next)) {
+			l.decide(ctx, p, now)
+		}
+	}
+}
+
+// untilNext returns the time until the next decision.
+func (l *loop) untilNext(now time.Time) time.Duration {
+	next := now.Add(recheck)
+	for _, p := range l.pending {
+		if !p.running && p.next.Before(next) {
+			next = p.next
+		}
+	}
+	return next.Sub(now)
+}
+
+// add begins with a failure. One of the same container replaces what was known of it.
+func (l *loop) add(f *Failure, now time.Time) {
+	k := key{f.Pod.UID, f.Container}
+	if p := l.pending[k]; p != nil && p.ContainerID == f.ContainerID {
+		p.Kind, p.Grace, p.Mode, p.Text = f.Kind, f.Grace, f.Mode, f.Text
+		return
+	}
+	p := &pending{
+		Failure: *f, key: k, restarts: -1, settled: now.Add(jittered(settle)), told: map[string]bool{}, counted: map[string]bool{},
+	}
+	p.next = p.settled
+	if s := statusNamed(&f.Pod.Status, f.Container); s != nil && s.ContainerID == f.ContainerID {
+		p.restarts = s.RestartCount
+	}
+	l.pending[k] = p
+}
+
+// decide asks [decide] about a failure, and does what it says.
+func (l *loop) decide(ctx context.Context, p *pending, now time.Time) {
+	s := l.situation(p, now)
+	d := decide(s, now)
+	p.reason = d.reason
+	if d.reason != "" {
+		l.withheld(p, d.reason)
+	}
+	switch d.do {
+	case drop:
+		delete(l.pending, p.key)
+		if d.reason == WithheldOnFailure || d.reason == WithheldUnavailable {
+			l.tell(p, s.pod, v1.EventTypeWarning, eventRefused, d.text)
+		}
+	case wait:
+		p.next = d.until
+		if latest := now.Add(recheck); p.next.After(latest) {
+			p.next = latest
+		}
+		if d.reason != "" {
+			again := "it is tried again at " + d.until.UTC().Format(time.RFC3339)
+			if d.reason == WithheldBreaker {
+				again = "it is tried again when that ends"
+			}
+			l.tell(p, s.pod, v1.EventTypeWarning, eventWithheld, d.text+"; "+again)
+		}
+	case act:
+		l.act(ctx, p, s.pod, d.order, now)
+	}
+}
+
+// situation returns what a decision about a failure depends on.
+func (l *loop) situation(p *pending, now time.Time) *situation {
+	s := &situation{
+		failure: &p.Failure, restarts: p.restarts, acted: p.acted, pod: l.cfg.Current(p.key.uid),
+		failing: l.cfg.Failing(p.key.uid, p.Container, p.Kind), open: l.Open(), onFailure: l.cfg.OnFailure,
+		possible: p.Mode == Restart && l.cfg.Stop != nil || p.Mode == Evict && l.cfg.Evict != nil,
+		settled:  p.settled, blocked: p.blocked,
+	}
+	s.owned = true
+	if l.cfg.Owner != nil {
+		uid, ok := l.cfg.Owner(p.ContainerID)
+		s.owned = ok && uid == p.key.uid
+	}
+	busy := 0
+	for _, begun := range l.begun {
+		if now.Sub(begun) < longAction {
+			busy++
+		}
+	}
+	_, s.busy = l.begun[p.key.uid]
+	s.noSlot = busy >= maxActions
+	if s.pod != nil {
+		l.guards.fill(s, p.key, workloadOf(s.pod))
+	}
+	return s
+}
+
+// withheld counts that the action of a failure is withheld, once for each reason.
+func (l *loop) withheld(p *pending, reason string) {
+	if !p.counted[reason] {
+		p.counted[reason] = true
+		l.count(func(c *Counts) { c.Withheld[reason]++ })
+	}
+}
+
+// tell records an event about an action, of which there is one for each failure. Its reason is what,
+// with the action before it: ProbeRestartRefused.
+func (l *loop) tell(p *pending, pod *v1.Pod, eventType, what, text string) {
+	if p.told[what] {
+		return
+	}
+	p.told[what] = true
+	action, subject := "Restart", "container "+p.Container+" is not restarted"
+	if p.Mode == Evict {
+		action, subject = "Evict", "the pod is not evicted"
+	}
+	l.event(&p.Failure, pod, eventType, "Probe"+action+what, fmt.Sprintf("The %s probe of container %s fails, and %s: %s", p.Kind, p.Container, subject, text))
+}
+
+// event records an event of the container of a failure. pod may be nil.
+func (a *Actor) event(f *Failure, pod *v1.Pod, eventType, reason, message string) {
+	if a.cfg.Recorder == nil {
+		return
+	}
+	_, init := containerNamed(&cmp.Or(pod, f.Pod).Spec, f.Container)
+	const most = 1 << 10 // of the message of an event
+	if len(message) > most {
+		message = message[:most-len("…")] + "…"
+	}
+	a.cfg.Recorder.Event(manager.ContainerReference(f.Pod.Namespace, f.Pod.Name, f.Pod.UID, f.Container, init), eventType, reason, message)
+}

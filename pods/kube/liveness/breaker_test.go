@@ -1,0 +1,283 @@
+package liveness_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/pods/kube/liveness"
+	"github.com/daeace23/prober/probe"
+)
+
+// breakerNode returns a node with pods whose probes succeed.
+func breakerNode(t *testing.T, pods int, change func(*liveness.Config)) (*node, *liveness.Actor) {
+	n := newNode()
+	a := n.actor(t, func(cfg *liveness.Config) {
+		cfg.Breaker = liveness.Breaker{}
+		if change != nil {
+			change(cfg)
+		}
+	})
+	for i := range pods {
+		uid := types.UID(fmt.Sprint(i))
+		n.add(uid, "")
+		flip(a, uid, states.Unknown, states.Success)
+	}
+	synctest.Wait()
+	return n, a
+}
+
+func TestBreakerShareOfProbes(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		pods, failed int
+		apart        time.Duration // between two failures
+		open         string
+	}{
+		{"half of them", 10, 5, time.Second, "5 of 10 probes of the node began to fail within 30s"},
+		{"fewer than half", 11, 5, time.Second, ""},
+		{"fewer than 5", 4, 4, time.Second, ""},
+		{"too far apart", 10, 10, 8 * time.Second, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, a := breakerNode(t, c.pods, nil)
+				open := ""
+				for i := range c.failed {
+					if i > 0 {
+						after(c.apart)
+					}
+					flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Failure)
+					synctest.Wait()
+					if open == "" {
+						open = a.Open()
+					}
+				}
+				if open != c.open {
+					t.Errorf("open: %q, want %q", open, c.open)
+				}
+				if open == "" {
+					return
+				}
+				after(53 * time.Second) // the first failure was 4 s ago: there are five within 30 s for 25 s more
+				if a.Open() == "" {
+					t.Error("it closed before the window was over without trouble")
+				}
+				after(3 * time.Second)
+				if a.Open() != "" {
+					t.Errorf("still open: %q", a.Open())
+				}
+				for _, line := range []string{"distrusts its probes: no restarts and evictions", "trusts its probes again"} {
+					if got := strings.Count(n.logged(), line); got != 1 {
+						t.Errorf("%q was logged %d times", line, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// None of these is a sign of trouble with the node.
+func TestBreakerOtherChangesDoNotCount(t *testing.T) {
+	for name, change := range map[string]func(a *liveness.Actor, i int){
+		"failures of one probe": func(a *liveness.Actor, _ int) {
+			flip(a, "0", states.Success, states.Failure)
+			flip(a, "0", states.Failure, states.Success)
+		},
+		"ends of containers": func(a *liveness.Actor, i int) {
+			info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(i), Container: "app"}, Kind: probe.Liveness}
+			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Reason: string(results.NotRunning)})
+		},
+		"no verdicts": func(a *liveness.Actor, i int) { flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown) },
+		"failures of new probes": func(a *liveness.Actor, i int) {
+			flip(a, types.UID(fmt.Sprint("a", i)), states.Unknown, states.Failure)
+			flip(a, types.UID(fmt.Sprint("b", i)), states.Unknown, states.Failure)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, a := breakerNode(t, 10, nil)
+				for i := range 10 {
+					change(a, i)
+				}
+				after(2 * time.Second)
+				if a.Open() != "" {
+					t.Errorf("open: %s", a.Open())
+				}
+			})
+		})
+	}
+}
+
+func TestBreakerFailureByWayOfUnknownCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := breakerNode(t, 10, nil)
+		for i := range 5 {
+			flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown)
+			flip(a, types.UID(fmt.Sprint(i)), states.Unknown, states.Failure)
+		}
+		synctest.Wait()
+		if a.Open() == "" {
+			t.Error("it is closed")
+		}
+	})
+}
+
+func TestBreakerRemovedProbesDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := breakerNode(t, 10, nil)
+		for i := range 10 {
+			if i < 5 {
+				flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Failure)
+			}
+			a.Changed(&states.Change{Info: worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(i), Container: "app"}, Kind: probe.Liveness}, From: states.Failure, Removed: true})
+			synctest.Wait()
+			if a.Open() != "" && i < 4 {
+				t.Errorf("open: %s", a.Open())
+			}
+		}
+	})
+}
+
+func TestBreakerHoldsRestartsUntilItCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, a := breakerNode(t, 6, nil)
+		for i := range 6 {
+			uid := types.UID(fmt.Sprint(i))
+			flip(a, uid, states.Success, states.Failure)
+			n.fail(a, uid)
+			after(100 * time.Millisecond) // the first one is not acted on before the fifth
+		}
+		after(40 * time.Second)
+		if len(n.stopped()) != 0 {
+			t.Errorf("stopped %v", n.stopped())
+		}
+		counted(t, a, "withheld breaker 6")
+		want := "container app is not restarted: the agent distrusts its probes at present (6 of 6 probes of the node began to fail within 30s); it is tried again when that ends"
+		if e := n.told("ProbeRestartWithheld"); len(e) != 6 || !strings.HasSuffix(e[5], want) {
+			t.Errorf("events %q", e)
+		}
+		n.setSick("3", false)
+		after(30 * time.Second)
+		if got := ids(n.stopped()); len(strings.Fields(got)) != 5 || strings.Contains(got, "3") {
+			t.Errorf("stopped %s, want all but 3", got)
+		}
+	})
+}
+
+func TestBreakerLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, a := breakerNode(t, 1, nil)
+		n.setLag(2 * time.Second)
+		after(2 * time.Second)
+		if a.Open() != "" {
+			t.Errorf("open at the limit: %s", a.Open())
+		}
+		n.setLag(3*time.Second + 1)
+		n.fail(a, "0")
+		after(2 * time.Second)
+		if want := "probes are 3s late, more than 2s"; a.Open() != want {
+			t.Errorf("open %q, want %q", a.Open(), want)
+		}
+		n.setLag(0)
+		after(28 * time.Second)
+		if len(n.stopped()) != 0 {
+			t.Errorf("stopped %v", n.stopped())
+		}
+		after(3 * time.Second)
+		if a.Open() != "" || len(n.stopped()) != 1 {
+			t.Errorf("open %q, stopped %v", a.Open(), n.stopped())
+		}
+	})
+}
+
+func TestBreakerPressure(t *testing.T) {
+	write := func(t *testing.T, dir, name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := func(avg10 string) string {
+		return "some avg10=" + avg10 + " avg60=99.00 avg300=99.00 total=1\nfull avg10=99.00 avg60=0.00 avg300=0.00 total=1\n"
+	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, "cpu", line("80.00"))
+		write(t, dir, "memory", line("3.00"))
+		write(t, dir, "io", "nonsense")
+		n, a := breakerNode(t, 1, func(cfg *liveness.Config) { cfg.PressureDir = dir })
+		after(2 * time.Second)
+		if a.Open() != "" {
+			t.Errorf("open at the limit: %s", a.Open())
+		}
+		write(t, dir, "memory", line("41.20"))
+		write(t, dir, "io", line("99.00")) // too late
+		after(2 * time.Second)
+		if want := "memory: tasks waited for it 41 % of the last 10 s, more than 40 %"; a.Open() != want {
+			t.Errorf("open %q, want %q", a.Open(), want)
+		}
+		write(t, dir, "memory", line("1.00"))
+		after(32 * time.Second)
+		if a.Open() != "" {
+			t.Errorf("still open: %s", a.Open())
+		}
+		if got := strings.Count(n.logged(), "the pressure of a resource cannot be read"); got != 1 || !strings.Contains(n.logged(), "no avg10 of some") {
+			t.Errorf("%d lines say that io cannot be read:\n%s", got, n.logged())
+		}
+	})
+	t.Run("absent", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n, a := breakerNode(t, 1, nil)
+			after(time.Minute)
+			if got := strings.Count(n.logged(), "the pressure of a resource cannot be read"); got != 3 || a.Open() != "" {
+				t.Errorf("%d lines, want one for each of 3 resources; open %q", got, a.Open())
+			}
+		})
+	})
+	t.Run("not checked", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n, _ := breakerNode(t, 1, func(cfg *liveness.Config) { cfg.Breaker.Pressure = map[string]float64{} })
+			after(time.Minute)
+			if n.logged() != "" {
+				t.Error(n.logged())
+			}
+		})
+	})
+}
+
+// The hook is not run again when the breaker has closed.
+func TestBreakerOpensDuringHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, a := breakerNode(t, 1, nil)
+		n.change("0", func(p *v1.Pod) {
+			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 10}}}
+		})
+		n.fail(a, "0")
+		after(5 * time.Second)
+		n.setLag(time.Minute)
+		after(30 * time.Second)
+		if len(n.stopped()) != 0 {
+			t.Fatalf("stopped %v", n.stopped())
+		}
+		n.setLag(0)
+		begun := time.Now()
+		after(time.Minute)
+		if s := n.stopped(); len(s) != 1 || s[0].at.Sub(begun) > 32*time.Second {
+			t.Errorf("stopped %v", s)
+		}
+		if e := n.told("Killing"); len(e) != 1 {
+			t.Errorf("events %q", e)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package liveness
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// step is what is done about a failure at one moment.
+type step uint8
+
+const (
+	wait step = iota // decide again, at the latest at decision.until
+	drop             // nothing more is done about this failure
+	act
+)
+
+// minGrace is the least time between SIGTERM and SIGKILL, as in the kubelet.
+const minGrace = 2 * time.Second
+
+// situation is everything that a decision depends on.
+type situation struct {
+	failure  *Failure
+	restarts int32   // the restart count of the container that failed; -1: not known
+	acted    bool    // an action was done about this failure
+	pod      *v1.Pod // now; nil: it is gone
+	failing  bool    // now
+
+	open         string // why the breaker is open
+	possible     bool   // there is a way to do what the mode asks for
+	owned        bool   // the runtime has the container as one of the pod
+	onFailure    OnFailurePolicy
+	settled      time.Time // the times before which nothing is done
+	blocked      time.Time // by a PodDisruptionBudget
+	backoff      time.Time
+	workload     time.Time // budget of the workload
+	node         time.Time // budget of the node
+	noSlot, busy bool      // too many actions, or one of this pod, are under way
+}
+
+// decision is the answer to a situation.
+type decision struct {
+	do     step
+	reason string // of Counts.Withheld; "": nothing is withheld, or it is no news
+	text   string // why, for an event
+	until  time.Time
+	order  order // if do is act
+}
+
+// order says how a container ends.
+type order struct {
+	grace   time.Duration
+	kill    bool // at once: no preStop hook, no grace period
+	returns bool // the kubelet starts it again
+}
+
+// decide returns what is done about a failure. The checks of the pod come before all others, since
+// they end a failure; those of the guards come last, since they only delay it.
+func decide(s *situation, now time.Time) decision {
+	c, lost := s.subject()
+	switch {
+	case lost != "" && s.acted:
+		return decision{do: drop}
+	case lost != "":
+		return decision{do: drop, reason: WithheldGone, text: lost}
+	case !s.failing:
+		return decision{do: drop, text: "the probe does not fail any more"}
+	case !s.possible && s.failure.Mode == Restart:
+		return decision{do: drop, reason: WithheldUnavailable, text: "the agent has no access to the container runtime"}
+	case !s.possible:
+		return decision{do: drop, reason: WithheldUnavailable, text: "the agent cannot evict pods"}
+	}
+	d := decision{do: act}
+	if s.failure.Mode == Restart {
+		if d.order, d.text = s.end(c); d.text != "" {
+			return decision{do: drop, reason: WithheldOnFailure, text: d.text}
+		}
+	}
+	switch {
+	case now.Before(s.settled):
+		return decision{do: wait, until: s.settled}
+	case s.open != "":
+		return decision{do: wait, reason: WithheldBreaker, text: "the agent distrusts its probes at present (" + s.open + ")", until: now.Add(recheck)}
+	case s.failure.Mode == Restart && !s.owned:
+		return decision{do: wait, reason: WithheldUnavailable, text: "the container runtime does not have it as a container of this pod", until: now.Add(recheck)}
+	case now.Before(s.blocked):
+		return decision{do: wait, until: s.blocked}
+	case now.Before(s.backoff):
+		return decision{do: wait, reason: WithheldBackoff, text: "the back-off of this container", until: s.backoff}
+	case now.Before(s.workload) && !s.workload.Before(s.node):
+		return decision{do: wait, reason: WithheldBudget, text: "the budget of its workload is used up", until: s.workload}
+	case now.Before(s.node):
+		return decision{do: wait, reason: WithheldBudget, text: "the budget of the node is used up", until: s.node}
+	case s.noSlot || s.busy:
+		return decision{do: wait, until: now.Add(time.Second)}
+	}
+	return d
+}
+
+// subject returns the container that has failed; or why there is nothing to act on: only the
+// container that has failed may be ended, not its successor.
+func (s *situation) subject() (c *v1.Container, lost string) {
+	f := s.failure
+	if s.pod == nil || s.pod.UID != f.Pod.UID {
+		return nil, "the pod is gone"
+	}
+	if s.pod.DeletionTimestamp != nil {
+		return nil, "the pod is being deleted"
+	}
+	c, _ = containerNamed(&s.pod.Spec, f.Container)
+	status := statusNamed(&s.pod.Status, f.Container)
+	switch {
+	case c == nil || status == nil:
+		return nil, "the container is gone"
+	case status.ContainerID != f.ContainerID, s.restarts >= 0 && status.RestartCount != s.restarts:
+		return nil, "the container has been restarted"
+	case status.State.Running == nil:
+		return nil, "the container has ended"
+	}
+	return c, ""
+}
+
+// exitCodes are those that a container may end with that is told to end.
+var exitCodes = [...]int32{0, 1, 128 + 15, killed}
+
+const killed = 128 + 9
+
+// end returns how the container is ended; or why it is left alone.
+func (s *situation) end(c *v1.Container) (o order, refused string) {
+	o.grace = graceOf(s.pod, s.failure)
+	if comesBack(c, s.pod, exitCodes[:]...) {
+		o.returns = true
+		return o, ""
+	}
+	afterKill := comesBack(c, s.pod, killed)
+	switch {
+	case s.onFailure == Kill && afterKill:
+		return order{kill: true, returns: true}, ""
+	case s.onFailure == Kill:
+		return o, ""
+	case afterKill:
+		return o, "it is restarted only after some exit codes: if it ends by itself when it is told to, it may never come back"
+	default:
+		return o, "its restart policy is Never: it would not come back"
+	}
+}
+
+// comesBack reports whether a container is restarted after each of the exit codes.
+func comesBack(c *v1.Container, pod *v1.Pod, codes ...int32) bool {
+	for _, code := range codes {
+		if !manager.ContainerShouldRestart(c, &pod.Spec, code) {
+			return false
+		}
+	}
+	return true
+}
+
+// graceOf returns the grace period of a container, as the kubelet has it: that of the probe, else that
+// of the pod.
+func graceOf(pod *v1.Pod, f *Failure) time.Duration {
+	seconds := int64(minGrace / time.Second)
+	switch {
+	case pod.Spec.TerminationGracePeriodSeconds == nil:
+	case f.Grace != nil:
+		seconds = *f.Grace
+	default:
+		seconds = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	const most = 1 << 31 // 68 years; no time.Duration is longer than 292
+	return time.Duration(min(max(seconds, 0), most)) * time.Second
+}
+
+// containerNamed returns a container of a pod, and whether it is an init container.
+func containerNamed(spec *v1.PodSpec, name string) (c *v1.Container, init bool) {
+	for i := range spec.Containers {
+		if spec.Containers[i].Name == name {
+			return &spec.Containers[i], false
+		}
+	}
+	for i := range spec.InitContainers {
+		if spec.InitContainers[i].Name == name {
+			return &spec.InitContainers[i], true
+		}
+	}
+	return nil, false
+}
+
+func statusNamed(status *v1.PodStatus, name string) *v1.ContainerStatus {
+	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// message says that a probe has failed and what follows, in the kubelet's words if it is the end of
+// the container.
+func (f *Failure) message(pod *v1.Pod, o order) string {
+	name := "Container"
+	if _, init := containerNamed(&pod.Spec, f.Container); init {
+		name, o.returns = "Init container", false // the kubelet does not say so
+	}
+	text := fmt.Sprintf("%s %s failed %s probe", name, f.Container, f.Kind)
+	switch {
+	case f.Mode == Evict:
+		text += ", the pod is evicted"
+	case o.returns:
+		text += ", will be restarted"
+	}
+	return text
+}

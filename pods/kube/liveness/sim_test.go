@@ -1,0 +1,265 @@
+package liveness_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/pods/kube/liveness"
+)
+
+// simulation is a node on which everything goes wrong at random, and a record of what an actor did.
+// It knows nothing of how the actor decides.
+type simulation struct {
+	*node
+	t        *testing.T
+	dice     sync.Mutex // guards rand
+	rand     *rand.Rand
+	over     bool // nothing begins to fail any more
+	removals int32
+	changed  map[types.UID]time.Time // when the world last changed a pod
+	hooks    map[string]bool         // pods that have, or had, a preStop hook
+	cfg      liveness.Config
+	actor    *liveness.Actor
+	workload map[string]string // of pods
+	ended    map[string]int    // containers, by ID
+	stopping map[string]bool   // pods
+	restarts []restarted
+	flips    map[types.UID]time.Time
+	lagSince time.Time // zero: there is none
+}
+
+type restarted struct {
+	pod, workload string
+	at            time.Time
+}
+
+// TestSimulation checks rules that hold whatever happens: no more restarts than the budgets allow,
+// none while the node is in trouble, none of a container that has not failed or has recovered, and
+// none is forgotten.
+func TestSimulation(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newSimulation(t, seed).run() })
+		})
+	}
+}
+
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	s := &simulation{
+		node: newNode(), t: t, rand: rand.New(rand.NewPCG(seed, 1)), workload: map[string]string{}, ended: map[string]int{},
+		stopping: map[string]bool{}, flips: map[types.UID]time.Time{}, changed: map[types.UID]time.Time{}, hooks: map[string]bool{},
+	}
+	s.onStop = s.stopped
+	s.actor = s.node.actor(t, func(cfg *liveness.Config) {
+		cfg.Workload = liveness.Bucket{Burst: 1 + s.rand.IntN(3), Every: time.Duration(1+s.rand.IntN(120)) * time.Second}
+		cfg.Node = liveness.Bucket{Burst: 1 + s.rand.IntN(6), Every: time.Duration(1+s.rand.IntN(30)) * time.Second}
+		cfg.Backoff = time.Duration(1+s.rand.IntN(20)) * time.Second
+		cfg.Breaker = liveness.Breaker{Least: 4, Share: 0.3, Window: 20 * time.Second, Lag: time.Second}
+		s.cfg = *cfg
+	})
+	for i := range 8 + s.rand.IntN(12) {
+		uid, workload := types.UID(fmt.Sprint(i)), types.UID(fmt.Sprint("w", s.rand.IntN(6)))
+		if workload == "w0" {
+			workload = "" // a pod of its own
+		}
+		pod := s.add(uid, workload, func(p *v1.Pod) {
+			if s.rand.IntN(3) == 0 {
+				s.hooks[string(uid)] = true
+				hooked(v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: s.rand.Int64N(40)}})(p)
+			}
+		})
+		s.workload[string(uid)] = "pod " + string(uid)
+		if len(pod.OwnerReferences) > 0 {
+			s.workload[string(uid)] = string(workload)
+		}
+		flip(s.actor, uid, states.Unknown, states.Success)
+	}
+	return s
+}
+
+func (s *simulation) run() {
+	for range 1500 {
+		s.event()
+		after(time.Duration(s.number(8000)) * time.Millisecond)
+	}
+	s.lag(0)
+	s.checkBudgets()
+	// From now on nothing else fails, and whatever still fails is restarted in the end.
+	s.mu.Lock()
+	s.over = true
+	var failing []string
+	for uid, sick := range s.sick {
+		if sick && s.pods[uid] != nil && !s.stopping[string(uid)] {
+			failing = append(failing, string(uid))
+		}
+	}
+	before := len(s.restarts)
+	s.mu.Unlock()
+	after(2 * time.Hour)
+	again := map[string]bool{}
+	for _, r := range s.restarts[before:] {
+		again[r.pod] = true
+		if !s.hooks[r.pod] && !slices.Contains(failing, r.pod) {
+			s.t.Errorf("pod %s was restarted, which does not fail", r.pod)
+		}
+	}
+	for _, pod := range failing {
+		if !again[pod] {
+			s.t.Errorf("pod %s still fails", pod)
+		}
+	}
+	if len(s.restarts) < 50 {
+		s.t.Errorf("only %d restarts", len(s.restarts))
+	}
+	s.checkBudgets()
+	if done := s.actor.Counts().Done[liveness.Restart]; done != uint64(len(s.restarts)) {
+		s.t.Errorf("%d restarts were counted, %d were seen", done, len(s.restarts))
+	}
+}
+
+// event is something that happens.
+func (s *simulation) event() {
+	uid := types.UID(fmt.Sprint(s.number(len(s.workload))))
+	s.mu.Lock()
+	pod, sick := s.pods[uid], s.sick[uid]
+	s.changed[uid] = time.Now()
+	s.mu.Unlock()
+	switch n := s.number(100); {
+	case pod == nil:
+		s.removals++
+		s.setSick(uid, false)
+		s.add(uid, types.UID(strings.TrimPrefix(s.workload[string(uid)], "pod "+string(uid))), func(p *v1.Pod) {
+			c := &p.Status.ContainerStatuses[0]
+			c.RestartCount = 1000 * s.removals // so that no container ID is used again
+			c.ContainerID = fmt.Sprintf("x://%s-%d", uid, c.RestartCount)
+		})
+	case n < 3: // the node is late
+		s.lag(time.Duration(s.number(4)) * time.Second)
+	case n < 5: // the container ends by itself, and is started again
+		s.mu.Lock()
+		s.restartLocked(uid)
+		s.sick[uid] = false
+		s.mu.Unlock()
+	case n < 6 && s.number(4) == 0:
+		s.remove(uid)
+	case n < 7: // something that all need is away
+		for other := range len(s.workload) {
+			s.becomeSick(types.UID(fmt.Sprint(other)))
+		}
+	case sick && n < 30:
+		s.setSick(uid, false)
+		flip(s.actor, uid, states.Failure, states.Success)
+	case n < 50:
+		s.becomeSick(uid)
+	}
+}
+
+func (s *simulation) lag(d time.Duration) {
+	s.setLag(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d <= s.cfg.Breaker.Lag {
+		s.lagSince = time.Time{}
+	} else if s.lagSince.IsZero() {
+		s.lagSince = time.Now()
+	}
+}
+
+func (s *simulation) becomeSick(uid types.UID) {
+	s.mu.Lock()
+	known := s.pods[uid] != nil && !s.sick[uid] && !s.over
+	if known {
+		s.flips[uid] = time.Now()
+	}
+	s.mu.Unlock()
+	if known {
+		flip(s.actor, uid, states.Success, states.Failure)
+		s.fail(s.actor, uid)
+	}
+}
+
+// stopped checks a restart, and takes a while for it.
+func (s *simulation) stopped(id string, _ time.Duration) error {
+	s.mu.Lock()
+	pod, attempt, _ := strings.Cut(strings.TrimPrefix(id, "x://"), "-")
+	uid := types.UID(pod)
+	now, p := time.Now(), s.pods[uid]
+	if s.ended[id]++; s.ended[id] > 1 {
+		s.t.Errorf("%s was stopped %d times", id, s.ended[id])
+	}
+	if !s.hooks[pod] && !s.changed[uid].Equal(now) { // else it may have changed since the decision
+		if p == nil || p.Status.ContainerStatuses[0].ContainerID != id || !s.sick[uid] {
+			s.t.Errorf("%s was stopped, which has not failed, or not any more", id)
+		}
+	}
+	if s.stopping[pod] {
+		s.t.Errorf("two actions on pod %s at once", pod)
+	}
+	if !s.lagSince.IsZero() && now.Sub(s.lagSince) > 1100*time.Millisecond {
+		s.t.Errorf("%s (attempt %s) was stopped %v after the node had become late", id, attempt, now.Sub(s.lagSince))
+	}
+	failed := 0
+	for _, at := range s.flips {
+		if d := now.Sub(at); d > 0 && d < s.cfg.Breaker.Window {
+			failed++
+		}
+	}
+	if failed >= s.cfg.Breaker.Least && float64(failed) >= s.cfg.Breaker.Share*float64(len(s.workload)) {
+		s.t.Errorf("%s was stopped while %d probes of %d had failed", id, failed, len(s.workload))
+	}
+	if open := s.actor.Open(); open != "" {
+		s.t.Errorf("%s was stopped while %s", id, open)
+	}
+	s.stopping[pod] = true
+	s.restarts = append(s.restarts, restarted{pod, s.workload[pod], now})
+	s.mu.Unlock()
+	time.Sleep(time.Duration(len(id)) * 100 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping[pod] = false
+	if s.number(2) == 0 { // the new container fails too
+		time.AfterFunc(time.Duration(s.number(10_000))*time.Millisecond, func() { s.becomeSick(uid) })
+	}
+	return nil
+}
+
+func (s *simulation) number(below int) int {
+	s.dice.Lock()
+	defer s.dice.Unlock()
+	return s.rand.IntN(below)
+}
+
+// checkBudgets compares the number of restarts in every span of time with the budgets. A hook delays
+// the restart after its token was taken, by up to the grace period.
+func (s *simulation) checkBudgets() {
+	s.t.Helper()
+	check := func(what string, b liveness.Bucket, all []restarted) {
+		for i := range all {
+			for j := i; j < len(all); j++ {
+				most := b.Burst + int((all[j].at.Sub(all[i].at)+30*time.Second)/b.Every)
+				if got := j - i + 1; got > most {
+					s.t.Errorf("%s: %d restarts within %v, more than %d", what, got, all[j].at.Sub(all[i].at), most)
+					return
+				}
+			}
+		}
+	}
+	check("node", s.cfg.Node, s.restarts)
+	by := map[string][]restarted{}
+	for _, r := range s.restarts {
+		by[r.workload] = append(by[r.workload], r)
+	}
+	for workload, all := range by {
+		check(workload, s.cfg.Workload, all)
+	}
+}
