@@ -260,11 +260,11 @@ type bucket struct {
 
 // take takes a token, or returns how long there will be none.
 func (b *bucket) take(now time.Time) (wait time.Duration) {
-	if wait = b.spent.Sub(now) - (b.burst-1)*b.every; wait > 0 {
-		return wait
-	}
 	if b.spent.Before(now) {
 		b.spent = now
+	}
+	if wait = b.spent.Sub(now) - (b.burst-1)*b.every; wait > 0 {
+		return wait
 	}
 	b.spent = b.spent.Add(b.every)
 	return 0
