@@ -332,6 +332,47 @@ func TestWriterNewestStateWinsWhilePatchIsInFlight(t *testing.T) {
 	})
 }
 
+func TestWriterPodIsSetAgainWhilePatchIsInFlight(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		first := true
+		r.before = func(context.Context, api.Pod) error {
+			if first {
+				first = false
+				time.Sleep(10 * time.Second)
+			}
+			return nil
+		}
+		p := r.pod("web", probeIn("web", states.Success, ""))
+		r.Set(p)
+		synctest.Wait()
+		r.Remove(p.UID)
+		p.Probes = []conditions.Probe{probeIn("web", states.Failure, "refused")}
+		r.Set(p)
+		time.Sleep(time.Minute)
+		if got := r.ready("web"); r.count() != 2 || got != "prober.dev/ready=False ProbeFailed web readiness: refused" {
+			t.Errorf("%d patches, at last %s", r.count(), got)
+		}
+		r.Remove(p.UID)
+		if got := r.Counts(); got != (conditions.Counts{Written: 2}) {
+			t.Errorf("counts %+v", got)
+		}
+	})
+}
+
+func TestWriterBacksOffDespiteNewStates(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		tries := 0
+		r.before = func(context.Context, api.Pod) error { tries++; return errors.New("no route to host") }
+		for i := range 6000 {
+			r.Set(r.pod("web", probeIn("web", states.Failure, fmt.Sprint(i%7))))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if tries < 600/30 || tries > 600/15+8 {
+			t.Errorf("%d tries in ten minutes", tries)
+		}
+	})
+}
+
 func TestWriterPendingGetsFiveSecondsAtTheEnd(t *testing.T) {
 	t.Run("it is written", func(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
