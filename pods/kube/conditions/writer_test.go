@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,16 +227,16 @@ func TestWriterGonePodIsForgotten(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		p := r.pod("web", probeIn("web", states.Success, ""))
 		r.create("web", "another")
-		tries := 0
-		r.before = func(context.Context, api.Pod) error { tries++; return nil }
+		var tries atomic.Int32
+		r.before = func(context.Context, api.Pod) error { tries.Add(1); return nil }
 		for range 5 {
 			r.Set(p)
 			synctest.Wait()
 			p.Probes = []conditions.Probe{probeIn("web", states.Failure, "")}
 		}
 		time.Sleep(5 * time.Minute)
-		if tries != 1 || len(r.conditions("another")) != 1 {
-			t.Errorf("%d tries, the other pod has %v", tries, r.conditions("another"))
+		if tries.Load() != 1 || len(r.conditions("another")) != 1 {
+			t.Errorf("%d tries, the other pod has %v", tries.Load(), r.conditions("another"))
 		}
 		if got := r.Counts(); got != (conditions.Counts{}) {
 			t.Errorf("counts %+v", got)
@@ -253,18 +254,19 @@ func TestWriterGonePodIsForgotten(t *testing.T) {
 
 func TestWriterDeniedIsLoggedOnceAndTriedAfterChange(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		tries, denied := 0, true
+		var tries atomic.Int32
+		var allowed atomic.Bool
 		r.before = func(context.Context, api.Pod) error {
-			if tries++; denied {
+			if tries.Add(1); !allowed.Load() {
 				return fmt.Errorf("%w: policy", api.ErrDenied)
 			}
 			return nil
 		}
-		step := func(what string, want int) {
+		step := func(what string, want int32) {
 			t.Helper()
 			synctest.Wait()
-			if tries != want {
-				t.Errorf("%s: %d tries, want %d", what, tries, want)
+			if got := tries.Load(); got != want {
+				t.Errorf("%s: %d tries, want %d", what, got, want)
 			}
 		}
 		for range 3 {
@@ -278,7 +280,7 @@ func TestWriterDeniedIsLoggedOnceAndTriedAfterChange(t *testing.T) {
 		if got := r.Counts(); got != (conditions.Counts{Denied: 2, Pending: 1}) {
 			t.Errorf("counts %+v", got)
 		}
-		denied = false
+		allowed.Store(true)
 		time.Sleep(2 * time.Minute)
 		step("after 11 minutes", 3)
 		r.stop()
@@ -334,10 +336,9 @@ func TestWriterNewestStateWinsWhilePatchIsInFlight(t *testing.T) {
 
 func TestWriterPodIsSetAgainWhilePatchIsInFlight(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := true
+		var later atomic.Bool
 		r.before = func(context.Context, api.Pod) error {
-			if first {
-				first = false
+			if !later.Swap(true) {
 				time.Sleep(10 * time.Second)
 			}
 			return nil
@@ -361,14 +362,14 @@ func TestWriterPodIsSetAgainWhilePatchIsInFlight(t *testing.T) {
 
 func TestWriterBacksOffDespiteNewStates(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		tries := 0
-		r.before = func(context.Context, api.Pod) error { tries++; return errors.New("no route to host") }
+		var tries atomic.Int32
+		r.before = func(context.Context, api.Pod) error { tries.Add(1); return errors.New("no route to host") }
 		for i := range 6000 {
 			r.Set(r.pod("web", probeIn("web", states.Failure, fmt.Sprint(i%7))))
 			time.Sleep(100 * time.Millisecond)
 		}
-		if tries < 600/30 || tries > 600/15+8 {
-			t.Errorf("%d tries in ten minutes", tries)
+		if n := tries.Load(); n < 600/30 || n > 600/15+8 {
+			t.Errorf("%d tries in ten minutes", n)
 		}
 	})
 }
@@ -376,16 +377,16 @@ func TestWriterBacksOffDespiteNewStates(t *testing.T) {
 func TestWriterPendingGetsFiveSecondsAtTheEnd(t *testing.T) {
 	t.Run("it is written", func(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
-			away := true
+			var back atomic.Bool
 			r.before = func(context.Context, api.Pod) error {
-				if away {
+				if !back.Load() {
 					return errors.New("connection refused")
 				}
 				return nil
 			}
 			r.Set(r.pod("web", probeIn("web", states.Success, "")))
 			time.Sleep(5 * time.Minute) // it waits for its next try
-			away = false
+			back.Store(true)
 			start := time.Now()
 			r.stop()
 			if r.count() != 1 || time.Since(start) > time.Second {
