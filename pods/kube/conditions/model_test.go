@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,7 +114,7 @@ func (m *model) change() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := &m.pods[m.random.IntN(len(m.pods))]
-	probes := append([]conditions.Probe(nil), p.Probes...)
+	probes := slices.Clone(p.Probes)
 	one := &probes[m.random.IntN(len(probes))]
 	one.State = states.State(m.random.IntN(4))
 	one.Paused = m.random.IntN(8) == 0
@@ -158,8 +159,11 @@ func wants(p *conditions.Pod, of v1.PodConditionType) (status v1.ConditionStatus
 // check compares the server's conditions with what they should be.
 func (m *model) check(t *testing.T, what string) {
 	t.Helper()
-	for i := range m.pods {
-		p := m.pods[i]
+	m.mu.Lock()
+	pods := slices.Clone(m.pods)
+	m.mu.Unlock()
+	for i := range pods {
+		p := pods[i]
 		p.Published = m.conditions(p.UID)
 		if left := conditions.Decide(&p); left != nil {
 			t.Errorf("%s: %s: not written: %s", what, p.Name, words(left))
@@ -204,18 +208,20 @@ func TestModelOnePatchATransition(t *testing.T) {
 			for step := range 60 {
 				before, transitions := m.count(), 0
 				m.mu.Lock()
-				olds := append([]conditions.Pod(nil), m.pods...)
+				olds := slices.Clone(m.pods)
 				for i := range olds {
 					olds[i].Published = m.server.pods[olds[i].UID]
 				}
 				m.mu.Unlock()
 				m.change()
+				m.mu.Lock()
 				for i := range olds {
 					olds[i].Probes = m.pods[i].Probes
 					if conditions.Decide(&olds[i]) != nil {
 						transitions++
 					}
 				}
+				m.mu.Unlock()
 				synctest.Wait()
 				if got := m.count() - before; got != transitions {
 					t.Fatalf("seed %d, step %d: %d patches for %d transitions", seed, step, got, transitions)

@@ -131,6 +131,7 @@ func TestPodProbeMarkerDefectsInWriter(t *testing.T) {
 	})
 	t.Run("3 retries reach the right pod", func(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
+			names := []string{"a", "b", "c"}
 			failures := map[string]int{"a": 3, "b": 1, "c": 2}
 			r.before = func(_ context.Context, pod api.Pod) error {
 				r.mu.Lock()
@@ -140,11 +141,11 @@ func TestPodProbeMarkerDefectsInWriter(t *testing.T) {
 				}
 				return nil
 			}
-			for name := range failures {
+			for _, name := range names {
 				r.Set(r.pod(name, probeIn(name, states.Failure, "refused by "+name)))
 			}
 			time.Sleep(time.Minute)
-			for name := range failures {
+			for _, name := range names {
 				if got := r.ready(name); got != fmt.Sprintf("prober.dev/ready=False ProbeFailed %s readiness: refused by %s", name, name) {
 					t.Errorf("%s: %s", name, got)
 				}
