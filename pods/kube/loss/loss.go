@@ -46,12 +46,13 @@ type Config struct {
 	DryRun    bool // log what would be written
 }
 
-// Times of a [Watcher].
+// Limits of a [Watcher].
 const (
 	defaultDuration = 40 * time.Second // of a lease that has none
 	minBackoff      = time.Second
 	maxBackoff      = 30 * time.Second
 	pace            = 50 * time.Millisecond // between two patches
+	maxFailed       = 3                     // patches of a node, until the API server counts as away
 )
 
 // Watcher follows the leases of agents. An agent is lost if its lease has not changed for its duration,
@@ -122,10 +123,14 @@ func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
 		if err != nil {
 			return true, err
 		}
+		began := time.Now()
 		version, err = w.until(ctx, events, version)
 		events.Stop()
 		if err != nil {
 			return true, err
+		}
+		if time.Since(began) < minBackoff {
+			return true, errors.New("the watch of leases ended at once")
 		}
 	}
 }
@@ -232,6 +237,7 @@ func (w *Watcher) unready(ctx context.Context, node string, after time.Duration)
 	}
 	log := w.cfg.Logger.With("node", node)
 	log.Warn("the agent of a node is lost", "pods", len(pods), "after", after)
+	var failed []error
 	for i := range pods {
 		pod := &pods[i]
 		if !asks(pod) {
@@ -252,8 +258,10 @@ func (w *Watcher) unready(ctx context.Context, node string, after time.Duration)
 		case errors.Is(err, api.ErrGone):
 		case errors.Is(err, api.ErrDenied):
 			log.Warn("a pod cannot be made unready", "error", err)
-		default:
-			return err
+		default: // one pod must not keep the others from being written
+			if failed = append(failed, err); len(failed) == maxFailed {
+				return errors.Join(failed...)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -261,7 +269,7 @@ func (w *Watcher) unready(ctx context.Context, node string, after time.Duration)
 		case <-time.After(pace):
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // asks reports whether a pod asks to be unready without an agent, and is ready by the word of one.
