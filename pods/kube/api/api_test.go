@@ -56,6 +56,11 @@ func TestPodProbeMarkerDefect13(t *testing.T) {
 	if len(s.requests) != 1 || r.method != "PATCH" || r.path != "/api/v1/namespaces/shop/pods/web/status" || r.query != "fieldManager=prober" || r.contentType != "application/strategic-merge-patch+json" {
 		t.Errorf("requests %+v", s.requests)
 	}
+	again := web
+	again.UID = "another"
+	if err := c.PatchConditions(t.Context(), again, nil); !errors.Is(err, api.ErrGone) {
+		t.Errorf("a pod of the same name: %v", err)
+	}
 	if strings.Contains(r.body, "resourceVersion") {
 		t.Errorf("the patch may conflict with the kubelet: %s", r.body)
 	}
@@ -71,7 +76,8 @@ func TestErrors(t *testing.T) {
 		want   error // nil: none of them
 	}{
 		{"not found", apierrors.NewNotFound(pods, "web"), api.ErrGone},
-		{"another UID", apierrors.NewConflict(pods, "web", errors.New("Precondition failed: UID in precondition")), api.ErrGone},
+		{"another UID in a patch", immutableUID("web-uid"), api.ErrGone},
+		{"another UID in an eviction", apierrors.NewConflict(pods, "web", errors.New("the UID in the precondition does not match the UID in record")), api.ErrGone},
 		{"RBAC", apierrors.NewForbidden(pods, "web", errors.New("no")), api.ErrDenied},
 		{"admission policy", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil), api.ErrDenied},
 		{"webhook", apierrors.NewBadRequest("admission webhook denied the request"), api.ErrDenied},

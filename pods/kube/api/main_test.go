@@ -16,7 +16,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/pods/kube/api"
 )
@@ -84,6 +86,11 @@ type pod struct {
 	stored v1.Pod
 }
 
+// immutableUID is how the API server v1.36 answers to a patch with another UID.
+func immutableUID(uid types.UID) *apierrors.StatusError {
+	return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable")})
+}
+
 func (p *pod) patch(w http.ResponseWriter, body string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +106,7 @@ func (p *pod) patch(w http.ResponseWriter, body string) {
 		return
 	}
 	if next.UID != p.stored.UID {
-		refuse(w, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, p.stored.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", next.UID, p.stored.UID)))
+		refuse(w, immutableUID(next.UID))
 		return
 	}
 	p.stored = next
