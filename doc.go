@@ -34,6 +34,8 @@
 //     a program.
 //   - pods: what an agent and a source of pods offer each other. pods/local: the source that
 //     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml.
+//     pods/kube/api: the API server of a Kubernetes cluster. pods/kube/conditions: which conditions
+//     the probes of a pod give it, and when they are written. pods/kube/loss: agents that are lost.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and
