@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/daeace23/prober/pods/kube/api"
 )
@@ -137,7 +138,7 @@ func TestPodsAreThoseOfTheNodeInProtobuf(t *testing.T) {
 		w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
 		_, _ = w.Write(encoded.Bytes())
 	})
-	got, err := c.Pods().List(metav1.ListOptions{ResourceVersion: "0"})
+	got, err := cache.ToListerWithContext(c.Pods()).ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		t.Fatal(err)
 	}
