@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Times of an entry.
@@ -30,6 +31,10 @@ type entry struct {
 	// the informer tells may be older than the newest patch.
 	writes map[v1.PodConditionType][]v1.PodCondition
 
+	// unsure has the conditions of patches that have failed: they may have been applied. They are
+	// written again even if the pod has gone back to what was there before.
+	unsure map[v1.PodConditionType]bool
+
 	failures    int               // patches in a row
 	denied      []v1.PodCondition // the changes that were denied
 	deniedUntil time.Time
@@ -37,7 +42,7 @@ type entry struct {
 }
 
 func newEntry(now time.Time) *entry {
-	return &entry{due: now, resync: now.Add(jittered(minResync, maxResync)), writes: make(map[v1.PodConditionType][]v1.PodCondition)}
+	return &entry{due: now, resync: now.Add(jittered(minResync, maxResync)), writes: make(map[v1.PodConditionType][]v1.PodCondition), unsure: make(map[v1.PodConditionType]bool)}
 }
 
 // jittered returns a duration from least to most.
@@ -99,6 +104,12 @@ func (e *entry) changes(now time.Time, dryRun bool) []v1.PodCondition {
 	pod := e.pod
 	pod.Published = e.present()
 	changes := Decide(&pod)
+	stamp(changes, pod.Published, now)
+	for of := range e.unsure {
+		if old := find(pod.Published, of); old != nil && find(changes, of) == nil {
+			changes = append(changes, v1.PodCondition{Type: of, Status: old.Status, Reason: old.Reason, Message: old.Message, LastTransitionTime: metav1.NewTime(now)})
+		}
+	}
 	switch {
 	case len(changes) == 0:
 		e.pending, e.denied, e.failures, e.due = false, nil, 0, e.resync
@@ -107,7 +118,6 @@ func (e *entry) changes(now time.Time, dryRun bool) []v1.PodCondition {
 		e.due = e.deniedUntil
 		return nil
 	}
-	stamp(changes, pod.Published, now)
 	return changes
 }
 
@@ -122,6 +132,7 @@ func (e *entry) written(changes []v1.PodCondition, now time.Time) {
 			e.writes[c.Type] = e.writes[c.Type][over:]
 		}
 	}
+	clear(e.unsure)
 	e.failures, e.denied, e.due = 0, nil, now
 }
 
@@ -134,7 +145,10 @@ func (e *entry) deny(changes []v1.PodCondition, now time.Time) (first bool) {
 }
 
 // retry takes a patch that failed.
-func (e *entry) retry(now time.Time) {
+func (e *entry) retry(changes []v1.PodCondition, now time.Time) {
+	for _, c := range changes {
+		e.unsure[c.Type] = true
+	}
 	e.failures++
 	wait := min(minBackoff<<min(e.failures-1, 10), maxBackoff)
 	e.due = now.Add(jittered(wait/2, wait))

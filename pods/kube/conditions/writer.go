@@ -221,7 +221,7 @@ func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err e
 			w.failing = true
 			log.Warn("conditions of pods cannot be written, and are retried", "error", err)
 		}
-		e.retry(now)
+		e.retry(changes, now)
 	}
 	if e.removed {
 		delete(w.pods, uid)
