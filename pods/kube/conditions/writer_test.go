@@ -208,6 +208,33 @@ func TestWriterDoesNotWriteAgainWhileInformerLags(t *testing.T) {
 	})
 }
 
+func TestWriterFailedPatchMayHaveBeenApplied(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		p := r.pod("web", probeIn("web", states.Success, ""))
+		set := func(s states.State) {
+			p.Probes = []conditions.Probe{probeIn("web", s, "")}
+			r.Set(p) // the informer shows nothing
+			synctest.Wait()
+		}
+		var fails atomic.Bool
+		r.after = func(context.Context, api.Pod) error {
+			if fails.Load() {
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+		set(states.Success)
+		fails.Store(true)
+		set(states.Failure)
+		fails.Store(false)
+		set(states.Success)
+		time.Sleep(time.Minute)
+		if got := r.ready("web"); got != "prober.dev/ready=True ProbeSucceeded" || r.count() != 3 {
+			t.Errorf("%d patches, at last %s", r.count(), got)
+		}
+	})
+}
+
 func TestWriterResyncComparesWithPublished(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		p := r.pod("web", probeIn("web", states.Success, ""))
