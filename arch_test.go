@@ -140,10 +140,11 @@ var packages = map[string]struct {
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
 	},
-	"pods/kube/api":        {others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"}},
+	"pods/kube/api":        {others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
 	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
 	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/loss":       {ours: []string{"pods/kube/api", "pods/kube/conditions"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests

@@ -1,16 +1,20 @@
 // Package api speaks to the API server of a cluster on behalf of one node: the pods of the node,
 // their conditions, events, evictions, commands and leases. It links the types of core/v1 alone, not
-// all of client-go's clientset.
+// all of client-go's clientset. Read [Client] first; rest.go has how it connects, and errors.go what
+// its errors mean.
 package api
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -24,49 +28,53 @@ type Pod struct {
 type Config struct {
 	Kubeconfig string // path; "": the service account of this pod
 	Context    string // of the kubeconfig; "": its current one
-	Node       string // name of the node
+	Node       string // name of the node; "" for a client that has none
 	UserAgent  string
 	Logger     *slog.Logger
 }
 
-var (
-	// ErrGone means that the pod does not exist any more, or that its name belongs to another one.
-	ErrGone = errors.New("the pod is gone")
-	// ErrDenied means that RBAC or an admission policy refuses the request. A retry does not help.
-	ErrDenied = errors.New("denied by the API server")
-	// ErrBlocked means that a PodDisruptionBudget forbids an eviction at present.
-	ErrBlocked = errors.New("blocked by a PodDisruptionBudget")
-)
-
-// Client is a connection to the API server. It is safe for concurrent use.
-type Client struct{}
-
-// New returns a client. It reads files, and connects to nothing.
-func New(Config) (*Client, error) { return nil, errors.New("not written yet") }
+// Client is a connection to the API server. It is safe for concurrent use. It limits no rates: its
+// users do. Every request but a watch ends after [RequestTimeout], or [ListTimeout].
+type Client struct {
+	node      string
+	namespace string
+	log       *slog.Logger
+	config    *rest.Config
+	core      *rest.RESTClient // JSON
+	lists     *rest.RESTClient // the same with protobuf
+	leases    *rest.RESTClient
+}
 
 // Pods lists and watches the pods of the node, for an informer.
-func (c *Client) Pods() cache.ListerWatcher { return nil }
-
-// PatchConditions sets conditions of a pod, and leaves the others alone: a strategic merge patch of
-// pods/status with the UID as precondition. It returns [ErrGone] or [ErrDenied] for what no retry
-// mends.
-func (c *Client) PatchConditions(ctx context.Context, pod Pod, conditions []v1.PodCondition) error {
-	return errors.New("not written yet")
+func (c *Client) Pods() cache.ListerWatcher {
+	request := func(o metav1.ListOptions) *rest.Request {
+		o.FieldSelector = onNode(c.node)
+		return c.lists.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec)
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeoutCause(ctx, ListTimeout, errTimeout)
+			defer cancel()
+			return request(o).Do(ctx).Get()
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			return request(o).Watch(ctx)
+		},
+	}
 }
 
-// Evict asks for the eviction of a pod; nil grace is that of the pod. It returns [ErrGone],
-// [ErrDenied] or [ErrBlocked].
-func (c *Client) Evict(ctx context.Context, pod Pod, graceSeconds *int64) error {
-	return errors.New("not written yet")
+// PodsOf lists the pods of a node.
+func (c *Client) PodsOf(ctx context.Context, node string) ([]v1.Pod, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, ListTimeout, errTimeout)
+	defer cancel()
+	var list v1.PodList
+	err := c.lists.Get().Resource("pods").VersionedParams(&metav1.ListOptions{FieldSelector: onNode(node)}, metav1.ParameterCodec).Do(ctx).Into(&list)
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
-// Exec runs cmd in a container through the API server, and returns its output and exit code. The
-// error means that the command could not be run, or that ctx ended it.
-func (c *Client) Exec(ctx context.Context, pod Pod, container string, cmd []string) (output []byte, exitCode int, err error) {
-	return nil, 0, errors.New("not written yet")
-}
-
-// RenewLease creates or renews the lease of the node, which says that its agent lives.
-func (c *Client) RenewLease(ctx context.Context, namespace string, duration time.Duration) error {
-	return errors.New("not written yet")
-}
+// onNode returns the field selector of the pods of a node.
+func onNode(node string) string { return fields.OneTermEqualSelector("spec.nodeName", node).String() }

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// leaseSelector selects the leases of prober.
+const leaseSelector = "app.kubernetes.io/name=prober"
+
+// Lease has the fields of coordination/v1's Lease that prober uses.
+type Lease struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              LeaseSpec `json:"spec"`
+}
+
+// LeaseSpec says who holds a lease, and until when.
+type LeaseSpec struct {
+	HolderIdentity       string           `json:"holderIdentity"` // of prober's leases: the node
+	LeaseDurationSeconds int32            `json:"leaseDurationSeconds"`
+	RenewTime            metav1.MicroTime `json:"renewTime"`
+}
+
+// LeaseList is a list of leases.
+type LeaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []Lease `json:"items"`
+}
+
+var _, _ runtime.Object = (*Lease)(nil), (*LeaseList)(nil)
+
+// DeepCopyObject implements [runtime.Object].
+func (l *Lease) DeepCopyObject() runtime.Object {
+	c := *l
+	c.ObjectMeta = *l.ObjectMeta.DeepCopy()
+	return &c
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (l *LeaseList) DeepCopyObject() runtime.Object {
+	c := *l
+	c.ListMeta = *l.ListMeta.DeepCopy()
+	c.Items = make([]Lease, len(l.Items))
+	for i := range l.Items {
+		c.Items[i] = *l.Items[i].DeepCopyObject().(*Lease)
+	}
+	return &c
+}
+
+// LeaseName returns the name of the lease of a node.
+func LeaseName(node string) string { return "prober-" + node }
+
+// RenewLease creates or renews the lease of the node, which says that its agent lives.
+func (c *Client) RenewLease(ctx context.Context, namespace string, duration time.Duration) error {
+	lease := map[string]any{
+		"apiVersion": coordination.String(), "kind": "Lease",
+		"metadata": map[string]any{"name": LeaseName(c.node), "labels": map[string]string{"app.kubernetes.io/name": "prober"}},
+		"spec": LeaseSpec{
+			HolderIdentity: c.node, LeaseDurationSeconds: int32((duration + time.Second - 1) / time.Second), RenewTime: metav1.NowMicro(),
+		},
+	}
+	body, err := json.Marshal(lease)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
+	defer cancel()
+	err = c.leases.Patch(types.MergePatchType).Namespace(namespace).Resource("leases").Name(LeaseName(c.node)).
+		Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		err = c.leases.Post().Namespace(namespace).Resource("leases").
+			Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
+	}
+	return err
+}
+
+// Leases lists the leases of prober.
+func (c *Client) Leases(ctx context.Context, namespace string) (*LeaseList, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, ListTimeout, errTimeout)
+	defer cancel()
+	var list LeaseList
+	err := c.leases.Get().Namespace(namespace).Resource("leases").
+		VersionedParams(&metav1.ListOptions{LabelSelector: leaseSelector}, metav1.ParameterCodec).Do(ctx).Into(&list)
+	return &list, err
+}
+
+// WatchLeases watches the leases of prober after a resource version. The objects of its events are
+// of type *[Lease].
+func (c *Client) WatchLeases(ctx context.Context, namespace, resourceVersion string) (watch.Interface, error) {
+	o := metav1.ListOptions{LabelSelector: leaseSelector, ResourceVersion: resourceVersion, AllowWatchBookmarks: true, Watch: true}
+	return c.leases.Get().Namespace(namespace).Resource("leases").VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
+}
+
+// Lease returns a lease as it is now.
+func (c *Client) Lease(ctx context.Context, namespace, name string) (*Lease, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
+	defer cancel()
+	var lease Lease
+	err := c.leases.Get().Namespace(namespace).Resource("leases").Name(name).Do(ctx).Into(&lease)
+	return &lease, err
+}

@@ -1,0 +1,122 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Limits of one request. A watch has none: HTTP/2 pings its connection.
+const (
+	RequestTimeout = 15 * time.Second
+	ListTimeout    = time.Minute
+)
+
+// fieldManager is the owner of the fields that are written.
+const fieldManager = "prober"
+
+// namespaceFile has the namespace of this pod.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+var (
+	coordination = schema.GroupVersion{Group: "coordination.k8s.io", Version: "v1"}
+	scheme       = newScheme()
+	codecs       = serializer.NewCodecFactory(scheme)
+	parameters   = runtime.NewParameterCodec(scheme)
+)
+
+// newScheme returns the types that are exchanged. Other API groups would add megabytes.
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := v1.AddToScheme(s); err != nil {
+		panic(err) // cannot be: the scheme is empty
+	}
+	s.AddKnownTypes(coordination, &Lease{}, &LeaseList{})
+	metav1.AddToGroupVersion(s, coordination)
+	return s
+}
+
+// New returns a client. It reads files, and connects to nothing.
+func New(cfg Config) (*Client, error) {
+	config, namespace, err := load(cfg)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	config.UserAgent = cmp.Or(cfg.UserAgent, "prober")
+	config.WarningHandler = rest.NoWarnings{}
+	config.NegotiatedSerializer = codecs.WithoutConversion()
+	c := &Client{node: cfg.Node, namespace: namespace, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), config: config}
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connection to the API server: %w", err)
+	}
+	for _, of := range []struct {
+		to       **rest.RESTClient
+		group    schema.GroupVersion
+		path     string
+		accepted string
+	}{
+		{&c.core, v1.SchemeGroupVersion, "/api", runtime.ContentTypeJSON},
+		{&c.lists, v1.SchemeGroupVersion, "/api", runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON},
+		{&c.leases, coordination, "/apis", runtime.ContentTypeJSON},
+	} {
+		one := rest.CopyConfig(config)
+		one.GroupVersion, one.APIPath = &of.group, of.path
+		one.AcceptContentTypes, one.ContentType = of.accepted, runtime.ContentTypeJSON
+		if *of.to, err = rest.RESTClientForConfigAndClient(one, shared); err != nil {
+			return nil, fmt.Errorf("address of the API server: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// Namespace returns the namespace of this pod, or that of the context of the kubeconfig.
+func (c *Client) Namespace() string { return c.namespace }
+
+// load returns how to connect, and the own namespace. A token of a service account is read again when it
+// is rotated.
+func load(cfg Config) (*rest.Config, string, error) {
+	if cfg.Kubeconfig == "" {
+		if cfg.Context != "" {
+			return nil, "", fmt.Errorf("the context %q needs a kubeconfig", cfg.Context)
+		}
+		config, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, "", errors.New("this process does not run in a pod of a cluster, and no kubeconfig is given")
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("service account of this pod: %w", err)
+		}
+		namespace, err := os.ReadFile(namespaceFile)
+		if err != nil {
+			return nil, "", fmt.Errorf("service account of this pod: %w", err)
+		}
+		return config, strings.TrimSpace(string(namespace)), nil
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: cfg.Kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: cfg.Context},
+	)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
+	}
+	return config, namespace, nil
+}

@@ -1,0 +1,161 @@
+package conditions
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Times of an entry.
+const (
+	minBackoff = 500 * time.Millisecond
+	maxBackoff = 30 * time.Second
+	minResync  = 10 * time.Minute
+	maxResync  = 20 * time.Minute
+)
+
+// entry is what a [Writer] knows about a pod. The writer's lock guards it.
+type entry struct {
+	pod     Pod
+	due     time.Time // of the next look at it
+	resync  time.Time // when what was written is forgotten, and only what is published counts
+	busy    bool      // a patch is in flight
+	pending bool      // it may have something to be written
+	removed bool      // while busy: forget it then
+	gone    bool      // the API server has no such pod
+
+	// writes has what was written of each condition and is not published yet, the oldest first: what
+	// the informer tells may be older than the newest patch.
+	writes map[v1.PodConditionType][]v1.PodCondition
+
+	// unsure has the conditions of patches that have failed: they may have been applied. They are
+	// written again even if the pod has gone back to what was there before.
+	unsure map[v1.PodConditionType]bool
+
+	failures    int               // patches in a row
+	denied      []v1.PodCondition // the changes that were denied
+	deniedUntil time.Time
+	told        bool // of a denial
+}
+
+func newEntry(now time.Time) *entry {
+	return &entry{due: now, resync: now.Add(jittered(minResync, maxResync)), writes: make(map[v1.PodConditionType][]v1.PodCondition), unsure: make(map[v1.PodConditionType]bool)}
+}
+
+// jittered returns a duration from least to most.
+func jittered(least, most time.Duration) time.Duration { return least + rand.N(most-least) }
+
+// set takes the newest state of the pod.
+func (e *entry) set(pod Pod, now time.Time) {
+	e.removed = false
+	if e.gone {
+		return
+	}
+	e.published(pod.Published)
+	e.pod, e.pending = pod, true
+	if e.failures == 0 {
+		e.due = now
+	}
+}
+
+// published drops the writes that next shows, and those before them. A condition that has changed to
+// something else was written by another, and counts.
+func (e *entry) published(next []v1.PodCondition) {
+	for of, writes := range e.writes {
+		shown := find(next, of)
+		if same(find(e.pod.Published, of), shown) {
+			continue
+		}
+		i := slices.IndexFunc(writes, func(c v1.PodCondition) bool { return same(&c, shown) })
+		if i < 0 || i == len(writes)-1 {
+			delete(e.writes, of)
+		} else {
+			e.writes[of] = writes[i+1:]
+		}
+	}
+}
+
+// present returns the conditions of the pod: those that are published, and what was written since.
+func (e *entry) present() []v1.PodCondition {
+	all := slices.Clone(e.pod.Published)
+	for of, writes := range e.writes {
+		newest := writes[len(writes)-1]
+		if old := find(all, of); old != nil {
+			*old = newest
+		} else {
+			all = append(all, newest)
+		}
+	}
+	return all
+}
+
+// changes returns what is to be written now. If there is nothing, it sets when to look again. Nothing
+// of a dry run is ever published.
+func (e *entry) changes(now time.Time, dryRun bool) []v1.PodCondition {
+	if !now.Before(e.resync) {
+		e.resync = now.Add(jittered(minResync, maxResync))
+		if !dryRun {
+			clear(e.writes)
+		}
+	}
+	pod := e.pod
+	pod.Published = e.present()
+	changes := Decide(&pod)
+	stamp(changes, pod.Published, now)
+	for of := range e.unsure {
+		if old := find(pod.Published, of); old != nil && find(changes, of) == nil {
+			changes = append(changes, v1.PodCondition{Type: of, Status: old.Status, Reason: old.Reason, Message: old.Message, LastTransitionTime: metav1.NewTime(now)})
+		}
+	}
+	switch {
+	case len(changes) == 0:
+		e.pending, e.denied, e.failures, e.due = false, nil, 0, e.resync
+		return nil
+	case now.Before(e.deniedUntil) && slices.EqualFunc(changes, e.denied, func(a, b v1.PodCondition) bool { return a.Type == b.Type && same(&a, &b) }):
+		e.due = e.deniedUntil
+		return nil
+	}
+	return changes
+}
+
+// maxWrites is how many writes of a condition are remembered while the informer shows none.
+const maxWrites = 16
+
+// written takes changes that were written.
+func (e *entry) written(changes []v1.PodCondition, now time.Time) {
+	for _, c := range changes {
+		e.writes[c.Type] = append(e.writes[c.Type], c)
+		if over := len(e.writes[c.Type]) - maxWrites; over > 0 {
+			e.writes[c.Type] = e.writes[c.Type][over:]
+		}
+	}
+	clear(e.unsure)
+	e.failures, e.denied, e.due = 0, nil, now
+}
+
+// deny takes changes that were denied, and reports whether it is the first time.
+func (e *entry) deny(changes []v1.PodCondition, now time.Time) (first bool) {
+	first = !e.told
+	e.told, e.failures, e.denied, e.deniedUntil = true, 0, changes, now.Add(denialTime)
+	e.due = now // the pod may have changed meanwhile
+	return first
+}
+
+// retry takes a patch that failed.
+func (e *entry) retry(changes []v1.PodCondition, now time.Time) {
+	for _, c := range changes {
+		e.unsure[c.Type] = true
+	}
+	e.failures++
+	wait := min(minBackoff<<min(e.failures-1, 10), maxBackoff)
+	e.due = now.Add(jittered(wait/2, wait))
+}
+
+// forget keeps nothing of a pod that is gone, until it is removed or a resync.
+func (e *entry) forget() {
+	id := e.pod.Pod
+	*e = entry{pod: Pod{Pod: id}, due: e.resync, resync: e.resync, removed: e.removed, gone: true}
+}

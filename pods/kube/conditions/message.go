@@ -1,0 +1,68 @@
+package conditions
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxMessage is the most bytes of a message.
+const maxMessage = 1 << 10
+
+// message lists the probes that are not well as "CONTAINER KIND: TEXT; …": those that fail, then those
+// that are unknown, that warn, and that are paused. Each gets its share of the length.
+func message(probes []*Probe) string {
+	var lines []string
+	count := 0
+	for _, p := range probes {
+		if p.Decided && p.reason() != ProbeSucceeded {
+			count++
+		}
+	}
+	for _, reason := range []string{ProbeFailed, ProbeUnknown, ProbeWarning, Paused} {
+		for _, p := range probes {
+			if !p.Decided || p.reason() != reason {
+				continue
+			}
+			line, text := p.Container+" "+p.Kind.String(), clean(p.Text)
+			if reason == Paused {
+				text = "paused"
+			}
+			if text != "" {
+				line += ": " + text
+			}
+			lines = append(lines, clip(line, max(maxMessage/count-len("; "), minShare)))
+		}
+	}
+	return clip(clean(strings.Join(lines, "; ")), maxMessage)
+}
+
+// minShare is the least length of what is said about one probe.
+const minShare = 80
+
+// clean returns text as one line of valid UTF-8 without control characters, and without characters that
+// change the direction of text: a target may have written them.
+func clean(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), 8*maxMessage)], "")
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r) || unicode.In(r, unicode.Zl, unicode.Zp):
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, text)), " ")
+}
+
+// clip returns at most most bytes of text, and cuts no character.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most - len("…")
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}

@@ -1,0 +1,291 @@
+package conditions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/pods/kube/api"
+)
+
+// Patcher is what a [Writer] writes to: [api.Client].
+type Patcher interface {
+	PatchConditions(ctx context.Context, pod api.Pod, conditions []v1.PodCondition) error
+}
+
+var _ Patcher = (*api.Client)(nil)
+
+// Config is what a [Writer] needs.
+type Config struct {
+	Patcher Patcher
+	Logger  *slog.Logger
+	DryRun  bool    // log what would be written
+	QPS     float64 // patches a second; 0: 20
+	Burst   int     // patches at once; 0: as many as in a second
+}
+
+// Limits of a [Writer].
+const (
+	maxInFlight = 4
+	drainTime   = 5 * time.Second  // for what is pending when the context of Run ends
+	denialTime  = 10 * time.Minute // until what was denied is tried again unchanged
+)
+
+// Writer writes the conditions of pods when they change: one patch for a pod, with all of its changed
+// conditions, of the newest state. It is safe for concurrent use, and blocks no caller.
+type Writer struct {
+	cfg  Config
+	wake chan struct{} // holds one: something is due
+
+	mu      sync.Mutex
+	pods    map[types.UID]*entry
+	bucket  bucket
+	active  int // patches in flight
+	failing bool
+	counts  Counts
+}
+
+// NewWriter returns a writer. Nothing is written before Run.
+func NewWriter(cfg Config) *Writer {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.QPS <= 0 {
+		cfg.QPS = 20
+	}
+	if cfg.DryRun {
+		cfg.Patcher = dryRun{cfg.Logger}
+	}
+	burst := cmp.Or(cfg.Burst, int(math.Ceil(cfg.QPS)))
+	return &Writer{
+		cfg: cfg, wake: make(chan struct{}, 1), pods: make(map[types.UID]*entry),
+		bucket: bucket{every: time.Duration(float64(time.Second) / cfg.QPS), burst: time.Duration(burst)},
+	}
+}
+
+// Set gives the newest state of a pod. What is not written yet of older ones is dropped.
+func (w *Writer) Set(pod Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.pods[pod.UID]
+	if e == nil {
+		e = newEntry(time.Now())
+		w.pods[pod.UID] = e
+	}
+	e.set(pod, time.Now())
+	w.wakeUp()
+}
+
+// Remove forgets a pod.
+func (w *Writer) Remove(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.pods[uid]
+	if e == nil {
+		return
+	}
+	if e.removed = true; !e.busy { // else its patch in flight comes before the next one of the pod
+		delete(w.pods, uid)
+	}
+	w.wakeUp()
+}
+
+// Run writes until ctx ends. Then what is pending gets another five seconds.
+func (w *Writer) Run(ctx context.Context) {
+	patching, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var patches sync.WaitGroup
+	defer patches.Wait()
+	defer cancel(errors.New("the agent ends"))
+	done := ctx.Done()
+	var deadline <-chan time.Time
+	for {
+		wait := w.start(patching, &patches)
+		if done == nil && w.settled() {
+			return
+		}
+		select {
+		case <-w.wake:
+		case <-time.After(wait):
+		case <-done:
+			done, deadline = nil, time.After(drainTime)
+			w.hurry()
+		case <-deadline:
+			return
+		}
+	}
+}
+
+// Counts are the counts of a [Writer] since its start.
+type Counts struct {
+	Written, Failed, Denied uint64 // patches
+	Pending                 int    // pods whose conditions are not written yet
+}
+
+// Counts returns the counts.
+func (w *Writer) Counts() Counts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.counts
+	for _, e := range w.pods {
+		if e.pending {
+			c.Pending++
+		}
+	}
+	return c
+}
+
+// wakeUp lets Run look at what is due.
+func (w *Writer) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// start begins all patches that are due, and returns when the next one is.
+func (w *Writer) start(ctx context.Context, patches *sync.WaitGroup) (wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.active < maxInFlight {
+		now := time.Now()
+		uid, e := w.nextLocked()
+		if e == nil || e.due.After(now) {
+			if e == nil {
+				return time.Hour
+			}
+			return e.due.Sub(now)
+		}
+		if e.gone {
+			delete(w.pods, uid)
+			continue
+		}
+		changes := e.changes(now, w.cfg.DryRun)
+		if changes == nil {
+			continue
+		}
+		if wait := w.bucket.take(now); wait > 0 {
+			return wait
+		}
+		e.busy = true
+		w.active++
+		pod := e.pod.Pod
+		patches.Go(func() { w.ended(uid, e, changes, w.cfg.Patcher.PatchConditions(ctx, pod, changes)) })
+	}
+	return time.Hour
+}
+
+// nextLocked returns the pod that is due first. There are as many as a node has: a few hundred.
+func (w *Writer) nextLocked() (first types.UID, next *entry) {
+	for uid, e := range w.pods {
+		if !e.busy && (next == nil || e.due.Before(next.due)) {
+			first, next = uid, e
+		}
+	}
+	return first, next
+}
+
+// ended takes the result of a patch.
+func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.wakeUp()
+	w.active--
+	e.busy = false
+	log := w.cfg.Logger.With("namespace", e.pod.Namespace, "pod", e.pod.Name)
+	switch now := time.Now(); {
+	case err == nil:
+		if !w.cfg.DryRun {
+			w.counts.Written++
+		}
+		if w.failing {
+			w.failing = false
+			log.Info("conditions of pods are written again")
+		}
+		e.written(changes, now)
+	case errors.Is(err, api.ErrGone):
+		e.forget()
+	case errors.Is(err, api.ErrDenied):
+		w.counts.Denied++
+		if e.deny(changes, now) {
+			log.Warn("conditions of a pod cannot be written", "error", err)
+		}
+	default:
+		w.counts.Failed++
+		if !w.failing {
+			w.failing = true
+			log.Warn("conditions of pods cannot be written, and are retried", "error", err)
+		}
+		e.retry(changes, now)
+	}
+	if e.removed {
+		delete(w.pods, uid)
+	}
+}
+
+// hurry makes all that is pending due.
+func (w *Writer) hurry() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.pods {
+		if e.pending && e.denied == nil {
+			e.due = time.Now()
+		}
+	}
+}
+
+// settled reports whether nothing is left to be written, but for what is denied.
+func (w *Writer) settled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.pods {
+		if e.busy || e.pending && e.denied == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// bucket is a token bucket. It keeps the time until which its tokens are spent.
+type bucket struct {
+	every time.Duration
+	burst time.Duration // a number of tokens
+	spent time.Time
+}
+
+// take takes a token, or returns how long there will be none.
+func (b *bucket) take(now time.Time) (wait time.Duration) {
+	if b.spent.Before(now) {
+		b.spent = now
+	}
+	if wait = b.spent.Sub(now) - (b.burst-1)*b.every; wait > 0 {
+		return wait
+	}
+	b.spent = b.spent.Add(b.every)
+	return 0
+}
+
+// dryRun is a [Patcher] that logs.
+type dryRun struct{ log *slog.Logger }
+
+// PatchConditions implements [Patcher].
+func (d dryRun) PatchConditions(_ context.Context, pod api.Pod, conditions []v1.PodCondition) error {
+	for _, c := range conditions {
+		d.log.Info("dry run: the condition of a pod would be written", "namespace", pod.Namespace, "pod", pod.Name, "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
+	}
+	return nil
+}
+
+// stamp sets the times of the conditions whose status changes. The others keep theirs.
+func stamp(changes, before []v1.PodCondition, now time.Time) {
+	for i := range changes {
+		if old := find(before, changes[i].Type); old == nil || old.Status != changes[i].Status {
+			changes[i].LastTransitionTime = metav1.NewTime(now)
+		}
+	}
+}
