@@ -1,10 +1,11 @@
 // Package config reads the agent's file, prober.yaml. Every error has the file, the line and the
 // path of the field. config.go has the types, decode.go reads them; targets.go does both for modules
-// and targets, and otlp.go for OTLP. notify.go has the receivers of notifications, notifydecode.go reads them.
+// and targets, otlp.go for OTLP, and kubernetes.go for the node agent. notify.go has the receivers of notifications,
+// notifydecode.go reads them.
 //
 // Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust
 // and Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets
-// calls [Load] too, and makes pods of Targets.
+// calls [Load] too, and makes pods of Targets. `prober node` reads Kubernetes once, when it starts.
 package config
 
 import (
@@ -46,6 +47,7 @@ type Agent struct {
 	Notify      *Notify // nil: nobody is told
 	Modules     []Module
 	Targets     []TargetGroup
+	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
 }
 
 // Credentials are what plugins may use for TLS by its name, without seeing it. A relative path is

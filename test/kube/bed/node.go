@@ -1,0 +1,164 @@
+//go:build linux
+
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// CRISocket is the socket of containerd.
+const CRISocket = "/run/containerd/containerd.sock"
+
+// containerd 2 reads this as well. Without CAP_SYS_RESOURCE, no process may have a lower
+// oom_score_adj than its parent.
+const containerdConfig = `version = 2
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true
+  sandbox_image = "` + PauseImage + `"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "` + Dir + `/cni"
+`
+
+// Pods reach themselves through the bridge (hairpinMode).
+const network = `{"cniVersion": "1.0.0", "name": "bed", "plugins": [{"type": "bridge", "bridge": "bed0", "isGateway": true,
+	"hairpinMode": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.77.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+`
+
+// Pods reach the API server by its Service, without kube-proxy.
+const service = `table ip bed_service {
+	chain prerouting { type nat hook prerouting priority -100; ip daddr ` + ServiceIP + ` tcp dport 443 dnat to ` + NodeIP + `:6443; }
+	chain output { type nat hook output priority -100; ip daddr ` + ServiceIP + ` tcp dport 443 dnat to ` + NodeIP + `:6443; }
+}
+`
+
+// A kubelet with the usual paths. It evicts nothing, since the disk of the machine is not the cluster's.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+containerRuntimeEndpoint: unix://` + CRISocket + `
+cgroupDriver: cgroupfs
+cgroupRoot: %s
+failCgroupV1: false
+enforceNodeAllocatable: []
+oomScoreAdj: 0
+failSwapOn: false
+localStorageCapacityIsolation: false
+makeIPTablesUtilChains: false
+resolvConf: ` + Dir + `/resolv.conf
+volumePluginDir: /var/lib/kubelet/volume-plugins
+address: ` + NodeIP + `
+maxPods: 200
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, imagefs.available: 1Mi}
+imageGCHighThresholdPercent: 100
+nodeStatusUpdateFrequency: 2s
+`
+
+// startContainerd starts containerd, and imports the images of tests.
+func (c *Cluster) startContainerd(ctx context.Context) error {
+	err := errors.Join(
+		os.MkdirAll(Dir+"/cni", 0o700),
+		os.WriteFile(Dir+"/cni/10-bed.conflist", []byte(network), 0o600),
+		os.WriteFile(Dir+"/containerd.toml", []byte(containerdConfig), 0o600),
+	)
+	if err != nil {
+		return err
+	}
+	c.Containerd = &Daemon{name: "containerd", path: find("containerd"), args: []string{"--config", Dir + "/containerd.toml"}, ready: runtimeReady}
+	if err := c.Containerd.begin(); err != nil {
+		return err
+	}
+	images, err := buildImages()
+	if err != nil {
+		return err
+	}
+	if err := c.Containerd.await(ctx); err != nil {
+		return err
+	}
+	for _, image := range images {
+		if err := importImage(image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns the path of a program, also where only root looks for programs.
+func find(name string) string {
+	for _, dir := range append(strings.Split(os.Getenv("PATH"), ":"), "/usr/sbin", "/sbin") {
+		if path, err := exec.LookPath(dir + "/" + name); err == nil {
+			return path
+		}
+	}
+	return name // the error is that of its start
+}
+
+// Runtime returns a client of containerd. The caller closes the connection.
+func Runtime() (cri.RuntimeServiceClient, *grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("unix://"+CRISocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, nil, err
+	}
+	return cri.NewRuntimeServiceClient(conn), conn, nil
+}
+
+func runtimeReady(ctx context.Context) error {
+	client, conn, err := Runtime()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = client.Status(ctx, &cri.StatusRequest{})
+	return err
+}
+
+// startNode starts the controllers and the kubelet, and returns when pods can be scheduled.
+func (c *Cluster) startNode(ctx context.Context) error {
+	err := errors.Join(
+		os.WriteFile(Dir+"/resolv.conf", []byte("nameserver "+NodeIP+"\n"), 0o644),
+		os.WriteFile(Dir+"/kubelet.yaml", fmt.Appendf(nil, kubeletConfig, Group()), 0o600),
+		runInput(service, "nft", "-f", "-"),
+		c.beginControllers(),
+	)
+	if err != nil {
+		return err
+	}
+	c.Kubelet = tool("kubelet", "--config="+Dir+"/kubelet.yaml", "--kubeconfig="+Kubeconfig("node"), "--hostname-override="+NodeName, "--node-ip="+NodeIP)
+	c.Kubelet.ready = func(ctx context.Context) error {
+		node, err := c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return nodeReady(node, c.Kubelet.started)
+	}
+	if err := c.Kubelet.begin(); err != nil {
+		return err
+	}
+	return c.Kubelet.await(ctx)
+}
+
+// nodeReady returns nil if pods can be scheduled to the node, as its kubelet has said since a time.
+func nodeReady(node *corev1.Node, since time.Time) error {
+	for _, c := range node.Status.Conditions {
+		said := !c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second))
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && said && len(node.Spec.Taints) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the node is not ready: %+v, %v", node.Status.Conditions, node.Spec.Taints)
+}

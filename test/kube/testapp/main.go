@@ -1,0 +1,190 @@
+// Testapp is the app in the pods of the tests.
+//
+//	serve (or nothing)  answers HTTP at ADDR (:8080), and RESP, the protocol of Redis, at RESP_ADDR if it is set
+//	check [CODE]        ends with CODE; without one, 0 if the app of this container is well, and 1 if not
+//	touch FILE          makes a file
+//	cat FILE            prints a file, or ends with 1
+//	sleep DURATION
+//
+// The app is sick if it was told so by HTTP (/sick, /well), while the file SICK_FILE (/tmp/sick) exists,
+// from SICK_AFTER on, and in steps of a schedule: SEED and STEP, a duration; the steps are counted from
+// EPOCH (milliseconds since 1970), or from the start. TERM_DELAY is how long it goes on after SIGTERM, and
+// EXIT_ON_TERM its exit code then, which is 0.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/daeace23/prober/test/kube/failures"
+)
+
+func main() {
+	log.SetFlags(log.LUTC | log.Lmicroseconds)
+	args := append(os.Args[1:], "", "")
+	switch args[0] {
+	case "", "serve":
+		serve()
+	case "check":
+		os.Exit(check(args[1]))
+	case "touch":
+		fatal(os.WriteFile(args[1], nil, 0o666))
+	case "cat":
+		data, err := os.ReadFile(args[1])
+		fatal(err)
+		os.Stdout.Write(data)
+	case "sleep":
+		d, err := time.ParseDuration(args[1])
+		fatal(err)
+		time.Sleep(d)
+	default:
+		log.Fatalf("unknown command %q", args[0])
+	}
+}
+
+func fatal(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// address returns where the app listens.
+func address() string { return cmp.Or(os.Getenv("ADDR"), ":8080") }
+
+// check returns an exit code.
+func check(code string) int {
+	if n, err := strconv.Atoi(code); err == nil {
+		fmt.Println("check", n)
+		return n
+	}
+	host, port, err := net.SplitHostPort(address())
+	fatal(err)
+	resp, err := http.Get("http://" + net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port) + "/healthz")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(os.Stdout, resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		return 1
+	}
+	return 0
+}
+
+// app is what serves.
+type app struct {
+	start     time.Time // of the schedule
+	seed      uint64
+	step      time.Duration // 0: no schedule
+	sickAfter time.Duration // since the start of the app; 0: never
+	begun     time.Time
+	told      atomic.Bool // to be sick
+}
+
+// sick returns why the app is sick, "" if it is well.
+func (a *app) sick() string {
+	switch {
+	case a.told.Load():
+		return "told so"
+	case a.sickAfter > 0 && time.Since(a.begun) >= a.sickAfter:
+		return "since " + a.sickAfter.String()
+	case a.step > 0:
+		if step := int(time.Since(a.start) / a.step); failures.Sick(a.seed, step) {
+			return fmt.Sprint("step ", step)
+		}
+	}
+	if file := cmp.Or(os.Getenv("SICK_FILE"), "/tmp/sick"); exists(file) {
+		return "there is " + file
+	}
+	return ""
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func duration(name string) time.Duration {
+	d, err := time.ParseDuration(cmp.Or(os.Getenv(name), "0"))
+	fatal(err)
+	return d
+}
+
+func serve() {
+	now := time.Now()
+	a := &app{start: now, begun: now, sickAfter: duration("SICK_AFTER")}
+	if seed := os.Getenv("SEED"); seed != "" {
+		n, err := strconv.ParseUint(seed, 10, 64)
+		fatal(err)
+		a.seed, a.step = n, duration("STEP")
+	}
+	if epoch := os.Getenv("EPOCH"); epoch != "" {
+		n, err := strconv.ParseInt(epoch, 10, 64)
+		fatal(err)
+		a.start = time.UnixMilli(n)
+	}
+	go end()
+	if addr := os.Getenv("RESP_ADDR"); addr != "" {
+		l, err := net.Listen("tcp", addr)
+		fatal(err)
+		go a.serveRESP(l)
+	}
+	http.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
+		if why := a.sick(); why != "" {
+			http.Error(w, "sick: "+why, http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "well")
+	})
+	http.HandleFunc("/sick", func(http.ResponseWriter, *http.Request) { a.told.Store(true) })
+	http.HandleFunc("/well", func(http.ResponseWriter, *http.Request) { a.told.Store(false) })
+	log.Println("serving at", address())
+	fatal(http.ListenAndServe(address(), nil))
+}
+
+// end ends the program after SIGTERM.
+func end() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	log.Println("got", <-signals)
+	time.Sleep(duration("TERM_DELAY"))
+	code, err := strconv.Atoi(cmp.Or(os.Getenv("EXIT_ON_TERM"), "0"))
+	fatal(err)
+	os.Exit(code)
+}
+
+// serveRESP answers PING.
+func (a *app) serveRESP(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		fatal(err)
+		go func() {
+			defer conn.Close()
+			for lines := bufio.NewScanner(conn); lines.Scan(); {
+				if !strings.EqualFold(lines.Text(), "PING") {
+					continue // the length of an argument
+				}
+				answer := "+PONG\r\n"
+				if why := a.sick(); why != "" {
+					answer = "-LOADING sick: " + why + "\r\n"
+				}
+				if _, err := io.WriteString(conn, answer); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
