@@ -1,5 +1,5 @@
-# make help lists the targets. Everything except plugins-all, test-race and test-e2e needs Go
-# alone.
+# make help lists the targets. Everything except plugins-all, test-race, test-e2e and test-kube needs
+# Go alone.
 
 GO          ?= go
 # Runs tests, with the arguments of go test. CI sets it to .ci/gotest.
@@ -45,7 +45,7 @@ export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: bin/prober bin/quickstart plugins ## bin/prober and the example plugins in Go as bin/plugins/*.wasm
@@ -124,6 +124,23 @@ test-mutants: ## whether the oracle catches faults that are built into our core
 test-e2e: build ## the tests against real servers; installs them
 	GOTEST='$(GOTEST)' test/e2e/run
 
+# All of them take two minutes, and ten more to build Kubernetes the first time.
+.PHONY: test-kube
+test-kube: ## the tests against Kubernetes itself, in namespaces; needs Linux and root; installs and builds what is missing
+	GOTEST='$(GOTEST)' test/kube/run
+
+.PHONY: test-kube-api
+test-kube-api: ## those that need the API server alone
+	GOTEST='$(GOTEST)' test/kube/run api
+
+.PHONY: test-kube-cri
+test-kube-cri: ## those that need containerd alone
+	GOTEST='$(GOTEST)' test/kube/run cri
+
+.PHONY: test-kube-node
+test-kube-node: ## those that need a node
+	GOTEST='$(GOTEST)' test/kube/run node
+
 .PHONY: screenshots
 screenshots: ## docs/images, by the browser that test/e2e/run installs
 	cd test/e2e/browser && $(GO) test -count=1 -run Pictures . -args -images=$(CURDIR)/docs/images
@@ -148,6 +165,8 @@ check: ## formatting, vet, lint, go.mod, go fix; build and vet for other systems
 	cd test/e2e/collector && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/browser && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/receivers && $(GO) vet . && $(GO) mod tidy -diff
+	cd test/kube && GOOS=linux $(GO) vet ./... && $(GO) mod tidy -diff
+	cd test/kube/tools && $(GO) mod tidy -diff
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "check for $$platform"; export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		$(GO) build ./...; $(GO) vet ./...; \

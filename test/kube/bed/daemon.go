@@ -25,10 +25,10 @@ type Daemon struct {
 	args  []string
 	ready func(ctx context.Context) error // nil: nobody waits for it
 
-	mu      sync.Mutex
-	cmd     *exec.Cmd     // nil if it was not started, or was stopped
-	ended   chan struct{} // closed when cmd has ended
-	started time.Time
+	mu    sync.Mutex
+	cmd   *exec.Cmd     // nil if it was not started, or was stopped
+	ended chan struct{} // closed when cmd has ended
+	again time.Time     // when it was started, but for the first time
 }
 
 // Start starts the program, and waits until it is ready.
@@ -87,7 +87,10 @@ func (d *Daemon) begin() error {
 		_ = cmd.Wait() // its log says why
 		close(ended)
 	}()
-	d.cmd, d.ended, d.started = cmd, ended, time.Now()
+	if d.ended != nil {
+		d.again = time.Now()
+	}
+	d.cmd, d.ended = cmd, ended
 	return nil
 }
 

@@ -11,11 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // CRISocket is the socket of containerd.
@@ -108,25 +105,6 @@ func find(name string) string {
 	return name // the error is that of its start
 }
 
-// Runtime returns a client of containerd. The caller closes the connection.
-func Runtime() (cri.RuntimeServiceClient, *grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("unix://"+CRISocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return nil, nil, err
-	}
-	return cri.NewRuntimeServiceClient(conn), conn, nil
-}
-
-func runtimeReady(ctx context.Context) error {
-	client, conn, err := Runtime()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = client.Status(ctx, &cri.StatusRequest{})
-	return err
-}
-
 // startNode starts the controllers and the kubelet, and returns when pods can be scheduled.
 func (c *Cluster) startNode(ctx context.Context) error {
 	err := errors.Join(
@@ -144,7 +122,7 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return nodeReady(node, c.Kubelet.started)
+		return nodeReady(node, c.Kubelet.again)
 	}
 	if err := c.Kubelet.begin(); err != nil {
 		return err
@@ -152,10 +130,10 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	return c.Kubelet.await(ctx)
 }
 
-// nodeReady returns nil if pods can be scheduled to the node, as its kubelet has said since a time.
-func nodeReady(node *corev1.Node, since time.Time) error {
+// nodeReady returns nil if pods can be scheduled to the node, as its kubelet has said after a time.
+func nodeReady(node *corev1.Node, after time.Time) error {
 	for _, c := range node.Status.Conditions {
-		said := !c.LastHeartbeatTime.Time.Before(since.Truncate(time.Second))
+		said := c.LastHeartbeatTime.After(after) // which is the begin of a second
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && said && len(node.Spec.Taints) == 0 {
 			return nil
 		}

@@ -5,6 +5,7 @@
 //	touch FILE          makes a file
 //	cat FILE            prints a file, or ends with 1
 //	sleep DURATION
+//	get URL             asks the API server, with the token of the service account
 //
 // The app is sick if it was told so by HTTP (/sick, /well), while the file SICK_FILE (/tmp/sick) exists,
 // from SICK_AFTER on, and in steps of a schedule: SEED and STEP, a duration; the steps are counted from
@@ -15,6 +16,9 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -49,6 +53,8 @@ func main() {
 		d, err := time.ParseDuration(args[1])
 		fatal(err)
 		time.Sleep(d)
+	case "get":
+		fatal(get(args[1]))
 	default:
 		log.Fatalf("unknown command %q", args[0])
 	}
@@ -82,6 +88,37 @@ func check(code string) int {
 		return 1
 	}
 	return 0
+}
+
+// get asks the API server.
+func get(url string) error {
+	const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+	token, err := os.ReadFile(account + "token")
+	if err != nil {
+		return err
+	}
+	authority, err := os.ReadFile(account + "ca.crt")
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+string(token))
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	_, err = io.Copy(os.Stdout, resp.Body)
+	return err
 }
 
 // app is what serves.
