@@ -132,6 +132,13 @@ var packages = map[string]struct {
 		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
 	"pods":                 {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube": {
+		ours: []string{
+			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "internal/joined", "internal/netaddr", "metrics", "pods",
+			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe",
+		},
+		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
+	},
 	"pods/kube/api":        {others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"}},
 	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/cri":        {others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
@@ -211,7 +218,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "agent/history", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
+		ours:   []string{"agent", "agent/access", "agent/history", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
@@ -341,6 +348,33 @@ func TestEmbeddersLinkOnlyWhatTheyUse(t *testing.T) {
 				t.Errorf("%s links %s: %t, want %t", name, h, found, allowed)
 			}
 		}
+	}
+}
+
+// clusterPackages link a client of Kubernetes. Nothing else does but the command line.
+var clusterPackages = []string{"pods/kube", "pods/kube/*", "internal/cli", "internal/cli/clitest", "internal/release", "cmd/*"}
+
+func TestOnlyTheNodeAgentLinksClientGo(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for line := range strings.Lines(string(out)) {
+		deps := strings.Fields(line)
+		links := slices.ContainsFunc(deps[1:], func(d string) bool {
+			return d == "k8s.io/client-go/rest" || d == "k8s.io/client-go/kubernetes" || strings.HasPrefix(d, "k8s.io/client-go/tools/")
+		})
+		if !links {
+			continue
+		}
+		found++
+		if !allowed(deps[0], clusterPackages, nil) {
+			t.Errorf("%s links a client of Kubernetes", deps[0])
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d packages link a client of Kubernetes", found)
 	}
 }
 

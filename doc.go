@@ -33,7 +33,9 @@
 //     internal/abi: the contract between host and guest. internal/pluginpb: the same with
 //     a program.
 //   - pods: what an agent and a source of pods offer each other. pods/local: the source that
-//     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml.
+//     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml. pods/kube:
+//     the source of the agent of a Kubernetes node, with pods/kube/api, pods/kube/cri,
+//     pods/kube/conditions and pods/kube/liveness below it.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and

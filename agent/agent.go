@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -236,7 +237,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
 	observers, readers := a.keepHistory()
-	a.states = states.New(append(readers, a.notifier)...)
+	a.states = states.New(slices.Concat(readers, sourceReader(a.source), []states.Reader{a.notifier})...)
 	// The states come before the hub, whose readers look them up.
 	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, observers...)
 	a.manager, err = manager.New(manager.Config{
@@ -252,7 +253,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	return errors.Join(a.metrics.RegisterShared(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
 		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
-		metrics.RegisterPauses(a.registry, a.paused), metrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(),
+		metrics.RegisterPauses(a.registry, a.paused), metrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
 		metrics.RegisterNotifications(a.registry, a.notifier.Counts),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))

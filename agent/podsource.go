@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
@@ -24,7 +26,8 @@ import (
 // Run is never called, it calls neither. All methods are safe for concurrent use.
 //
 // A source may also implement [Reloader], [builtin.CommandRunner] for exec probes,
-// [manager.RestartSource], [manager.StatusPublisher], [RestartGracer], [StateSaver] and [TargetSource].
+// [manager.RestartSource], [manager.StatusPublisher], [states.Reader], [RestartGracer], [StateSaver],
+// [TargetSource], [TroubleSource] and [NodeCounter].
 // memory_test.go has the smallest source, docs/embedding.md how to use one.
 type PodSource interface {
 	// PodStatus returns the present status of a pod, false for an unknown one. Every tick of every
@@ -79,6 +82,37 @@ type TargetSource interface {
 	// Targets returns the targets as of the last attempt to apply the desired pods. It does not block,
 	// and does not copy them: each scrape and each check of readiness calls it.
 	Targets() pods.Targets
+}
+
+// TroubleSource is a [PodSource] that depends on something that may fail, such as an API server.
+type TroubleSource interface {
+	// Troubles returns what keeps the source from a part of its work at present. Each check of
+	// readiness calls it: it must not block.
+	Troubles() []pods.Trouble
+}
+
+// NodeCounter is a [PodSource] of a node of a cluster, with counts for the metrics.
+type NodeCounter interface {
+	// NodeCounts returns the counts. Each scrape calls it: it must not block.
+	NodeCounts() metrics.NodeCounts
+}
+
+// troubleChecks returns a warning for each trouble of the source.
+func (a *Agent) troubleChecks() (checks []healthCheck) {
+	if s, ok := a.source.(TroubleSource); ok {
+		for _, t := range s.Troubles() {
+			checks = append(checks, healthCheck{t.Name, "!", strings.ReplaceAll(t.Text, "\n", "; ")})
+		}
+	}
+	return checks
+}
+
+// registerNode registers the metrics of a source that is a [NodeCounter].
+func (a *Agent) registerNode() error {
+	if s, ok := a.source.(NodeCounter); ok {
+		return metrics.RegisterNode(a.registry, s.NodeCounts)
+	}
+	return nil
 }
 
 // targets returns the targets of the source; none if it has none.
@@ -154,6 +188,14 @@ func (a *Agent) saving() pods.Saving {
 		return s.Saving()
 	}
 	return pods.Saving{}
+}
+
+// sourceReader returns the source as a reader of states, if it is one.
+func sourceReader(source PodSource) (readers []states.Reader) {
+	if r, ok := source.(states.Reader); ok {
+		readers = append(readers, r)
+	}
+	return readers
 }
 
 // restartGrace returns the RestartGrace of the source; 0 for the default.

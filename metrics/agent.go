@@ -144,6 +144,57 @@ func (c limitCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// NodeCounts are the counts of the agent of a node of a cluster.
+type NodeCounts struct {
+	PatchesWritten, PatchesFailed, PatchesDenied uint64
+	PatchesPending                               int               // pods whose conditions are not written yet
+	Done, Failed                                 map[string]uint64 // actions by mode
+	Withheld                                     map[string]uint64 // actions by reason
+	BreakerOpen                                  bool
+	Followed, Refused                            int // pods; Refused are among the followed ones
+}
+
+// RegisterNode registers the metrics of the agent of a node. counts is called at each scrape, and must
+// not block.
+func RegisterNode(r prometheus.Registerer, counts func() NodeCounts) error {
+	return r.Register(nodeCollector(counts))
+}
+
+// nodeCollector collects the metrics of the agent of a node.
+type nodeCollector func() NodeCounts
+
+var _ prometheus.Collector = nodeCollector(nil)
+
+// Describe implements [prometheus.Collector].
+func (nodeCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range []*family{nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodePods} {
+		ch <- f.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
+	n := c()
+	ch <- nodePatches.with(float64(n.PatchesWritten), "written")
+	ch <- nodePatches.with(float64(n.PatchesFailed), "failed")
+	ch <- nodePatches.with(float64(n.PatchesDenied), "denied")
+	ch <- nodePatchesPending.with(float64(n.PatchesPending))
+	for _, mode := range nodeModes {
+		ch <- nodeActions.with(float64(n.Done[mode]), mode, "done")
+		ch <- nodeActions.with(float64(n.Failed[mode]), mode, "failed")
+	}
+	for _, reason := range nodeReasons {
+		ch <- nodeWithheld.with(float64(n.Withheld[reason]), reason)
+	}
+	open := 0.0
+	if n.BreakerOpen {
+		open = 1
+	}
+	ch <- nodeBreakerOpen.with(open)
+	ch <- nodePods.with(float64(n.Followed-n.Refused), "valid")
+	ch <- nodePods.with(float64(n.Refused), "invalid")
+}
+
 // Actions are what users can ask an agent to do, and ActionResults the results.
 var (
 	Actions       = []string{"trigger", "pause", "resume", "promote", "reload", "test"}

@@ -9,7 +9,7 @@ import (
 // Family is one metric: what a scrape shows of it, and what it is good for. docs/metrics.md
 // is written from [Families].
 type Family struct {
-	Group   string // "Probes", "Plugins", "Targets" or "Agent"
+	Group   string // "Probes", "Plugins", "Targets", "Node" or "Agent"
 	Name    string
 	Type    Type
 	Unit    string // "" is a number without a unit
@@ -63,6 +63,7 @@ var groups = []struct {
 		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
 	}},
 	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
+	{"Node", []*family{nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen}},
 	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
 }
 
@@ -406,3 +407,46 @@ func skipWords() (words []string) {
 	}
 	return words
 }
+
+// nodeModes are the modes in which something is done, and nodeReasons why it may be withheld.
+var (
+	nodeModes   = []string{"restart", "evict"}
+	nodeReasons = []string{"budget", "breaker", "backoff", "on-failure", "dry-run", "gone"}
+)
+
+// The agent of a node.
+var (
+	nodePatches = newFamily(Family{
+		Name: "prober_node_patches_total", Type: Counter,
+		Help:   "Patches of the conditions of pods, by their result. `denied` ones are refused by RBAC or an admission policy, and not retried.",
+		Labels: []Label{{Name: "result", Values: []string{"written", "failed", "denied"}}},
+		Alert:  "`denied` grows: the permissions of the agent are not those of deploy/kubernetes. `written` grows by more than a few a minute for each pod: probes flap.",
+	})
+	nodePatchesPending = newFamily(Family{
+		Name: "prober_node_patches_pending", Type: Gauge, Help: "Pods whose conditions are not written yet.",
+		Alert: "Above 0 for some minutes: the API server cannot be reached, and the conditions of pods are old.",
+	})
+	nodeActions = newFamily(Family{
+		Name: "prober_node_actions_total", Type: Counter,
+		Help:   "Restarts and evictions after failures of liveness and startup probes, by their result.",
+		Labels: []Label{{Name: "mode", Values: nodeModes}, {Name: "result", Values: []string{"done", "failed"}}},
+		Alert:  "`done` grows by more than a few in an hour: containers hang, or their probes are too strict.",
+	})
+	nodeWithheld = newFamily(Family{
+		Name: "prober_node_actions_withheld_total", Type: Counter,
+		Help:   "Restarts and evictions that a guard has withheld, by its reason.",
+		Labels: []Label{{Name: "reason", Values: nodeReasons}},
+		Alert:  "`budget` grows: more containers fail than may be restarted.",
+	})
+	nodeBreakerOpen = newFamily(Family{
+		Name: "prober_node_breaker_open", Type: Gauge,
+		Help:  "1 while the agent distrusts its own probes, and lets no condition become false.",
+		Alert: "1 for some minutes: the node is overloaded, or has lost its network.",
+	})
+	nodePods = newFamily(Family{
+		Name: "prober_node_pods", Type: Gauge,
+		Help:   "Pods of the node with the annotation `prober.dev/probes`. Of `invalid` ones some probe could not be started, and an event says why.",
+		Labels: []Label{{Name: "state", Values: []string{"valid", "invalid"}}},
+		Alert:  "`invalid` is above 0 for some minutes: a rollout has a wrong annotation.",
+	})
+)

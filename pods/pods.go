@@ -100,3 +100,9 @@ type Saving struct {
 	Since    time.Time // since when the newest state of a pod could not be saved; zero: all is saved
 	Err      error     // of the last attempt that failed; nil: all is saved
 }
+
+// Trouble is what keeps a source of pods from a part of its work.
+type Trouble struct {
+	Name string // of that part, such as "api server"
+	Text string
+}

@@ -345,6 +345,21 @@ func (m *Manager) forgive(uid types.UID, names map[string]bool) {
 	}
 }
 
+// Refused returns the probes of a pod that it declares, or may declare in the part of its annotation
+// that is invalid, and that do not run: each counts as one that has not run yet.
+func (m *Manager) Refused(uid types.UID) (keys []Key) {
+	m.mu.RLock()
+	names := slices.Clone(m.refused[uid])
+	m.mu.RUnlock()
+	for _, n := range names {
+		key := Key{uid, n.container, n.kind}
+		if !m.group.Has(key.id()) && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // lookup reports whether a probe has a worker, or has none because it could not be started. The
 // refusal is read first: AddPod starts a worker before it takes the refusal back.
 func (m *Manager) lookup(key Key) (running, refused bool) {

@@ -78,7 +78,7 @@ func Root(env *command.Env) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return command.Usage(flagHint(cmd, err), "%w", err)
 	})
-	root.AddCommand(newRun(env), newProbe(env), newValidate(env), plugincmd.New(env), newVersion(env))
+	root.AddCommand(newRun(env), newNode(env), newProbe(env), newValidate(env), plugincmd.New(env), newVersion(env))
 	root.AddCommand(clientcmd.New(env)...)
 	root.SetHelpCommand(newHelp())
 	completeFlags(root)

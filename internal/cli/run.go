@@ -33,11 +33,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// runOptions are the flags of `prober run` that are not fields of the agent's config.
+// runOptions are the flags of `prober run`.
 type runOptions struct {
-	agent.Config
+	agentOptions
 	manifests
 	restartBackoff time.Duration
+}
+
+// agentOptions are the flags of the commands that run an agent.
+type agentOptions struct {
+	agent.Config
 
 	compat   string
 	logLevel string
@@ -99,6 +104,10 @@ func newRun(env *command.Env) *cobra.Command {
 				return command.Usage("prober run -f pod.yaml", "run: -f is required, or --config with targets, or --blackbox-config")
 			}
 			o.paths = append(o.paths, args...)
+			if o.restartBackoff <= 0 {
+				return command.Usage("", "--restart-backoff %s: must be above 0", o.restartBackoff)
+			}
+			o.Source = o.newPodSource(env)
 			return o.run(cmd.Context(), env)
 		},
 	}
@@ -107,8 +116,16 @@ func newRun(env *command.Env) *cobra.Command {
 }
 
 func (o *runOptions) flags(c *cobra.Command) {
+	o.agentOptions.flags(c, "folder for the state of external targets, notifications and the history, and the plugins of registries, kept over restarts of the agent")
 	f := c.Flags()
 	f.StringArrayVarP(&o.paths, "filename", "f", nil, "manifests: files, folders, or - for stdin")
+	f.DurationVar(&o.restartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
+	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn about fields that local processes do not support")
+}
+
+// flags adds the flags to c. stateDir is the text of --state-dir.
+func (o *agentOptions) flags(c *cobra.Command, stateDir string) {
+	f := c.Flags()
 	f.StringArrayVar(&o.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&o.ConfigFile, "config", "", "the agent's file, prober.yaml")
 	f.StringVar(&o.BlackboxConfig, "blackbox-config", "", "file of blackbox_exporter: its modules are those of /probe")
@@ -122,12 +139,10 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.Socket, "socket", "", "unix socket that takes actions (default: prober.sock in /run/prober for root, else in XDG_RUNTIME_DIR, else in the cache folder)")
 	f.StringVar(&o.TokenFile, "token-file", "", "file with the token of actions over TCP, mode 0600; default: a random token")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file to write the bound address to")
-	f.DurationVar(&o.restartBackoff, "restart-backoff", local.DefaultRestartBackoff, "pause before a container's second restart in a row; doubles up to 5m")
-	f.StringVar(&o.StateDir, "state-dir", "", "folder for the state of external targets, notifications and the history, and the plugins of registries, kept over restarts of the agent")
+	f.StringVar(&o.StateDir, "state-dir", "", stateDir)
 	o.HistoryBudget, o.HistoryRetention = history.DefaultBudget, history.DefaultRetention
 	f.Var((*size)(&o.HistoryBudget), "history-budget", "most bytes of the history in --state-dir; the oldest is dropped")
 	f.Var((*days)(&o.HistoryRetention), "history-retention", "how long the history in --state-dir is kept")
-	f.BoolVar(&o.allowUnsupported, "allow-unsupported", false, "only warn about fields that local processes do not support")
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
 	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "native", "both", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; native: a native histogram for scrapes in protobuf, sum and count in others; none: sum and count")
@@ -137,8 +152,8 @@ func (o *runOptions) flags(c *cobra.Command) {
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
 }
 
-// run runs the agent until a signal comes.
-func (o *runOptions) run(ctx context.Context, env *command.Env) error {
+// run runs the agent with its Source until a signal comes.
+func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	if err := o.complete(env); err != nil {
 		return err
 	}
@@ -194,12 +209,9 @@ func watchdog(a *agent.Agent) (stop func()) {
 }
 
 // complete validates the flags, and sets the fields of the agent's config that have no flag.
-func (o *runOptions) complete(env *command.Env) error {
+func (o *agentOptions) complete(env *command.Env) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return command.Usage("an address looks like 127.0.0.1:9876; with port 0 any that is free", "--listen: %w", err)
-	}
-	if o.restartBackoff <= 0 {
-		return command.Usage("", "--restart-backoff %s: must be above 0", o.restartBackoff)
 	}
 	if err := o.LogLevel.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return command.Usage("", "--log-level: %w", err)
@@ -220,7 +232,7 @@ func (o *runOptions) complete(env *command.Env) error {
 	o.Version, o.Revision, o.Compiler = b.Version, b.Revision, env.Compiler
 	o.ShowToken = o.LogFormat == "text" && command.IsTerminal(env.Stderr)
 	o.Stdout, o.Stderr, o.LookupEnv = env.Stdout, env.Stderr, env.LookupEnv
-	o.Source, o.Notify = o.newPodSource(env), systemd.Notify
+	o.Notify = systemd.Notify
 	return nil
 }
 
@@ -268,6 +280,9 @@ func notStarted(err error) error {
 	if errors.Is(err, access.ErrSocketInUse) {
 		e.Code, e.Hint = command.ExitFailed, "--socket names another path"
 	}
+	if errors.Is(err, errNoCluster) {
+		e.Hint = "--kubeconfig names the file of a cluster; without it, the agent runs in a pod of the cluster, with a service account"
+	}
 	if errors.Is(err, manifest.ErrNeedsLinux) {
 		e.Hint = "a container without a command is an external target, which can be probed from every system"
 	}
@@ -313,7 +328,7 @@ func (d *days) Set(text string) error {
 }
 
 // readDev reads the flags --plugin-dev.
-func (o *runOptions) readDev() error {
+func (o *agentOptions) readDev() error {
 	o.DevPlugins = make(map[string]string, len(o.dev))
 	for _, text := range o.dev {
 		name, path, _ := strings.Cut(text, "=")

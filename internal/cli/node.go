@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/kube"
+	"github.com/daeace23/prober/pods/kube/api"
+	"github.com/daeace23/prober/pods/kube/conditions"
+	"github.com/daeace23/prober/pods/kube/cri"
+	"github.com/daeace23/prober/pods/kube/liveness"
+)
+
+var (
+	_ agent.PodSource     = (*kube.Source)(nil)
+	_ agent.Reloader      = (*kube.Source)(nil)
+	_ agent.RestartGracer = (*kube.Source)(nil)
+	_ agent.TroubleSource = (*kube.Source)(nil)
+	_ agent.NodeCounter   = (*kube.Source)(nil)
+	_ kube.Conditions     = (*conditions.Writer)(nil)
+	_ kube.Events         = (*api.Recorder)(nil)
+	_ kube.Runtime        = (*cri.Client)(nil)
+	_ kube.Actor          = (*liveness.Actor)(nil)
+)
+
+// nodeOptions are the flags of `prober node`.
+type nodeOptions struct {
+	agentOptions
+	nodeName, kubeconfig, context, criSocket, leaseNamespace string
+}
+
+func newNode(env *command.Env) *cobra.Command {
+	var o nodeOptions
+	c := &cobra.Command{
+		Use:   "node --node-name NAME",
+		Short: "Probe the pods of a Kubernetes node that have the annotation prober.dev/probes",
+		Long: "Probe the pods of a Kubernetes node that have the annotation prober.dev/probes, until SIGINT or\n" +
+			"SIGTERM. The kubelet runs the pods. The results become conditions of the pods, such as the\n" +
+			"readiness gate prober.dev/ready, and events. The section kubernetes of prober.yaml (--config)\n" +
+			"says what pods may ask for.\n\n" +
+			"Environment variables set every flag but --plugin-dev: PROBER_LOG_LEVEL sets --log-level, and\n" +
+			"NODE_NAME sets --node-name.\n\n" +
+			"Exit code 0 ended by a signal, 1 an error, 64 wrong usage or an invalid file.",
+		Example: "  prober node --node-name worker-1\n" +
+			"  prober node --node-name worker-1 --kubeconfig ~/.kube/config --config prober.yaml\n" +
+			"  prober node --cri-socket /run/containerd/containerd.sock --lease-namespace prober",
+		Args: command.Arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if name, ok := env.LookupEnv("NODE_NAME"); ok {
+				o.nodeName = cmp.Or(o.nodeName, name)
+			}
+			if o.nodeName == "" {
+				return command.Usage("prober node --node-name worker-1; in a pod, NODE_NAME from spec.nodeName", "node: --node-name or NODE_NAME is required")
+			}
+			o.Source = o.newPodSource
+			return o.run(cmd.Context(), env)
+		},
+	}
+	o.flags(c, "folder for notifications, the history and the plugins of registries, kept over restarts of the agent")
+	f := c.Flags()
+	f.StringVar(&o.nodeName, "node-name", "", "name of the node, also NODE_NAME")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file with the API server and credentials; default: the service account of this pod")
+	f.StringVar(&o.context, "context", "", "context of --kubeconfig; default: its current one")
+	f.StringVar(&o.criSocket, "cri-socket", "", "unix socket of the container runtime, for exec probes, restarts and sooner states of containers; default: none")
+	f.StringVar(&o.leaseNamespace, "lease-namespace", "", "namespace of the lease prober-NODE, which says that this agent lives; default: there is no lease")
+	return c
+}
+
+// newPodSource is the constructor of the agent's source of pods.
+func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.PodSource, error) {
+	policy := config.DefaultKubernetes()
+	if o.ConfigFile != "" {
+		file, err := config.Load(o.ConfigFile)
+		if err != nil {
+			return nil, err
+		}
+		policy = cmp.Or(file.Kubernetes, policy)
+		if len(file.Targets) > 0 {
+			host.Logger.Warn("prober node does not probe the targets of prober.yaml; prober run does", "file", o.ConfigFile)
+		}
+	}
+	client, err := api.New(api.Config{
+		Kubeconfig: o.kubeconfig, Context: o.context, Node: o.nodeName, UserAgent: "prober/" + o.Version, Logger: host.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoCluster, err)
+	}
+	cfg := kube.Config{
+		Node: o.nodeName, Pods: client.Pods(), Policy: policy, Events: api.NewRecorder(client), Exec: client.Exec,
+		Conditions: conditions.NewWriter(conditions.Config{Patcher: client, Logger: host.Logger, DryRun: policy.DryRun}),
+	}
+	actions := actionsOf(policy, client)
+	if o.criSocket != "" {
+		runtime, err := cri.New(cri.Config{Socket: o.criSocket, Logger: host.Logger})
+		if err != nil {
+			return nil, fmt.Errorf("--cri-socket: %w", err)
+		}
+		cfg.Runtime, actions.Stop, actions.Exec = runtime, runtime.Stop, runtime.RunInContainer
+	}
+	cfg.Act = func(own liveness.Config) kube.Actor {
+		all := actions
+		all.Current, all.Failing, all.Stalled, all.Recorder, all.Logger = own.Current, own.Failing, own.Stalled, own.Recorder, own.Logger
+		return liveness.New(all)
+	}
+	if o.leaseNamespace != "" {
+		cfg.RenewLease = func(ctx context.Context) error {
+			return client.RenewLease(ctx, o.leaseNamespace, kube.LeaseDuration)
+		}
+	}
+	return kube.New(cfg, host)
+}
+
+// errNoCluster is the error of an agent that does not know how to reach a cluster.
+var errNoCluster = errors.New("the API server is not known")
+
+// actionsOf returns the limits of actions of a node.
+func actionsOf(policy *config.Kubernetes, client *api.Client) liveness.Config {
+	bucket := func(b config.Budget) liveness.Bucket { return liveness.Bucket{Burst: b.Burst, Every: b.Every} }
+	breaker := policy.Breaker
+	return liveness.Config{
+		Evict: client.Evict, DryRun: policy.DryRun, OnFailure: liveness.OnFailurePolicy(policy.Liveness.OnFailure),
+		Workload: bucket(policy.Budgets.Workload), Node: bucket(policy.Budgets.Node), Backoff: policy.Budgets.Backoff,
+		Breaker: liveness.Breaker{
+			Share: breaker.Share, Least: breaker.Least, Window: breaker.Window, Lag: breaker.Lag, Pressure: breaker.Pressure,
+		},
+	}
+}

@@ -1,0 +1,329 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/internal/joined"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/kube/conditions"
+)
+
+const (
+	// patience is how long an attempt waits for the plugins of a pod. Those that take longer are
+	// prepared by other goroutines, and the pod is applied then: other pods do not wait.
+	patience = 500 * time.Millisecond
+	// preparers is how many pods such goroutines prepare at the same time.
+	preparers = 4
+	// networkTimeout bounds a question to the runtime for the network of a pod.
+	networkTimeout = 2 * time.Second
+)
+
+var errNotListed = errors.New("the API server has not listed the pods of this node yet")
+
+// applyLoop applies the pods that have changed until ctx ends, after all of them are known.
+func (s *Source) applyLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.toApply.wake:
+		}
+		s.mu.Lock()
+		synced := s.synced
+		s.mu.Unlock()
+		if synced { // else setSynced wakes the loop
+			_ = s.attempt(ctx, pods.Reload{Cause: "changed pods"}, s.toApply.take()) // the agent logs the error
+		}
+	}
+}
+
+// Reload implements [agent.Reloader]: it applies all pods again.
+func (s *Source) Reload(ctx context.Context, r pods.Reload) error {
+	s.mu.Lock()
+	synced := s.synced
+	uids := make([]types.UID, 0, len(s.pods))
+	for uid := range s.pods {
+		uids = append(uids, uid)
+	}
+	s.mu.Unlock()
+	if !synced {
+		return errNotListed
+	}
+	slices.Sort(uids)
+	return s.attempt(ctx, r, uids)
+}
+
+// attempt applies some pods, and reports the result of all.
+func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) error {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	s.host.Begin()
+	for _, uid := range uids { // first, since it takes no time
+		s.remove(uid)
+	}
+	for _, uid := range uids {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.apply(ctx, uid)
+	}
+	var applied []*v1.Pod
+	var errs []error
+	s.mu.Lock()
+	for _, p := range s.pods {
+		if p.plan == nil {
+			continue
+		}
+		applied = append(applied, p.plan.pod)
+		for _, err := range p.failed {
+			errs = append(errs, fmt.Errorf("%s/%s: %w", p.latest.Namespace, p.latest.Name, err))
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return s.host.Applied(ctx, r, applied, errors.Join(errs...))
+}
+
+// remove ends the probes of a pod that is gone, and forgets it.
+func (s *Source) remove(uid types.UID) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p == nil || !p.gone {
+		s.mu.Unlock()
+		return
+	}
+	delete(s.pods, uid)
+	s.mu.Unlock()
+	if p.added {
+		s.manager.RemovePod(p.shown)
+	}
+	s.store.RemovePod(uid)
+	s.states.remove(uid)
+	s.cfg.Conditions.Remove(uid)
+	if p.shown != nil {
+		s.feed.Removed(p.shown)
+	}
+}
+
+// apply gives the manager the probes of a pod.
+func (s *Source) apply(ctx context.Context, uid types.UID) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p == nil || p.gone {
+		s.mu.Unlock()
+		return
+	}
+	latest, before, added, halted := p.latest, p.plan, p.added, p.halted
+	s.mu.Unlock()
+	if latest.DeletionTimestamp != nil && added {
+		if !halted {
+			s.manager.StopLivenessAndStartup(p.shown)
+			s.mu.Lock()
+			p.halted = true
+			s.mu.Unlock()
+		}
+		return // readiness goes on until the end, as it is
+	}
+	next := newPlan(latest, &s.cfg)
+	if next.inPod && !s.findNetwork(ctx, p, latest) {
+		return // it is tried again, and what runs fails in the network that is gone
+	}
+	failed, slow := s.check(ctx, next)
+	if slow {
+		s.toPrepare.put(uid)
+		return
+	}
+	if added && (before.inPod != next.inPod || before.own && !slices.Equal(before.addresses, next.addresses)) {
+		s.manager.RemovePod(p.shown) // its targets are not its own any more
+		added = false
+	}
+	if len(next.refused) > 0 && added {
+		_ = s.manager.UpdatePod(ctx, next.pod) // ends those that are refused now; the errors follow
+	}
+	probed := next.pod
+	if !added {
+		probed = withStatus(next.pod, priorOf(latest, s.since).Status)
+	}
+	failed = append(failed, joined.Errors(s.manager.UpdatePod(ctx, probed, next.refused...))...)
+	s.applied(p, latest, next, failed)
+}
+
+// check prepares the plugins of a pod, with patience. slow means that they are not ready yet.
+func (s *Source) check(ctx context.Context, next *plan) (failed []error, slow bool) {
+	if len(next.plugins) == 0 {
+		return nil, false
+	}
+	if s.isPreparing(next) {
+		return nil, true
+	}
+	brief, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := errors.Join(s.host.Check(brief, next.pod)...)
+	return joined.Errors(err), err != nil && brief.Err() != nil
+}
+
+func (s *Source) isPreparing(next *plan) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(next.plugins, func(name string) bool { return s.preparing[name] > 0 })
+}
+
+// prepareLoop waits for the plugins of pods that take long, until ctx ends.
+func (s *Source) prepareLoop(ctx context.Context) {
+	for {
+		uid, ok := s.toPrepare.next(ctx)
+		if !ok {
+			return
+		}
+		s.prepare(ctx, uid)
+	}
+}
+
+// prepare waits for the plugins of a pod, and then has it applied.
+func (s *Source) prepare(ctx context.Context, uid types.UID) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p == nil || p.gone {
+		s.mu.Unlock()
+		return
+	}
+	next := newPlan(p.latest, &s.cfg)
+	s.countPreparingLocked(next, 1)
+	s.mu.Unlock()
+	s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", next.plugins)
+	_ = s.host.Check(ctx, next.pod) // the next attempt reports errors
+	s.mu.Lock()
+	s.countPreparingLocked(next, -1)
+	s.mu.Unlock()
+	s.toApply.put(uid)
+}
+
+func (s *Source) countPreparingLocked(next *plan, by int) {
+	for _, name := range next.plugins {
+		if s.preparing[name] += by; s.preparing[name] == 0 {
+			delete(s.preparing, name)
+		}
+	}
+}
+
+// applied records what the manager has, and tells what is wrong with the pod.
+func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
+	errs := slices.Clone(next.errs)
+	var mendable []error
+	for _, err := range failed {
+		if errors.Is(err, errRefused) || slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+			continue
+		}
+		errs, mendable = append(errs, err), append(mendable, err)
+	}
+	text := message(errs)
+	s.mu.Lock()
+	first, news := !p.added, text != p.told
+	if first {
+		p.prior = priorOf(latest, s.since)
+	}
+	p.plan, p.added, p.failed, p.told = next, true, mendable, text
+	p.prior = withStatus(next.pod, p.prior.Status)
+	p.shown = published(next.pod)
+	s.mu.Unlock()
+	uid := latest.UID
+	if news && text != "" {
+		s.cfg.Events.Event(reference(latest), v1.EventTypeWarning, "ProbeInvalid", text)
+		s.log.Warn("probes of a pod are invalid", "namespace", latest.Namespace, "pod", latest.Name, "error", text)
+	}
+	if news && text == "" && !first {
+		s.log.Info("the probes of a pod are valid again", "namespace", latest.Namespace, "pod", latest.Name)
+	}
+	s.toPublish.put(uid)
+	s.toReport.put(uid)
+}
+
+// reference returns the object of events about a pod.
+func reference(pod *v1.Pod) *v1.ObjectReference {
+	return &v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+}
+
+// withStatus returns pod with the status. The result shares the rest with pod.
+func withStatus(pod *v1.Pod, status v1.PodStatus) *v1.Pod {
+	next := *pod
+	next.Status = status
+	return &next
+}
+
+// published returns a pod without what readers do not need: variables may have secrets.
+func published(pod *v1.Pod) *v1.Pod {
+	next := *pod
+	hide := func(all []v1.Container) []v1.Container {
+		kept := slices.Clone(all)
+		for i := range kept {
+			kept[i].Env, kept[i].Lifecycle = nil, nil
+		}
+		return kept
+	}
+	next.Spec.Containers, next.Spec.InitContainers = hide(pod.Spec.Containers), hide(pod.Spec.InitContainers)
+	return &next
+}
+
+// priorOf returns pod with the status that an earlier agent has left, for containers that it has
+// probed: those that started before this agent, and before a condition of prober became true. What is
+// Ready and Started there is what that condition says, and not the kubelet.
+func priorOf(latest *v1.Pod, since time.Time) *v1.Pod {
+	prior := withStatus(latest, v1.PodStatus{})
+	ready := conditionOf(latest, conditions.Ready)
+	status := v1.ConditionFalse
+	if ready != nil {
+		status = ready.Status
+	}
+	prior.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: status}}
+	seed := func(all []v1.ContainerStatus) (kept []v1.ContainerStatus) {
+		for i := range all {
+			c := &all[i]
+			if c.ContainerID == "" || c.State.Running == nil || !c.State.Running.StartedAt.Time.Before(since) {
+				continue
+			}
+			begun := c.State.Running.StartedAt.Time
+			isReady := trueSince(ready, begun)
+			started := isReady || trueSince(conditionOf(latest, conditions.Live), begun) ||
+				trueSince(conditionOf(latest, v1.PodConditionType(conditions.Prefix+"startup."+c.Name)), begun)
+			if started {
+				kept = append(kept, v1.ContainerStatus{Name: c.Name, ContainerID: c.ContainerID, Ready: isReady, Started: new(true), State: c.State})
+			}
+		}
+		return kept
+	}
+	prior.Status.ContainerStatuses, prior.Status.InitContainerStatuses = seed(latest.Status.ContainerStatuses), seed(latest.Status.InitContainerStatuses)
+	return prior
+}
+
+// trueSince reports whether a condition is true, and became so at begun or later.
+func trueSince(c *v1.PodCondition, begun time.Time) bool {
+	return c != nil && c.Status == v1.ConditionTrue && !c.LastTransitionTime.Time.Before(begun.Truncate(time.Second))
+}
+
+func conditionOf(pod *v1.Pod, t v1.PodConditionType) *v1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == t {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// publishedConditions returns the conditions of prober that a pod has.
+func publishedConditions(pod *v1.Pod) (all []v1.PodCondition) {
+	for _, c := range pod.Status.Conditions {
+		if strings.HasPrefix(string(c.Type), conditions.Prefix) {
+			all = append(all, c)
+		}
+	}
+	return all
+}

@@ -1,0 +1,84 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/pods/kube/api"
+	"github.com/daeace23/prober/pods/kube/conditions"
+	"github.com/daeace23/prober/pods/kube/liveness"
+)
+
+// Config is what a [Source] needs. Node, Pods, Conditions, Events and Act are required.
+type Config struct {
+	Node       string
+	Pods       cache.ListerWatcher // of the node
+	Policy     *config.Kubernetes  // nil: [config.DefaultKubernetes]
+	Conditions Conditions
+	Events     Events
+	// Act makes what acts on failures of liveness and startup probes. The source sets Current,
+	// Failing, Stalled, Recorder and Logger.
+	Act     func(liveness.Config) Actor
+	Runtime Runtime // nil: there is none
+	// Exec runs a command through the API server, if there is no Runtime and the policy allows it.
+	Exec func(ctx context.Context, pod api.Pod, container string, cmd []string) (output []byte, exitCode int, err error)
+	// RenewLease is called every [LeaseInterval]; nil: there is no lease.
+	RenewLease func(ctx context.Context) error
+}
+
+// The lease of a node says that its agent lives.
+const (
+	LeaseInterval = 10 * time.Second // between two renewals
+	LeaseDuration = 40 * time.Second
+)
+
+// Conditions writes conditions of pods: a [conditions.Writer].
+type Conditions interface {
+	Set(pod conditions.Pod)
+	Remove(uid types.UID)
+	Run(ctx context.Context)
+	Counts() conditions.Counts
+}
+
+// Events writes events of pods: an [api.Recorder]. Event does not block.
+type Events interface {
+	manager.Recorder
+	Run(ctx context.Context)
+}
+
+// Actor acts on failures: a [liveness.Actor].
+type Actor interface {
+	states.Reader
+	Failed(f liveness.Failure)
+	Open() string
+	Run(ctx context.Context)
+	Counts() liveness.Counts
+}
+
+// Runtime is the container runtime of the node: a [cri.Client].
+type Runtime interface {
+	Run(ctx context.Context, changed func(uid types.UID))
+	Overlay(pod *v1.Pod, status *v1.PodStatus)
+	Owner(containerID string) (uid types.UID, ok bool)
+	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
+	NetworkNamespace(ctx context.Context, uid types.UID) (path string, err error)
+	Trouble() error
+}
+
+func (c *Config) check() error {
+	if c.Node == "" || c.Pods == nil || c.Conditions == nil || c.Events == nil || c.Act == nil {
+		return errors.New("kube: Config.Node, Pods, Conditions, Events and Act are required")
+	}
+	return nil
+}
+
+// canExec reports whether exec probes can be carried out.
+func (c *Config) canExec() bool { return c.Runtime != nil || c.Exec != nil && c.Policy.APIExec }

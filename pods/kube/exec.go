@@ -1,0 +1,68 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/pods/kube/api"
+)
+
+// exitError is the exit code of a command that could be run.
+type exitError int
+
+// Error implements error.
+func (e exitError) Error() string { return fmt.Sprintf("command terminated with exit code %d", int(e)) }
+
+// ExitStatus returns the exit code.
+func (e exitError) ExitStatus() int { return int(e) }
+
+// RunInContainer implements [builtin.CommandRunner]: by the runtime, or else by the API server. The
+// container must be one of a pod of this source, and the runtime must agree: who may write the status
+// of a pod must not choose where its commands run.
+func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
+	uid, pod, container := s.containerOf(containerID)
+	if pod == nil {
+		return nil, fmt.Errorf("container %q is of no pod of this node", containerID)
+	}
+	if s.cfg.Runtime != nil {
+		if owner, ok := s.cfg.Runtime.Owner(containerID); !ok || owner != uid {
+			return nil, fmt.Errorf("container %q is not of the pod %s/%s, as the runtime has it", containerID, pod.Namespace, pod.Name)
+		}
+		return s.cfg.Runtime.RunInContainer(ctx, containerID, cmd, timeout)
+	}
+	if !s.cfg.canExec() {
+		return nil, errors.New("the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec")
+	}
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	output, code, err := s.cfg.Exec(ctx, api.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, container, cmd)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return output, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	case err != nil:
+		return output, err
+	case code != 0:
+		return output, exitError(code)
+	}
+	return output, nil
+}
+
+// containerOf returns the pod and the name of a container; nil if it is of none.
+func (s *Source) containerOf(id string) (uid types.UID, pod *v1.Pod, container string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, p := range s.pods {
+		if name, ok := p.ids[id]; ok && !p.gone {
+			return uid, p.latest, name
+		}
+	}
+	return "", nil, ""
+}

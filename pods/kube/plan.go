@@ -1,0 +1,200 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods/kube/liveness"
+	"github.com/daeace23/prober/probe"
+)
+
+// The annotations of a pod beside [manager.Annotation].
+const (
+	LivenessAnnotation   = "prober.dev/liveness"      // a [liveness.Mode]
+	AgentLossAnnotation  = "prober.dev/on-agent-loss" // keep or unready
+	ConditionsAnnotation = "prober.dev/conditions"    // "true": a condition for each probe
+	NetworkAnnotation    = "prober.dev/network"       // node or pod
+)
+
+// probeKey names a probe of a pod.
+type probeKey struct {
+	container string
+	kind      probe.Kind
+}
+
+// plan is what a pod asks for, as far as the operator allows it. It is read-only.
+type plan struct {
+	pod     *v1.Pod               // for the manager, with the probes that are allowed
+	refused []manager.ProbeConfig // whose handlers cannot be bound: the manager counts them as not started
+	errs    []error               // what is wrong with the pod
+
+	mode     liveness.Mode
+	perProbe bool
+	inPod    bool // its probes are carried out in the network of the pod
+	own      bool // a probe names an address of the pod as its target
+	grace    map[probeKey]*int64
+	plugins  []string // names of handlers that are not built in
+
+	addresses []string // of the pod
+}
+
+// errRefused is in the errors of the manager about probes that the policy refuses.
+var errRefused = errors.New("refused by the policy of the agent")
+
+// newPlan returns what pod asks for. pod is trimmed; see trim.
+func newPlan(pod *v1.Pod, cfg *Config) *plan {
+	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), addresses: addressesOf(&pod.Status)}
+	network := p.options(pod, cfg)
+	valid, errs := manager.ProbesOf(p.pod)
+	p.errs = append(p.errs, errs...)
+	for _, err := range manager.ValidatePod(p.pod) {
+		p.errs = appendNew(p.errs, err)
+	}
+	allowed := newTargets(cfg.Policy.Targets, pod, p.inPod)
+	for i := range valid {
+		c := &valid[i]
+		key := probeKey{c.Container, c.Kind}
+		refusal := network
+		if refusal == nil {
+			refusal = p.check(c, cfg, allowed)
+		}
+		if refusal != nil {
+			p.errs = appendNew(p.errs, refusal)
+			p.refuse(c)
+			continue
+		}
+		p.grace[key] = c.TerminationGracePeriodSeconds
+		if !isBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
+			p.plugins = append(p.plugins, c.Handler)
+		}
+	}
+	if len(p.refused) > 0 {
+		p.pod = without(p.pod, p.refused)
+	}
+	return p
+}
+
+// options reads the other annotations. The error is why no probe of the pod may be started.
+func (p *plan) options(pod *v1.Pod, cfg *Config) (network *field.Error) {
+	if mode := p.option(pod, LivenessAnnotation, config.LivenessModes...); mode != "" {
+		p.mode = liveness.Mode(mode)
+		if !slices.Contains(cfg.Policy.Liveness.Modes, mode) {
+			p.mode = liveness.Observe
+			p.errs = append(p.errs, field.Forbidden(annotationPath(LivenessAnnotation), fmt.Sprintf("kubernetes.liveness.modes of the agent does not allow %q; failures are observed", mode)))
+		}
+	}
+	p.option(pod, AgentLossAnnotation, "keep", "unready")
+	p.perProbe = p.option(pod, ConditionsAnnotation, "true", "false") == "true"
+	if p.option(pod, NetworkAnnotation, "node", "pod") != "pod" {
+		return nil
+	}
+	at := annotationPath(NetworkAnnotation)
+	switch {
+	case !cfg.Policy.PodNetwork:
+		return field.Forbidden(at, "kubernetes.podNetwork of the agent does not allow probes in the network of a pod")
+	case cfg.Runtime == nil:
+		return field.Forbidden(at, "the agent has no --cri-socket, and does not know the network of the pod")
+	case pod.Spec.HostNetwork:
+		return field.Forbidden(at, "the pod is in the network of its node")
+	}
+	p.inPod = true
+	return nil
+}
+
+// option returns the value of an annotation; "" if it is not set, or none of the known ones.
+func (p *plan) option(pod *v1.Pod, name string, known ...string) string {
+	value, ok := pod.Annotations[name]
+	if !ok || slices.Contains(known, value) {
+		return value
+	}
+	p.errs = append(p.errs, field.NotSupported(annotationPath(name), value, known))
+	return ""
+}
+
+func annotationPath(name string) *field.Path {
+	return field.NewPath("metadata", "annotations").Key(name)
+}
+
+// check returns why a probe may not be started; nil if it may.
+func (p *plan) check(c *manager.ProbeConfig, cfg *Config, allowed *targets) *field.Error {
+	if least := cfg.Policy.MinPeriod; c.Spec.Period < least {
+		return field.Invalid(c.Path.Child("period"), c.Spec.Period.String(), "kubernetes.minPeriod of the agent is "+least.String())
+	}
+	if c.Handler == "exec" && !cfg.canExec() {
+		return field.Forbidden(c.Path.Child("exec"), "the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec")
+	}
+	own, refusal := allowed.checkProbe(c)
+	p.own = p.own || own
+	return refusal
+}
+
+// refuse has the manager count a probe as one that could not be started.
+func (p *plan) refuse(c *manager.ProbeConfig) {
+	p.refused = append(p.refused, manager.ProbeConfig{
+		Container: c.Container, Kind: c.Kind, Handler: c.Handler, Spec: c.Spec,
+		Bind: func() (probe.Handler, error) { return nil, errRefused },
+	})
+}
+
+// isBuiltin reports whether a handler is prepared at once.
+func isBuiltin(name string) bool {
+	return name == "exec" || name == "grpc" || name == "http" || name == "tcp"
+}
+
+// appendNew appends err unless there is one with the same text.
+func appendNew(errs []error, err error) []error {
+	if slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+		return errs
+	}
+	return append(errs, err)
+}
+
+// without returns pod with an annotation that does not have the probes refused.
+func without(pod *v1.Pod, refused []manager.ProbeConfig) *v1.Pod {
+	var probes map[string]map[string]json.RawMessage
+	if err := yaml.Unmarshal([]byte(pod.Annotations[manager.Annotation]), &probes); err != nil {
+		return pod // the manager has read it: this does not happen
+	}
+	for i := range refused {
+		delete(probes[refused[i].Container], refused[i].Kind.String())
+	}
+	text, err := json.Marshal(probes)
+	if err != nil {
+		return pod
+	}
+	next := *pod
+	next.Annotations = make(map[string]string, len(pod.Annotations))
+	for name, value := range pod.Annotations {
+		next.Annotations[name] = value
+	}
+	next.Annotations[manager.Annotation] = string(text)
+	return &next
+}
+
+// maxMessage is the most bytes of the message of an event.
+const maxMessage = 1024
+
+// message returns the texts of errs for an event.
+func message(errs []error) string {
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = strings.ReplaceAll(err.Error(), "\n", " ")
+	}
+	return clip(strings.Join(texts, "; "))
+}
+
+func clip(text string) string {
+	if len(text) > maxMessage {
+		return strings.ToValidUTF8(text[:maxMessage-len("…")], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,176 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/pods/kube/api"
+	"github.com/daeace23/prober/pods/kube/conditions"
+	"github.com/daeace23/prober/probe"
+)
+
+const (
+	breakerPoll = time.Second      // between two looks at the breaker
+	resync      = 10 * time.Second // between two looks at all pods, for pauses; nothing is written if nothing has changed
+)
+
+// reportLoop tells the conditions and events of pods that have changed, until ctx ends.
+func (s *Source) reportLoop(ctx context.Context) {
+	ticker := time.NewTicker(breakerPoll)
+	defer ticker.Stop()
+	open, last := "", time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.toReport.wake:
+			for _, uid := range s.toReport.take() {
+				s.report(uid)
+			}
+		case now := <-ticker.C:
+			why := s.actor.Open()
+			if why == open && now.Sub(last) < resync {
+				continue
+			}
+			open, last = why, now
+			s.reportAll()
+		}
+	}
+}
+
+// reportAll has all pods reported, and those applied again that wait for their network.
+func (s *Source) reportAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, p := range s.pods {
+		s.toReport.put(uid)
+		if p.waits {
+			s.toApply.put(uid)
+		}
+	}
+}
+
+// report tells the conditions of a pod, and an event for each transition of a probe.
+func (s *Source) report(uid types.UID) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p == nil || p.gone || p.plan == nil || !p.added {
+		s.mu.Unlock()
+		return
+	}
+	latest, shown, perProbe := p.latest, p.shown, p.plan.perProbe
+	text := p.told
+	s.mu.Unlock()
+	known := s.states.of(uid)
+	s.tellTransitions(p, shown, known)
+	probes := s.probesOf(uid, shown, known, text)
+	s.markRenewed(p, uid, probes)
+	s.cfg.Conditions.Set(conditions.Pod{
+		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
+		Gated: isGated(latest), PerProbe: perProbe, Frozen: s.actor.Open(),
+		Probes: probes, Published: publishedConditions(latest),
+	})
+	if !s.has(uid, p) { // removed meanwhile
+		s.cfg.Conditions.Remove(uid)
+	}
+}
+
+func isGated(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(g v1.PodReadinessGate) bool { return g.ConditionType == conditions.Ready })
+}
+
+// probesOf returns the states of the probes of a pod, and readiness probes that could not be started as
+// undecided ones. invalid is what is wrong with the pod.
+func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeState, invalid string) (probes []conditions.Probe) {
+	for _, info := range s.manager.SelectPod(uid, func(*worker.Info) bool { return true }) {
+		is := known[probeKey{info.Container, info.Kind}]
+		now, _ := s.manager.Latest(manager.Key{PodUID: uid, Container: info.Container, Kind: info.Kind})
+		probes = append(probes, conditions.Probe{
+			Container: info.Container, Kind: info.Kind, State: is.state, Decided: is.decided, Failed: is.failed, Text: is.text, Paused: now.Paused,
+		})
+	}
+	for _, key := range s.manager.Refused(uid) {
+		if key.Kind == probe.Readiness {
+			probes = append(probes, conditions.Probe{Container: key.Container, Kind: key.Kind, Text: invalid})
+		}
+	}
+	place := make(map[string]int)
+	for _, list := range [...][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			place[list[i].Name] = len(place)
+		}
+	}
+	slices.SortFunc(probes, func(a, b conditions.Probe) int {
+		return cmp.Or(cmp.Compare(place[a.Container], place[b.Container]), cmp.Compare(a.Kind, b.Kind))
+	})
+	return probes
+}
+
+// markRenewed marks the readiness probes of containers that were started again as failed, until they
+// have succeeded: as for the kubelet, a new container is not ready. Where the agent has seen the end of
+// the old container, the state says so already; a status may skip it.
+func (s *Source) markRenewed(p *pod, uid types.UID, probes []conditions.Probe) {
+	status, ok := s.store.PodStatus(uid)
+	if !ok {
+		return
+	}
+	each(&status, func(c *v1.ContainerStatus) {
+		if c.ContainerID == "" || p.running[c.Name] == c.ContainerID {
+			return
+		}
+		p.renewed[c.Name] = p.running[c.Name] != ""
+		p.running[c.Name] = c.ContainerID
+	})
+	for i := range probes {
+		is := &probes[i]
+		if is.Kind != probe.Readiness || !p.renewed[is.Container] {
+			continue
+		}
+		if r, ok := s.manager.Results(probe.Readiness).Get(p.running[is.Container]); ok && r == results.Success {
+			delete(p.renewed, is.Container)
+			continue
+		}
+		if !is.Failed {
+			is.State, is.Decided, is.Failed, is.Text = states.Failure, true, true, "the container was started again"
+		}
+	}
+}
+
+// tellTransitions writes an event for each probe whose state is another one than the last event, or the
+// first one, has told. A state of unknown is none, and neither is the end of a container: the kubelet
+// writes events about that.
+func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeState) {
+	for key, is := range known {
+		before := p.known[key]
+		if is.state == states.Unknown || is.state == before || is.ended {
+			continue
+		}
+		p.known[key] = is.state
+		kind := map[probe.Kind]string{probe.Liveness: "Liveness", probe.Readiness: "Readiness", probe.Startup: "Startup"}[key.kind]
+		object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
+		switch {
+		case is.state == states.Failure:
+			s.cfg.Events.Event(object, v1.EventTypeWarning, "Unhealthy", clip(fmt.Sprintf("%s probe failed: %s", kind, is.text)))
+		case is.state == states.Warning:
+			s.cfg.Events.Event(object, v1.EventTypeWarning, "ProbeWarning", clip(fmt.Sprintf("%s probe warning: %s", kind, is.text)))
+		case before != states.Unknown: // not the first state
+			s.cfg.Events.Event(object, v1.EventTypeNormal, "Healthy", fmt.Sprintf("%s probe succeeded after a %s", kind, before))
+		}
+	}
+	maps.DeleteFunc(p.known, func(key probeKey, _ states.State) bool { _, ok := known[key]; return !ok })
+}
+
+func isInit(pod *v1.Pod, container string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == container })
+}

@@ -1,0 +1,269 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/kube/liveness"
+	"github.com/daeace23/prober/probe"
+)
+
+// flushTime is how long Stop waits for conditions that are not written yet.
+const flushTime = 3 * time.Second
+
+// Source is the source of pods of `prober node`: the pods of a node of a cluster that have the
+// annotation [manager.Annotation]. The kubelet runs them.
+//
+// Its life: [New], then a manager with it as Status and a tracker of states with it as reader, Start
+// with that manager, and Stop.
+type Source struct {
+	cfg   Config
+	host  pods.Host
+	log   *slog.Logger
+	since time.Time // of this agent
+
+	store   manager.StatusStore
+	feed    pods.Feed
+	watched *watched // the pods at the API server
+	actor   Actor
+	manager *manager.Manager // set once by Start
+	states  stateTable
+	lease   lease
+
+	cancel context.CancelFunc // ends the loops; set by Start
+	loops  sync.WaitGroup
+
+	// The queues of the loops. None of the loops waits for another.
+	toApply, toPublish, toReport, toPrepare *queue
+
+	applying sync.Mutex // held by an attempt, which adds probes to the manager and removes them
+
+	mu        sync.Mutex
+	synced    bool // the pods of the node are known
+	pods      map[types.UID]*pod
+	preparing map[string]int // plugins that take long: how many pods are being prepared
+}
+
+// pod is a pod with the annotation. The mutex of its Source guards all but what the report loop owns.
+type pod struct {
+	latest *v1.Pod           // as the API server has told last, trimmed; read-only
+	ids    map[string]string // containers by ID, of the last published status
+	gone   bool              // it was deleted, has ended, or has lost the annotation
+
+	// An attempt sets these.
+	plan    *plan   // nil before the first attempt
+	prior   *v1.Pod // with the status that an earlier agent has left
+	shown   *v1.Pod // for readers and events
+	added   bool    // the manager has its probes
+	halted  bool    // its liveness and startup probes were stopped
+	failed  []error // what a plugin may mend
+	network string  // path of its network namespace
+	waits   bool    // for that path
+	told    string  // message of the last event about an invalid probe
+
+	// The report loop owns these.
+	known   map[probeKey]states.State // what the last event has told
+	running map[string]string         // IDs of containers, by name
+	renewed map[string]bool           // containers whose ID has changed and that no probe has seen ready
+}
+
+var (
+	_ manager.RestartSource   = (*Source)(nil)
+	_ manager.StatusPublisher = (*Source)(nil)
+	_ builtin.CommandRunner   = (*Source)(nil)
+	_ states.Reader           = (*Source)(nil)
+)
+
+// New returns a source that follows no pods before Start.
+func New(cfg Config, host pods.Host) (*Source, error) {
+	if cfg.Policy == nil {
+		cfg.Policy = config.DefaultKubernetes()
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	s := &Source{
+		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[string]int),
+		toApply: newQueue(), toPublish: newQueue(), toReport: newQueue(), toPrepare: newQueue(),
+	}
+	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }
+	s.watched = newWatched(cfg.Pods, s)
+	s.actor = cfg.Act(liveness.Config{
+		Current: s.current, Failing: s.failing, Stalled: s.stalled, Recorder: cfg.Events, Logger: host.Logger,
+	})
+	return s, nil
+}
+
+// Start follows the pods until ctx ends, and their probes until Stop. The manager gets them when the
+// API server has listed all.
+func (s *Source) Start(ctx context.Context, m *manager.Manager) {
+	s.manager = m
+	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel = cancel
+	follow, stop := context.WithCancel(end) // ends with ctx, too
+	context.AfterFunc(ctx, stop)
+	updates := m.Subscribe(end)
+	loops := []func(){
+		func() { s.watched.run(follow) },
+		func() { s.applyLoop(follow) },
+		func() { s.toPublish.each(end, s.publish) },
+		func() { s.followResults(updates) },
+		func() { s.reportLoop(end) },
+		func() { s.actor.Run(end) },
+		func() { s.renewLease(end) },
+	}
+	for range preparers {
+		loops = append(loops, func() { s.prepareLoop(follow) })
+	}
+	if s.cfg.Runtime != nil {
+		loops = append(loops, func() { s.cfg.Runtime.Run(end, s.runtimeChanged) })
+	}
+	for _, loop := range loops {
+		s.loops.Go(loop)
+	}
+	write, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+	var writing sync.WaitGroup
+	writing.Go(func() { s.cfg.Conditions.Run(write) })
+	writing.Go(func() { s.cfg.Events.Run(write) })
+	s.cancel = func() {
+		cancel()
+		s.loops.Wait()
+		s.flush()
+		stopWriting()
+		writing.Wait()
+	}
+}
+
+// Stop ends the probes, and leaves the pods and their conditions as they are. It waits a few seconds
+// for conditions that are not written yet.
+func (s *Source) Stop(context.Context) error {
+	s.states.stop()
+	s.cancel()
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.pods))
+	s.mu.Unlock()
+	for _, p := range all { // nobody else uses them any more
+		if p.added {
+			s.manager.RemovePod(p.shown)
+		}
+		s.store.RemovePod(p.latest.UID)
+	}
+	return nil
+}
+
+// flush waits until all conditions are written, or for flushTime.
+func (s *Source) flush() {
+	for _, uid := range s.toReport.take() {
+		s.report(uid)
+	}
+	ticker, end := time.NewTicker(20*time.Millisecond), time.Now().Add(flushTime)
+	defer ticker.Stop()
+	for s.cfg.Conditions.Counts().Pending > 0 && time.Now().Before(end) {
+		<-ticker.C
+	}
+	if n := s.cfg.Conditions.Counts().Pending; n > 0 {
+		s.log.Warn("conditions of pods were not written before the end", "pods", n)
+	}
+}
+
+// PodStatus implements [manager.StatusSource].
+func (s *Source) PodStatus(uid types.UID) (v1.PodStatus, bool) { return s.store.PodStatus(uid) }
+
+// WatchStatus implements [manager.StatusPublisher].
+func (s *Source) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop func()) {
+	return s.store.WatchStatus(uid, publish)
+}
+
+// Restarts implements [manager.RestartSource]: a failure restarts nothing by itself, and liveness probes
+// go on.
+func (s *Source) Restarts(*v1.Pod, *v1.Container) bool { return false }
+
+// RestartGrace is the RestartGrace of the manager. The source itself says which containers an earlier
+// agent has probed, from the conditions that it has published; see priorOf. So no time has to pass
+// between the start of a container and that of the agent.
+func (s *Source) RestartGrace() time.Duration { return time.Nanosecond }
+
+// Pods returns the pods with the annotation.
+func (s *Source) Pods() []v1.Pod {
+	s.mu.Lock()
+	shown := make([]*v1.Pod, 0, len(s.pods))
+	for _, p := range s.pods {
+		if p.shown != nil {
+			shown = append(shown, p.shown)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(shown, func(a, b *v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	all := make([]v1.Pod, 0, len(shown))
+	for _, pod := range shown {
+		if status, ok := s.store.PodStatus(pod.UID); ok {
+			all = append(all, *pod)
+			all[len(all)-1].Status = status
+		}
+	}
+	return all
+}
+
+// Watch returns the changes of the pods, see [pods.Feed.Watch].
+func (s *Source) Watch(ctx context.Context) iter.Seq[pods.Change] { return s.feed.Watch(ctx, s.Pods) }
+
+// current returns a pod with its newest status; nil if there is none.
+func (s *Source) current(uid types.UID) *v1.Pod {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p == nil || p.gone || p.shown == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	pod := *p.plan.pod // with the hooks of its containers
+	s.mu.Unlock()
+	status, ok := s.store.PodStatus(uid)
+	if !ok {
+		return nil
+	}
+	pod.Status = status
+	return &pod
+}
+
+// failing reports whether the decided result of the present container is a failure of an attempt.
+func (s *Source) failing(uid types.UID, container string, kind probe.Kind) bool {
+	status, ok := s.store.PodStatus(uid)
+	if !ok {
+		return false
+	}
+	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			if c.Name == container && c.ContainerID != "" && c.State.Running != nil {
+				r, decided := s.manager.Results(kind).Get(c.ContainerID)
+				return decided && r == results.Failure
+			}
+		}
+	}
+	return false
+}
+
+// stalled returns how long a probe has been due while none was run.
+func (s *Source) stalled() time.Duration {
+	if s.manager == nil {
+		return 0
+	}
+	return s.manager.Stalled()
+}

@@ -1,0 +1,152 @@
+package kube
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/pods/kube/liveness"
+	"github.com/daeace23/prober/probe"
+)
+
+// publish computes the status of a pod from what the kubelet and the runtime tell and what its probes
+// have decided, and publishes it.
+func (s *Source) publish(uid types.UID) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p == nil || p.gone || p.plan == nil { // an attempt publishes the first one
+		s.mu.Unlock()
+		return
+	}
+	latest, prior, shown := p.latest, p.prior, p.shown
+	s.mu.Unlock()
+	status := ownStatus(latest)
+	if s.cfg.Runtime != nil {
+		s.cfg.Runtime.Overlay(latest, &status)
+	}
+	kubelet := startedByKubelet(latest, &status)
+	s.manager.UpdatePodStatus(context.Background(), prior, &status)
+	ids := make(map[string]string)
+	each(&status, func(c *v1.ContainerStatus) {
+		if !kubelet[c.Name] && c.Started != nil && *c.Started { // its startup probe holds ours
+			c.Started, c.Ready = new(false), false
+		}
+		if c.ContainerID != "" {
+			ids[c.ContainerID] = c.Name
+		}
+	})
+	s.mu.Lock()
+	p.ids = ids
+	s.mu.Unlock()
+	s.store.SetPodStatus(shown, status)
+	if !s.has(uid, p) { // removed meanwhile
+		s.store.RemovePod(uid)
+	}
+	s.toReport.put(uid)
+}
+
+// has reports whether p was not removed.
+func (s *Source) has(uid types.UID, p *pod) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pods[uid] == p
+}
+
+// each calls do with the status of each container.
+func each(status *v1.PodStatus, do func(*v1.ContainerStatus)) {
+	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range list {
+			do(&list[i])
+		}
+	}
+}
+
+// ownStatus returns a copy of the status of a pod whose containers may be changed.
+func ownStatus(pod *v1.Pod) v1.PodStatus {
+	status := pod.Status
+	status.ContainerStatuses = slices.Clone(status.ContainerStatuses)
+	status.InitContainerStatuses = slices.Clone(status.InitContainerStatuses)
+	status.Conditions = slices.Clone(status.Conditions)
+	return status
+}
+
+// startedByKubelet returns the containers that have started as far as the kubelet is concerned: those
+// without a startup probe of their own, and those for which it has told so since they were started.
+func startedByKubelet(latest *v1.Pod, status *v1.PodStatus) map[string]bool {
+	told := make(map[string]bool)
+	each(&latest.Status, func(c *v1.ContainerStatus) {
+		if c.Started != nil && *c.Started {
+			told[c.ContainerID] = true
+		}
+	})
+	probed := make(map[string]bool)
+	for _, list := range [...][]v1.Container{latest.Spec.Containers, latest.Spec.InitContainers} {
+		for i := range list {
+			probed[list[i].Name] = list[i].StartupProbe != nil
+		}
+	}
+	started := make(map[string]bool)
+	each(status, func(c *v1.ContainerStatus) { started[c.Name] = !probed[c.Name] || told[c.ContainerID] })
+	return started
+}
+
+// runtimeChanged is called when the containers of a pod have changed in the runtime.
+func (s *Source) runtimeChanged(uid types.UID) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	inPod := p != nil && (p.plan == nil || p.plan.inPod)
+	s.mu.Unlock()
+	if p == nil {
+		return
+	}
+	s.toPublish.put(uid)
+	if inPod {
+		s.toApply.put(uid) // its sandbox may be another one
+	}
+}
+
+// followResults takes the changes of decided results: the statuses depend on them, and failures of
+// liveness and startup probes are acted upon.
+func (s *Source) followResults(updates iter.Seq[results.Update]) {
+	for u := range updates {
+		uid := types.UID(u.PodUID)
+		s.toPublish.put(uid)
+		s.toReport.put(uid)
+		if !u.Removed && u.Result == results.Failure && u.Kind != probe.Readiness && attempted(u.Reason) {
+			s.failed(uid, &u)
+		}
+	}
+}
+
+// attempted reports whether an attempt of this agent has decided a result.
+func attempted(r results.Reason) bool {
+	switch r {
+	case results.Initial, results.Restored, results.NotRunning, results.Terminating:
+		return false
+	}
+	return true
+}
+
+// failed has a failure acted upon.
+func (s *Source) failed(uid types.UID, u *results.Update) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p == nil || p.gone || p.plan == nil {
+		s.mu.Unlock()
+		return
+	}
+	plan := p.plan
+	s.mu.Unlock()
+	pod := s.current(uid)
+	if pod == nil {
+		return
+	}
+	s.actor.Failed(liveness.Failure{
+		Pod: pod, Container: u.Container, ContainerID: u.ContainerID, Kind: u.Kind, Mode: plan.mode,
+		Grace: plan.grace[probeKey{u.Container, u.Kind}], Text: u.Output,
+	})
+}

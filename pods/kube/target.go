@@ -1,0 +1,139 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/netaddr"
+)
+
+// targets decides what the probes of one pod may have as target: the author of a pod must not reach
+// with the agent what he cannot reach himself.
+type targets struct {
+	allowed  []config.Target // of the operator
+	own      []netip.Addr    // of the pod
+	loopback bool            // its probes are carried out in the network of the pod
+}
+
+func newTargets(allowed []config.Target, pod *v1.Pod, inPod bool) *targets {
+	t := &targets{allowed: allowed, loopback: inPod && !pod.Spec.HostNetwork}
+	for _, text := range addressesOf(&pod.Status) {
+		addr, err := netip.ParseAddr(text)
+		if err == nil && netaddr.Nearest(addr) <= netaddr.Private {
+			t.own = append(t.own, netaddr.Plain(addr))
+		}
+	}
+	return t
+}
+
+// addressesOf returns the addresses of a pod, the first one first.
+func addressesOf(status *v1.PodStatus) (all []string) {
+	if status.PodIP != "" {
+		all = append(all, status.PodIP)
+	}
+	for _, ip := range status.PodIPs {
+		if ip.IP != "" && !slices.Contains(all, ip.IP) {
+			all = append(all, ip.IP)
+		}
+	}
+	return all
+}
+
+// checkProbe returns why a probe must not be carried out; nil if it may. own reports whether that
+// depends on the addresses of the pod.
+func (t *targets) checkProbe(c *manager.ProbeConfig) (own bool, refusal *field.Error) {
+	target := c.Path.Child("plugin", "target")
+	if c.Target.Unix != "" {
+		return false, field.Forbidden(target.Child("unix"), "a pod of a cluster must not name sockets of its node")
+	}
+	hosts := map[*field.Path]string{target.Child("host"): c.Target.Host}
+	if at, host := builtinHost(c); host != "" {
+		hosts[at] = host
+	}
+	for at, host := range hosts {
+		if host == "" {
+			continue
+		}
+		isOwn, why := t.check(host)
+		if why != "" {
+			return false, field.Forbidden(at, why)
+		}
+		own = own || isOwn
+	}
+	return own, nil
+}
+
+// builtinHost returns the host in the config of a built-in handler. An annotation may name that
+// handler as a plugin, too.
+func builtinHost(c *manager.ProbeConfig) (at *field.Path, host string) {
+	names := map[string]string{"http": "httpGet", "tcp": "tcpSocket", "grpc": "grpc"}
+	name, ok := names[c.Handler]
+	if !ok {
+		return nil, ""
+	}
+	var action struct {
+		Host string `json:"host"` // in any case, as the handlers read it
+	}
+	_ = json.Unmarshal(c.Config, &action) // what cannot be read, the handler refuses
+	return c.Path.Child(name, "host"), action.Host
+}
+
+// check returns why a host must not be a target; "" if it may. own reports whether it is an address of
+// the pod.
+func (t *targets) check(host string) (own bool, why string) {
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	addr, err := netip.ParseAddr(bare)
+	if err != nil {
+		return false, t.checkName(strings.TrimSuffix(strings.ToLower(bare), "."))
+	}
+	plain, class := netaddr.Plain(addr), netaddr.Nearest(addr)
+	switch {
+	case class == netaddr.NoHost:
+		return false, fmt.Sprintf("%.80q is the address of no host", host)
+	case slices.Contains(t.own, plain):
+		return true, ""
+	case class == netaddr.Loopback && t.loopback && netaddr.ClassOf(plain) == netaddr.Loopback:
+		return false, ""
+	case class == netaddr.Loopback:
+		return false, fmt.Sprintf("%.80q would be the node itself; %s: pod carries out probes in the network of the pod", host, NetworkAnnotation)
+	case t.listed(plain, class == netaddr.Metadata):
+		return false, ""
+	}
+	return false, refused(host)
+}
+
+func refused(host string) string {
+	return fmt.Sprintf("%.80q is no address of the pod, and kubernetes.targets of the agent does not allow it", host)
+}
+
+func (t *targets) checkName(name string) (why string) {
+	switch {
+	case name == "localhost" || strings.HasSuffix(name, ".localhost"):
+		if _, why = t.check("127.0.0.1"); why != "" {
+			return strings.Replace(why, `"127.0.0.1"`, fmt.Sprintf("%.80q", name), 1)
+		}
+		return ""
+	case slices.ContainsFunc(t.allowed, func(a config.Target) bool { return a.Host != "" && a.Host == name }):
+		return ""
+	}
+	return refused(name)
+}
+
+// listed reports whether the operator allows an address. One of metadata must be spelled out: by a
+// network that has no others.
+func (t *targets) listed(addr netip.Addr, metadata bool) bool {
+	return slices.ContainsFunc(t.allowed, func(a config.Target) bool {
+		if a.Host != "" || !a.Prefix.Contains(addr) {
+			return false
+		}
+		return !metadata || netaddr.Nearest(a.Prefix.Addr()) == netaddr.Metadata
+	})
+}

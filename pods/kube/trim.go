@@ -1,0 +1,104 @@
+package kube
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/daeace23/prober/core/manager"
+)
+
+// prefix begins the names of all annotations and conditions of prober.
+const prefix = "prober.dev/"
+
+// trim is the transform of the informer: it keeps of a pod what the agent needs, which is little if
+// the pod has no probes of the agent. Other objects stay as they are.
+func trim(object any) (any, error) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return object, nil
+	}
+	kept := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}}
+	if _, ok := pod.Annotations[manager.Annotation]; !ok {
+		return kept, nil
+	}
+	kept.Labels, kept.OwnerReferences = pod.Labels, pod.OwnerReferences
+	kept.DeletionTimestamp, kept.DeletionGracePeriodSeconds = pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds
+	kept.CreationTimestamp = pod.CreationTimestamp
+	kept.Annotations = make(map[string]string)
+	for name, value := range pod.Annotations {
+		if strings.HasPrefix(name, prefix) {
+			kept.Annotations[name] = value
+		}
+	}
+	kept.Spec = v1.PodSpec{
+		NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork, RestartPolicy: pod.Spec.RestartPolicy,
+		ReadinessGates: pod.Spec.ReadinessGates, TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
+		Containers: trimContainers(pod.Spec.Containers), InitContainers: trimContainers(pod.Spec.InitContainers),
+	}
+	kept.Status = pod.Status
+	kept.Status.ContainerStatuses = trimStatuses(pod.Status.ContainerStatuses)
+	kept.Status.InitContainerStatuses = trimStatuses(pod.Status.InitContainerStatuses)
+	kept.Status.EphemeralContainerStatuses, kept.Status.ResourceClaimStatuses = nil, nil
+	return kept, nil
+}
+
+// kubeletStartup stands for the startup probe of a container, which the kubelet carries out.
+var kubeletStartup = &v1.Probe{}
+
+// trimContainers keeps what probes, hooks and restarts depend on. Of the kubelet's probes it keeps
+// whether there is one for the startup.
+func trimContainers(all []v1.Container) []v1.Container {
+	kept := make([]v1.Container, len(all))
+	for i := range all {
+		c := &all[i]
+		kept[i] = v1.Container{
+			Name: c.Name, Ports: c.Ports, Env: literals(c.Env), Lifecycle: c.Lifecycle,
+			RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules,
+		}
+		if c.StartupProbe != nil {
+			kept[i].StartupProbe = kubeletStartup
+		}
+	}
+	return kept
+}
+
+// literals returns the variables that a command may refer to. Those from other sources are empty there.
+func literals(env []v1.EnvVar) []v1.EnvVar {
+	kept := make([]v1.EnvVar, len(env))
+	for i := range env {
+		kept[i] = v1.EnvVar{Name: env[i].Name, Value: env[i].Value}
+	}
+	return kept
+}
+
+func trimStatuses(all []v1.ContainerStatus) []v1.ContainerStatus {
+	kept := make([]v1.ContainerStatus, len(all))
+	for i := range all {
+		c := &all[i]
+		kept[i] = v1.ContainerStatus{
+			Name: c.Name, ContainerID: c.ContainerID, Ready: c.Ready, Started: c.Started, RestartCount: c.RestartCount,
+			State: c.State, LastTerminationState: c.LastTerminationState,
+		}
+	}
+	return kept
+}
+
+// withoutKubeletProbes returns a trimmed pod without the probes of the kubelet, and without its status.
+func withoutKubeletProbes(pod *v1.Pod) *v1.Pod {
+	next := *pod
+	next.Status = v1.PodStatus{}
+	strip := func(all []v1.Container) []v1.Container {
+		kept := make([]v1.Container, len(all))
+		copy(kept, all)
+		for i := range kept {
+			kept[i].StartupProbe, kept[i].ReadinessProbe, kept[i].LivenessProbe = nil, nil, nil
+		}
+		return kept
+	}
+	next.Spec.Containers, next.Spec.InitContainers = strip(pod.Spec.Containers), strip(pod.Spec.InitContainers)
+	return &next
+}

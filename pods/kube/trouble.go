@@ -1,0 +1,95 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/pods"
+)
+
+// lease is the result of the last renewal.
+type lease struct {
+	mu  sync.Mutex
+	err error
+}
+
+// renewLease renews the lease of the node until ctx ends.
+func (s *Source) renewLease(ctx context.Context) {
+	if s.cfg.RenewLease == nil {
+		return
+	}
+	ticker := time.NewTicker(LeaseInterval)
+	defer ticker.Stop()
+	for {
+		s.renewOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *Source) renewOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, LeaseInterval)
+	defer cancel()
+	err := s.cfg.RenewLease(ctx)
+	s.lease.mu.Lock()
+	before := s.lease.err
+	s.lease.err = err
+	s.lease.mu.Unlock()
+	switch {
+	case err != nil && before == nil:
+		s.log.Warn("the lease of this agent cannot be renewed", "error", err.Error())
+	case err == nil && before != nil:
+		s.log.Info("the lease of this agent is renewed again")
+	}
+}
+
+// Troubles returns what keeps the source from a part of its work.
+func (s *Source) Troubles() (all []pods.Trouble) {
+	if since, err := s.watched.trouble(); err != nil {
+		all = append(all, pods.Trouble{Name: "api server", Text: fmt.Sprintf("pods cannot be watched since %s: %v", since.Format(time.RFC3339), err)})
+	}
+	if s.cfg.Runtime != nil {
+		if err := s.cfg.Runtime.Trouble(); err != nil {
+			all = append(all, pods.Trouble{Name: "runtime", Text: err.Error()})
+		}
+	}
+	s.lease.mu.Lock()
+	if s.lease.err != nil {
+		all = append(all, pods.Trouble{Name: "lease", Text: "it cannot be renewed: " + s.lease.err.Error()})
+	}
+	s.lease.mu.Unlock()
+	if why := s.actor.Open(); why != "" {
+		all = append(all, pods.Trouble{Name: "breaker", Text: "no condition becomes false, and nothing is restarted or evicted: " + why})
+	}
+	return all
+}
+
+// NodeCounts returns the counts for the metrics.
+func (s *Source) NodeCounts() metrics.NodeCounts {
+	written, acted := s.cfg.Conditions.Counts(), s.actor.Counts()
+	n := metrics.NodeCounts{
+		PatchesWritten: written.Written, PatchesFailed: written.Failed, PatchesDenied: written.Denied, PatchesPending: written.Pending,
+		Done: make(map[string]uint64), Failed: make(map[string]uint64), Withheld: acted.Withheld, BreakerOpen: s.actor.Open() != "",
+	}
+	for mode, count := range acted.Done {
+		n.Done[string(mode)] = count
+	}
+	for mode, count := range acted.Failed {
+		n.Failed[string(mode)] = count
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		n.Followed++
+		if p.told != "" {
+			n.Refused++
+		}
+	}
+	return n
+}

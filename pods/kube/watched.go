@@ -1,0 +1,183 @@
+package kube
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/states"
+)
+
+// watched are the pods of the node at the API server. It knows since when that cannot be reached.
+type watched struct {
+	source   *Source
+	from     cache.ListerWatcherWithContext
+	informer cache.SharedIndexInformer
+	listed   cache.DoneChecker // all pods of the first list were observed
+
+	mu    sync.Mutex
+	since time.Time // zero: the last request has succeeded
+	err   error
+}
+
+func newWatched(from cache.ListerWatcher, s *Source) *watched {
+	w := &watched{source: s, from: cache.ToListerWatcherWithContext(from)}
+	w.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := w.from.ListWithContext(ctx, o)
+			w.note(ctx, err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			stream, err := w.from.WatchWithContext(ctx, o)
+			w.note(ctx, err)
+			return stream, err
+		},
+	}, &v1.Pod{}, 0, nil)
+	// Both fail only for an informer that runs.
+	_ = w.informer.SetTransform(trim)
+	_ = w.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // noted
+	handled, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { s.observe(o.(*v1.Pod)) },
+		UpdateFunc: func(old, next any) {
+			if old, next := old.(*v1.Pod), next.(*v1.Pod); old.UID != next.UID { // deleted and made again
+				s.forget(old.UID)
+			}
+			s.observe(next.(*v1.Pod))
+		},
+		DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			if pod, ok := o.(*v1.Pod); ok {
+				s.forget(pod.UID)
+			}
+		},
+	})
+	if err == nil {
+		w.listed = handled.HasSyncedChecker()
+	}
+	return w
+}
+
+// note records the result of a request, and logs when the server can be reached no longer, and again.
+func (w *watched) note(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	since := w.since
+	w.err = err
+	switch {
+	case err == nil:
+		w.since = time.Time{}
+	case since.IsZero():
+		w.since = time.Now()
+	}
+	w.mu.Unlock()
+	switch {
+	case err != nil && since.IsZero():
+		w.source.log.Warn("pods cannot be listed or watched; those that are known are probed on", "error", err.Error())
+	case err == nil && !since.IsZero():
+		w.source.log.Info("pods are watched again", "since", since.Format(time.RFC3339))
+	}
+}
+
+// trouble returns why pods cannot be watched, and since when; nil if they can.
+func (w *watched) trouble() (since time.Time, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.since, w.err
+}
+
+// run watches until ctx ends.
+func (w *watched) run(ctx context.Context) {
+	var waiting sync.WaitGroup
+	waiting.Go(func() { w.awaitList(ctx) })
+	w.informer.RunWithContext(klog.NewContext(ctx, logr.Discard())) // note logs
+	waiting.Wait()
+}
+
+// awaitList waits for the first list of the pods, and then has them applied. It says what it waits for.
+func (w *watched) awaitList(ctx context.Context) {
+	reminder := time.NewTimer(2 * time.Second)
+	defer reminder.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.listed.Done():
+			w.source.setSynced()
+			return
+		case <-reminder.C:
+			attrs := []any{"node", w.source.cfg.Node}
+			if _, err := w.trouble(); err != nil {
+				attrs = append(attrs, "error", err.Error())
+			}
+			w.source.log.Warn("waiting for the API server to list the pods of this node", attrs...)
+			reminder.Reset(time.Minute)
+		}
+	}
+}
+
+func (s *Source) setSynced() {
+	s.mu.Lock()
+	s.synced = true
+	s.mu.Unlock()
+	s.toApply.put("") // also if there is no pod
+}
+
+// observe takes the newest state of a pod.
+func (s *Source) observe(next *v1.Pod) {
+	_, wanted := next.Annotations[manager.Annotation]
+	wanted = wanted && next.Status.Phase != v1.PodSucceeded && next.Status.Phase != v1.PodFailed
+	if !wanted {
+		s.forget(next.UID)
+		return
+	}
+	s.mu.Lock()
+	p := s.pods[next.UID]
+	if p == nil {
+		p = &pod{known: make(map[probeKey]states.State), running: make(map[string]string), renewed: make(map[string]bool)}
+		s.pods[next.UID] = p
+	}
+	before := p.latest
+	p.latest, p.gone = next, false
+	s.mu.Unlock()
+	if before == nil || asksOtherwise(before, next) {
+		s.toApply.put(next.UID)
+	}
+	s.toPublish.put(next.UID)
+	s.toReport.put(next.UID) // the conditions may be other ones
+}
+
+// forget has a pod removed.
+func (s *Source) forget(uid types.UID) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p != nil {
+		p.gone = true
+	}
+	s.mu.Unlock()
+	if p != nil {
+		s.toApply.put(uid)
+	}
+}
+
+// asksOtherwise reports whether the probes of a pod may be other ones than before.
+func asksOtherwise(before, next *v1.Pod) bool {
+	return (before.DeletionTimestamp == nil) != (next.DeletionTimestamp == nil) ||
+		!reflect.DeepEqual(before.Annotations, next.Annotations) || !reflect.DeepEqual(before.Labels, next.Labels) ||
+		!reflect.DeepEqual(addressesOf(&before.Status), addressesOf(&next.Status)) || !reflect.DeepEqual(before.Spec, next.Spec)
+}
