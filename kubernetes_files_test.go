@@ -218,7 +218,7 @@ var kubernetesRoles = map[string][]string{
 	"prober-node-exec":                   {"pods/exec: create"},
 	"prober-node-lease":                  {"coordination.k8s.io leases: create patch"}, // in the namespace
 	"prober-agent-loss in the namespace": {"coordination.k8s.io leases: get list watch"},
-	"prober-agent-loss":                  {"pods: list", "pods/status: patch", "events: create patch"},
+	"prober-agent-loss":                  {"pods: list", "pods/status: patch"},
 }
 
 func TestKubernetesRolesAllowNothingElse(t *testing.T) {
