@@ -36,8 +36,8 @@
 //     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml. pods/kube:
 //     the source of a Kubernetes node. pods/kube/api: the API server. pods/kube/cri: the container
 //     runtime. pods/kube/conditions: the rule of the conditions and their writer. pods/kube/liveness:
-//     restarts and evictions after failures, and when they are withheld;
-//     pods/kube/loss: agents that are lost.
+//     restarts and evictions after failures, and when they are withheld. pods/kube/loss: agents that
+//     are lost.
 //   - metrics: the Prometheus metrics of all ticks, and the handler that streams them.
 //     metrics/otelobserver, a module of its own: the same for OpenTelemetry.
 //   - agent: the long-running program. agent/plugins: its plugins, connected to files and

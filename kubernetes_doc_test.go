@@ -1,0 +1,192 @@
+package prober_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/shipped"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/pods/kube/conditions"
+	"github.com/daeace23/prober/probe"
+)
+
+const kubernetesPage = "docs/kubernetes.md"
+
+// kubernetesExampleFiles returns the manifests of examples/kubernetes.
+func kubernetesExampleFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(kubernetesExamples + "/*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	return files
+}
+
+func TestKubernetesExamplesHaveValidProbes(t *testing.T) {
+	for _, file := range kubernetesExampleFiles(t) {
+		objects := kubernetesFile(t, file)
+		for _, d := range only[appsv1.Deployment](objects) {
+			checkKubernetesPod(t, file, &d.Spec.Template)
+		}
+		for _, p := range only[v1.Pod](objects) {
+			checkKubernetesPod(t, file, &v1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec})
+		}
+	}
+}
+
+// checkKubernetesPod checks the annotations, the probes and the images of a pod.
+func checkKubernetesPod(t *testing.T, where string, template *v1.PodTemplateSpec) {
+	t.Helper()
+	pod := &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	probes, errs := manager.ProbesOf(pod)
+	if len(errs) > 0 {
+		t.Errorf("%s: %v", where, errs)
+	}
+	ours, gated := false, slices.Contains(pod.Spec.ReadinessGates, v1.PodReadinessGate{ConditionType: conditions.Ready}) ||
+		slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return slices.Contains(c.Args, "sidecar") }) // the kubelet asks that
+	for i := range probes {
+		p := &probes[i]
+		if !strings.Contains(p.Path.String(), manager.Annotation) {
+			continue // of the kubelet
+		}
+		ours = true
+		checkKubernetesProbe(t, where, p)
+		if p.Kind == probe.Readiness && !gated {
+			t.Errorf("%s: %s without the readiness gate", where, p.Path)
+		}
+	}
+	if !ours {
+		t.Errorf("%s has no probes of prober", where)
+	}
+	for name := range pod.Annotations {
+		if !slices.Contains(kubernetesAnnotations, name) {
+			t.Errorf("%s: the annotation %s is not known", where, name)
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		if !regexp.MustCompile(`:[0-9][0-9.]*$`).MatchString(c.Image) {
+			t.Errorf("%s: the image %s has no version", where, c.Image)
+		}
+	}
+}
+
+// checkKubernetesProbe checks the config of a probe that is carried out by a built-in handler, or by a
+// plugin that is part of prober.
+func checkKubernetesProbe(t *testing.T, where string, p *manager.ProbeConfig) {
+	t.Helper()
+	found, err := shipped.Plugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(found, func(f plugin.Found) bool { return f.Manifest.Name == p.Handler }); i >= 0 {
+		if _, err := found[i].Manifest.Config.Apply(p.Config); err != nil {
+			t.Errorf("%s: %s: %v", where, p.Path, err)
+		}
+		return
+	}
+	var registry handlers.Registry
+	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.Prepare(p.Handler, p.Config, p.Target); err != nil {
+		t.Errorf("%s: %s: %v", where, p.Path, err)
+	}
+}
+
+// TestKubernetesExampleInstalls follows the paths of the kustomization that the page installs.
+func TestKubernetesExampleInstalls(t *testing.T) {
+	dir := filepath.Join(kubernetesExamples, "install")
+	k := only[kustomization](kubernetesFile(t, dir, "kustomization.yaml"))[0]
+	base := only[kustomization](kubernetesFile(t, kubernetesDir, "base", "kustomization.yaml"))[0]
+	for _, path := range append(k.Resources, k.Components...) {
+		kubernetesFile(t, dir, path, "kustomization.yaml")
+	}
+	if len(k.Images) != 1 || k.Namespace != kubernetesNamespace || len(k.ConfigMapGenerator) != 1 || k.ConfigMapGenerator[0].Name != base.ConfigMapGenerator[0].Name {
+		t.Errorf("%+v", k)
+	}
+	for name, template := range kubernetesTemplates(kubernetesResources(t, "agent-loss")) {
+		if image := template.Spec.Containers[0].Image; !strings.HasPrefix(image, k.Images[0].Name+":") {
+			t.Errorf("the image of %s, %s, is not replaced by that of %s", name, image, dir)
+		}
+	}
+	kubernetesFile(t, dir, "prober.yaml")
+}
+
+func TestKubernetesPageHasValidManifests(t *testing.T) {
+	var examples []string
+	for _, file := range kubernetesExampleFiles(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples = append(examples, string(text))
+	}
+	for _, text := range blocks(t, kubernetesPage, "yaml") {
+		objects := kubernetesObjects(t, kubernetesPage, text)
+		if len(only[appsv1.Deployment](objects)) > 0 && !slices.Contains(examples, text) {
+			t.Errorf("%s has a Deployment that is not a file of %s:\n%s", kubernetesPage, kubernetesExamples, text)
+		}
+	}
+}
+
+func TestKubernetesPageHasDefaults(t *testing.T) {
+	all := blocks(t, kubernetesPage, "yaml")
+	i := slices.IndexFunc(all, func(text string) bool { return strings.Contains(text, "budgets:") })
+	if i < 0 {
+		t.Fatalf("%s does not have the section kubernetes", kubernetesPage)
+	}
+	got, err := config.Parse("prober.yaml", []byte(all[i]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.DefaultKubernetes(), got.Kubernetes); diff != "" {
+		t.Errorf("the page does not have the defaults (-default +page)\n%s", diff)
+	}
+	for _, field := range knownFields("kubernetes: MAPPING\n") {
+		if !strings.Contains(all[i], "\n  "+field+":") {
+			t.Errorf("%s does not have kubernetes.%s", kubernetesPage, field)
+		}
+	}
+}
+
+// kubernetesAnnotations are those of pods on Kubernetes.
+var kubernetesAnnotations = []string{
+	"prober.dev/probes", "prober.dev/liveness", "prober.dev/on-agent-loss", "prober.dev/conditions", "prober.dev/network",
+}
+
+// TestKubernetesPageIsComplete finds a row for everything that users see.
+func TestKubernetesPageIsComplete(t *testing.T) {
+	text, err := os.ReadFile(kubernetesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range slices.Concat(kubernetesAnnotations, config.LivenessModes, kubernetesComponents(t), []string{
+		conditions.ProbeSucceeded, conditions.ProbeWarning, conditions.ProbeFailed, conditions.ProbeUnknown, conditions.Paused, conditions.AgentLost,
+		string(conditions.Ready), string(conditions.Live),
+	}) {
+		if !regexp.MustCompile(`(?m)^\| ` + "`" + regexp.QuoteMeta(row) + "`").Match(text) {
+			t.Errorf("%s has no row for %s", kubernetesPage, row)
+		}
+	}
+	for name, p := range kubernetesPrivileges {
+		level := p.Level
+		if level == "" {
+			level = "restricted"
+		}
+		if row := regexp.MustCompile("(?m)^\\| `" + name + "` .*\\| (\\w+) \\|$").FindSubmatch(text); name != "base" && (row == nil || string(row[1]) != level) {
+			t.Errorf("%s does not say that the component %s needs the level %s", kubernetesPage, name, level)
+		}
+	}
+}
