@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -100,6 +102,22 @@ func Is(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev
 	return func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == status })
 	}
+}
+
+// Get asks an app of the tests by HTTP, until it answers: a pod is ready before its app listens, unless
+// it has a probe. It returns the status code.
+func Get(t testing.TB, url string) (code int) {
+	t.Helper()
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	Await(t, "an answer of "+url, func() bool {
+		resp, err := client.Get(url)
+		if err != nil {
+			return false
+		}
+		code = resp.StatusCode
+		return resp.Body.Close() == nil
+	})
+	return code
 }
 
 // ConditionPatch returns a strategic merge patch of pods/status that sets a condition of a pod, and

@@ -82,11 +82,7 @@ func TestKubeletRestarts(t *testing.T) {
 	}
 	c.Create(t, ns, pod)
 	ready := c.AwaitPod(t, ns, "web", "ready", bed.Is(corev1.PodReady, corev1.ConditionTrue))
-	resp, err := http.Get("http://" + ready.Status.PodIP + ":8080/sick")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
+	bed.Get(t, "http://"+ready.Status.PodIP+":8080/sick")
 	c.AwaitPod(t, ns, "web", "restarted, and ready", func(pod *corev1.Pod) bool {
 		return restarts(pod) == 1 && bed.Is(corev1.PodReady, corev1.ConditionTrue)(pod)
 	})
