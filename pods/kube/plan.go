@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -174,10 +175,7 @@ func without(pod *v1.Pod, refused []manager.ProbeConfig) *v1.Pod {
 		return pod
 	}
 	next := *pod
-	next.Annotations = make(map[string]string, len(pod.Annotations))
-	for name, value := range pod.Annotations {
-		next.Annotations[name] = value
-	}
+	next.Annotations = maps.Clone(pod.Annotations)
 	next.Annotations[manager.Annotation] = string(text)
 	return &next
 }
