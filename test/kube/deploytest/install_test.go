@@ -54,11 +54,12 @@ func kustomization(t testing.TB, components ...string) string {
 	if deploy, err = filepath.Rel(dir, deploy); err != nil {
 		t.Fatal(err)
 	}
-	text := "resources: [" + deploy + "/base]\ncomponents:\n"
+	var text strings.Builder
+	text.WriteString("resources: [" + deploy + "/base]\ncomponents:\n")
 	for _, c := range components {
-		text += "- " + deploy + "/components/" + c + "\n"
+		text.WriteString("- " + deploy + "/components/" + c + "\n")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -41,15 +41,16 @@ func install(t *testing.T, config string, components ...string) {
 	if deploy, err = filepath.Rel(dir, deploy); err != nil {
 		t.Fatal(err)
 	}
-	text := "namespace: prober-system\nresources: [" + deploy + "/base]\n" +
+	var text strings.Builder
+	text.WriteString("namespace: prober-system\nresources: [" + deploy + "/base]\n" +
 		"images: [{name: localhost/prober, newTag: bed}]\n" +
-		"configMapGenerator: [{name: prober, behavior: merge, files: [prober.yaml]}]\ncomponents:\n"
+		"configMapGenerator: [{name: prober, behavior: merge, files: [prober.yaml]}]\ncomponents:\n")
 	for _, c := range components {
-		text += "- " + deploy + "/components/" + c + "\n"
+		text.WriteString("- " + deploy + "/components/" + c + "\n")
 	}
 	// The machine may be loaded: an open breaker would let no condition become false.
 	config = "apiVersion: prober.dev/v1\nkind: AgentConfig\nkubernetes:\n  breaker: {lag: 1h, pressure: {cpu: 100, memory: 100, io: 100}}\n" + config
-	for name, text := range map[string]string{"kustomization.yaml": text, "prober.yaml": config} {
+	for name, text := range map[string]string{"kustomization.yaml": text.String(), "prober.yaml": config} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
