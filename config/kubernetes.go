@@ -55,7 +55,7 @@ type Breaker struct {
 	Least    int     // failures below which Share does not count
 	Window   time.Duration
 	Lag      time.Duration      // of the schedule
-	Pressure map[string]float64 // "cpu", "memory", "io": percent
+	Pressure map[string]float64 // "cpu", "memory", "io": percent, above which nothing is restarted; 100: no limit
 }
 
 // Target is an entry of kubernetes.targets: either a prefix or the name of a host.
@@ -73,7 +73,7 @@ func DefaultKubernetes() *Kubernetes {
 		},
 		Breaker: Breaker{
 			Share: 0.5, Least: 5, Window: 30 * time.Second, Lag: 2 * time.Second,
-			Pressure: map[string]float64{"cpu": 80, "memory": 40, "io": 60},
+			Pressure: map[string]float64{"cpu": 100, "memory": 40, "io": 60},
 		},
 		MinPeriod: 100 * time.Millisecond, QPS: 20,
 	}

@@ -95,7 +95,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.Pod
 	}
 	cfg := kube.Config{
 		Node: o.nodeName, Pods: client.Pods(), Policy: policy, Events: api.NewRecorder(client), Exec: client.Exec,
-		Conditions: conditions.NewWriter(conditions.Config{Patcher: client, Logger: host.Logger, DryRun: policy.DryRun}),
+		Conditions: conditions.NewWriter(conditions.Config{Patcher: client, Logger: host.Logger, DryRun: policy.DryRun, QPS: float64(policy.QPS)}),
 	}
 	actions := actionsOf(policy, client)
 	if o.criSocket != "" {
@@ -103,7 +103,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.Pod
 		if err != nil {
 			return nil, fmt.Errorf("--cri-socket: %w", err)
 		}
-		cfg.Runtime, actions.Stop, actions.Exec = runtime, runtime.Stop, runtime.RunInContainer
+		cfg.Runtime, actions.Stop, actions.Exec, actions.Owner = runtime, runtime.Stop, runtime.RunInContainer, runtime.Owner
 	}
 	cfg.Act = func(own liveness.Config) kube.Actor {
 		all := actions
@@ -117,6 +117,8 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.Pod
 	}
 	return kube.New(cfg, host)
 }
+
+var _ agent.NetworkSource = (*kube.Source)(nil)
 
 // errNoCluster is the error of an agent that does not know how to reach a cluster.
 var errNoCluster = errors.New("the API server is not known")

@@ -60,6 +60,7 @@ type Actor interface {
 	states.Reader
 	Failed(f liveness.Failure)
 	Open() string
+	Blind() string
 	Run(ctx context.Context)
 	Counts() liveness.Counts
 }

@@ -39,7 +39,7 @@ func (s *Source) reportLoop(ctx context.Context) {
 				s.report(uid)
 			}
 		case now := <-ticker.C:
-			why := s.actor.Open()
+			why := s.actor.Blind()
 			if why == open && now.Sub(last) < resync {
 				continue
 			}
@@ -78,7 +78,7 @@ func (s *Source) report(uid types.UID) {
 	s.markRenewed(p, uid, probes)
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
-		Gated: isGated(latest), PerProbe: perProbe, Frozen: s.actor.Open(),
+		Gated: isGated(latest), PerProbe: perProbe, Frozen: s.actor.Blind(),
 		Probes: probes, Published: publishedConditions(latest),
 	})
 	if !s.has(uid, p) { // removed meanwhile

@@ -396,6 +396,8 @@ func (f fakeActor) Open() string {
 	return f.w.open
 }
 
+func (f fakeActor) Blind() string { return f.Open() }
+
 func (f fakeActor) Run(ctx context.Context) { <-ctx.Done() }
 
 func (f fakeActor) Counts() liveness.Counts {

@@ -64,8 +64,11 @@ func (s *Source) Troubles() (all []pods.Trouble) {
 		all = append(all, pods.Trouble{Name: "lease", Text: "it cannot be renewed: " + s.lease.err.Error()})
 	}
 	s.lease.mu.Unlock()
-	if why := s.actor.Open(); why != "" {
-		all = append(all, pods.Trouble{Name: "breaker", Text: "no condition becomes false, and nothing is restarted or evicted: " + why})
+	switch {
+	case s.actor.Blind() != "":
+		all = append(all, pods.Trouble{Name: "breaker", Text: "no condition becomes false, and nothing is restarted or evicted: " + s.actor.Blind()})
+	case s.actor.Open() != "":
+		all = append(all, pods.Trouble{Name: "breaker", Text: "nothing is restarted or evicted: " + s.actor.Open()})
 	}
 	return all
 }

@@ -109,10 +109,11 @@ func (l *loop) step(ctx context.Context, now time.Time) {
 		l.add(&in.failures[i], now)
 	}
 	before := l.Open()
-	open := l.breaker.check(now)
-	if open != before {
-		l.open.Store(&open)
+	doubts := l.breaker.check(now)
+	if doubts != *l.open.Load() {
+		l.open.Store(&doubts)
 	}
+	open := doubts.any()
 	due := slices.SortedFunc(maps.Values(l.pending), func(a, b *pending) int {
 		return cmp.Or(a.settled.Compare(b.settled), cmp.Compare(a.key.uid, b.key.uid), cmp.Compare(a.key.container, b.key.container))
 	})

@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -56,8 +57,25 @@ type breaker struct {
 	probes    map[probeKey]history // all that are known
 	pressures map[string]float64   // of those that can be read
 	unread    map[string]bool      // resources whose pressure cannot be read
-	reason    string               // why it is open
-	until     time.Time            // it closes, if nothing holds it open
+
+	blind, strained latch
+}
+
+// latch is a cause that holds the breaker open, and for a while after it has ended.
+type latch struct {
+	reason string    // "": it is closed
+	until  time.Time // it closes, if nothing holds it open
+}
+
+// check returns the reason after a look at the cause, "" if there is none at present.
+func (l *latch) check(cause string, now time.Time, window time.Duration) string {
+	switch {
+	case cause != "":
+		l.reason, l.until = cause, now.Add(window)
+	case !now.Before(l.until):
+		l.reason = ""
+	}
+	return l.reason
 }
 
 func newBreaker(cfg *Config, log *slog.Logger) *breaker {
@@ -83,32 +101,33 @@ func (b *breaker) changed(c *change) {
 	b.probes[c.probe] = h
 }
 
-// check returns why the breaker is open, "" if it is closed, and logs when that changes.
-func (b *breaker) check(now time.Time) string {
-	why := b.trouble(now)
+// check returns why the breaker is open, and logs when that changes. The zero value means that it is
+// closed.
+func (b *breaker) check(now time.Time) doubts {
+	before := doubts{b.blind.reason, b.strained.reason}
+	after := doubts{b.blind.check(b.blindness(now), now, b.limits.Window), b.strained.check(b.strain(), now, b.limits.Window)}
 	switch {
-	case why != "" && b.reason == "":
-		b.log.Warn("the agent distrusts its probes: no restarts and evictions", "reason", why)
-		fallthrough
-	case why != "":
-		b.reason, b.until = why, now.Add(b.limits.Window)
-	case b.reason != "" && !now.Before(b.until):
-		b.log.Info("the agent trusts its probes again", "after", b.reason)
-		b.reason = ""
+	case after.any() != "" && before.any() == "":
+		b.log.Warn("the breaker is open: no restarts and evictions", "reason", after.any())
+	case after.any() == "" && before.any() != "":
+		b.log.Info("the breaker is closed again", "after", before.any())
 	}
-	return b.reason
+	return after
 }
 
-// trouble returns which limit is exceeded; "" if none is.
-func (b *breaker) trouble(now time.Time) string {
+// doubts are why the breaker is open.
+type doubts struct {
+	blind    string // what probes say may be wrong; "" if it is not
+	strained string // the node is under pressure: probes say what is, but a restart makes it worse
+}
+
+func (d doubts) any() string { return cmp.Or(d.blind, d.strained) }
+
+// blindness returns why the results of probes are not to be trusted; "" if they are.
+func (b *breaker) blindness(now time.Time) string {
 	if b.stalled != nil {
 		if lag := b.stalled(); lag > b.limits.Lag {
 			return fmt.Sprintf("probes are %v late, more than %v", lag.Round(time.Millisecond), b.limits.Lag)
-		}
-	}
-	for _, resource := range slices.Sorted(maps.Keys(b.pressures)) {
-		if p, limit := b.pressures[resource], b.limits.Pressure[resource]; p > limit {
-			return fmt.Sprintf("%s: tasks waited for it %.0f %% of the last 10 s, more than %.0f %%", resource, p, limit)
 		}
 	}
 	failed := 0
@@ -119,6 +138,16 @@ func (b *breaker) trouble(now time.Time) string {
 	}
 	if failed >= b.limits.Least && float64(failed) >= b.limits.Share*float64(len(b.probes)) {
 		return fmt.Sprintf("%d of %d probes of the node began to fail within %v", failed, len(b.probes), b.limits.Window)
+	}
+	return ""
+}
+
+// strain returns for which resource tasks of the node wait too long; "" for none.
+func (b *breaker) strain() string {
+	for _, resource := range slices.Sorted(maps.Keys(b.pressures)) {
+		if p, limit := b.pressures[resource], b.limits.Pressure[resource]; p > limit {
+			return fmt.Sprintf("%s: tasks waited for it %.0f %% of the last 10 s, more than %.0f %%", resource, p, limit)
+		}
 	}
 	return ""
 }

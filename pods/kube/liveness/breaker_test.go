@@ -77,7 +77,7 @@ func TestBreakerShareOfProbes(t *testing.T) {
 				if a.Open() != "" {
 					t.Errorf("still open: %q", a.Open())
 				}
-				for _, line := range []string{"distrusts its probes: no restarts and evictions", "trusts its probes again"} {
+				for _, line := range []string{"the breaker is open: no restarts and evictions", "the breaker is closed again"} {
 					if got := strings.Count(n.logged(), line); got != 1 {
 						t.Errorf("%q was logged %d times", line, got)
 					}
@@ -226,6 +226,9 @@ func TestBreakerPressure(t *testing.T) {
 		after(2 * time.Second)
 		if want := "memory: tasks waited for it 41 % of the last 10 s, more than 40 %"; a.Open() != want {
 			t.Errorf("open %q, want %q", a.Open(), want)
+		}
+		if a.Blind() != "" { // conditions follow the probes
+			t.Errorf("the results of probes are not trusted: %s", a.Blind())
 		}
 		write(t, dir, "memory", line("1.00"))
 		after(32 * time.Second)

@@ -117,7 +117,7 @@ type Counts struct {
 type Actor struct {
 	cfg  Config
 	log  *slog.Logger
-	open atomic.Pointer[string]
+	open atomic.Pointer[doubts]
 	wake chan struct{} // something is in the inbox
 
 	mu     sync.Mutex
@@ -147,13 +147,13 @@ func New(cfg Config) *Actor {
 	b.Share, b.Least = cmp.Or(b.Share, 0.5), cmp.Or(b.Least, 5)
 	b.Window, b.Lag = cmp.Or(b.Window, 30*time.Second), cmp.Or(b.Lag, 2*time.Second)
 	if b.Pressure == nil {
-		b.Pressure = map[string]float64{"cpu": 80, "memory": 40, "io": 60}
+		b.Pressure = map[string]float64{"memory": 40, "io": 60}
 	}
 	a := &Actor{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1)}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	a.open.Store(new(""))
+	a.open.Store(new(doubts{}))
 	a.counts = Counts{Done: map[Mode]uint64{}, Failed: map[Mode]uint64{}, Withheld: map[string]uint64{}}
 	return a
 }
@@ -189,8 +189,12 @@ func (a *Actor) signal() {
 	}
 }
 
-// Open returns why the agent distrusts its probes at present; "" if it does not.
-func (a *Actor) Open() string { return *a.open.Load() }
+// Open returns why nothing is restarted or evicted at present; "" if that is allowed.
+func (a *Actor) Open() string { return a.open.Load().any() }
+
+// Blind returns why the results of probes are not to be trusted at present: they are late, or too many
+// changed at once; "" if they are.
+func (a *Actor) Blind() string { return a.open.Load().blind }
 
 // Counts returns the counts.
 func (a *Actor) Counts() Counts {
