@@ -209,12 +209,13 @@ func (s *Source) prepareLoop(ctx context.Context) {
 // prepare waits for the plugins of a pod, and then has it applied.
 func (s *Source) prepare(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
-	var next *plan
+	var latest *v1.Pod
 	if p := s.pods[uid]; p != nil && !p.gone {
-		next = newPlan(p.latest, &s.cfg)
+		latest = p.latest
 	}
 	s.mu.Unlock()
-	if next != nil {
+	if latest != nil {
+		next := newPlan(latest, &s.cfg)
 		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", next.plugins)
 		_ = s.host.Check(ctx, next.pod) // the next attempt reports errors
 	}
