@@ -79,7 +79,7 @@ type Breaker struct {
 	Window time.Duration // 30 s
 	Lag    time.Duration // of the schedule: 2 s
 	// Pressure is for "cpu", "memory" and "io" the percent of the last 10 s in which some task
-	// waited: 80, 40 and 60. A resource that is not in it is not checked.
+	// waited: none, 40 and 60. A resource that is not in it is not checked.
 	Pressure map[string]float64
 }
 
