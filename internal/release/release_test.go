@@ -196,11 +196,11 @@ func TestZipHasAllFiles(t *testing.T) {
 	}
 }
 
-// helped returns all commands as the help texts list them, "prober" first.
-func helped(t *testing.T, path ...string) (all []string) {
+// helped returns the arguments of all commands as the help texts list them, those of prober itself first.
+func helped(t *testing.T, path ...string) (all [][]string) {
 	t.Helper()
 	_, stdout, _ := clitest.Run(nil, append(path, "--help")...)
-	all = []string{strings.Join(append([]string{"prober"}, path...), "-")}
+	all = [][]string{path}
 	_, list, _ := strings.Cut(stdout, "\nAvailable Commands:\n")
 	for line := range strings.Lines(list) {
 		fields := strings.Fields(line)
@@ -221,7 +221,8 @@ func TestManPagesNameEveryCommand(t *testing.T) {
 	if len(want) != len(pages) || len(want) < 25 {
 		t.Errorf("%d pages for %d commands", len(pages), len(want))
 	}
-	for _, name := range want {
+	for _, path := range want {
+		name := strings.Join(append([]string{"prober"}, path...), "-")
 		page := pages[name]
 		if !strings.Contains(page, ".SH SYNOPSIS") || !strings.Contains(pages["prober"], roff(name)) {
 			t.Errorf("%s has no page, or the page of prober does not name it", name)
@@ -245,14 +246,13 @@ func TestCompletionsAskProberForItsCommands(t *testing.T) {
 			t.Errorf("%s does not call prober __complete", s.name)
 		}
 	}
-	for _, name := range helped(t) {
-		path := strings.Split(name, "-")[1:]
+	for _, path := range helped(t) {
 		if len(path) == 0 {
 			continue
 		}
 		_, stdout, _ := clitest.Run(nil, append([]string{"__complete"}, path...)...)
 		if last := path[len(path)-1]; !strings.Contains(stdout, last+"\t") {
-			t.Errorf("%s: shells are not offered it: %q", name, stdout)
+			t.Errorf("prober %s: shells are not offered it: %q", strings.Join(path, " "), stdout)
 		}
 	}
 }
