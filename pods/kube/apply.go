@@ -31,6 +31,7 @@ var errNotListed = errors.New("the API server has not listed the pods of this no
 
 // applyLoop applies the pods that have changed until ctx ends, after all of them are known.
 func (s *Source) applyLoop(ctx context.Context) {
+	r := pods.Reload{Cause: "start"}
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,7 +42,8 @@ func (s *Source) applyLoop(ctx context.Context) {
 		synced := s.synced
 		s.mu.Unlock()
 		if synced { // else setSynced wakes the loop
-			_ = s.attempt(ctx, pods.Reload{Cause: "changed pods"}, s.toApply.take()) // the agent logs the error
+			_ = s.attempt(ctx, r, s.toApply.take()) // the agent logs the error
+			r = pods.Reload{Cause: "changed pods", Routine: true}
 		}
 	}
 }
