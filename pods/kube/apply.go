@@ -249,8 +249,7 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	s.mu.Unlock()
 	uid := latest.UID
 	if news && text != "" {
-		s.cfg.Events.Event(reference(latest), v1.EventTypeWarning, "ProbeInvalid", text)
-		s.log.Warn("probes of a pod are invalid", "namespace", latest.Namespace, "pod", latest.Name, "error", text)
+		s.events.Event(reference(latest), v1.EventTypeWarning, "ProbeInvalid", text) // the agent logs it
 	}
 	if news && text == "" && !first {
 		s.log.Info("the probes of a pod are valid again", "namespace", latest.Namespace, "pod", latest.Name)
