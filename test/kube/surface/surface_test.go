@@ -150,8 +150,8 @@ func TestClientOfNodeAgent(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"get", "pods", "-n", ns}, 0, []string{"web", "0/1", "Running", "127.0.0.1", "typo", "far"}},
-		{[]string{"get", "probes"}, 0, []string{"readiness", "liveness", "HTTP probe failed with statuscode: 503"}},
+		{[]string{"get", "pods", "-n", ns, "-o", "wide"}, 0, []string{"web", "0/1", "Running", "127.0.0.1", "typo", "far"}},
+		{[]string{"get", "probes", "-o", "wide"}, 0, []string{"readiness", "liveness", "HTTP probe failed with statuscode: 503"}},
 		{[]string{"get", "probes", "-n", ns, "--result", "failure", "-o", "json"}, 0, []string{`"pod": "web"`, `"state": "failure"`}},
 		{[]string{"get", "events"}, 0, []string{"ProbeInvalid", "redsi", refused, "Unhealthy"}},
 		{[]string{"describe", ns + "/web/app", "readiness"}, 0, []string{"statuscode: 503"}},
