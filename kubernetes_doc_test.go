@@ -190,3 +190,38 @@ func TestKubernetesPageIsComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestKubernetesPageNamesEvents checks that the source has each reason of the table of events. Those of actions
+// that were not done have the action before what became of it.
+func TestKubernetesPageNamesEvents(t *testing.T) {
+	page, err := os.ReadFile(kubernetesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n## Events\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var source strings.Builder
+	for _, pattern := range []string{"pods/kube/*.go", "pods/kube/liveness/*.go", "pods/kube/conditions/*.go"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && !strings.HasSuffix(file, "_test.go") {
+				source.Write(text)
+			}
+		}
+	}
+	action := regexp.MustCompile("^Probe(Restart|Evict)")
+	reasons := 0
+	for _, row := range regexp.MustCompile("(?m)^\\| `.*").FindAllString(table, -1) {
+		cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		for _, name := range strings.Split(cell, ", ") {
+			reasons++
+			name = strings.Trim(name, "`")
+			if quoted := `"` + name + `"`; !strings.Contains(source.String(), quoted) && !strings.Contains(source.String(), `"`+action.ReplaceAllString(name, "")+`"`) {
+				t.Errorf("no event has the reason %s", name)
+			}
+		}
+	}
+	if reasons < 12 {
+		t.Errorf("%d reasons in the table", reasons)
+	}
+}

@@ -31,7 +31,7 @@ func TestStateIsRestoredAfterRestart(t *testing.T) {
 	if status.ContainerID != before.ContainerID {
 		t.Errorf("container %s, want %s", status.ContainerID, before.ContainerID)
 	}
-	r.lines.await(t, 0, "manifests applied", "cause=start", "pods=1")
+	r.lines.await(t, 0, "pods applied", "cause=start", "pods=1")
 	var probes struct{ Items []streamedProbe }
 	r.get("/api/v1/probes", &probes)
 	if len(probes.Items) != 1 || probes.Items[0].Last != nil {
@@ -45,7 +45,7 @@ func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	away := state + ".away"
 	r := start(t, "{apiVersion: v1, kind: List, items: []}", func(c *agent.Config) { c.StateDir = state })
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	if err := os.Rename(state, away); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestLongReloadIsReported(t *testing.T) {
 		t.Errorf("%s is %q while a reload is under way", metric, value)
 	}
 	release()
-	_, next = r.lines.await(t, next, "manifests applied", "pods=2")
+	_, next = r.lines.await(t, next, "pods applied", "pods=2")
 	// The request returns after the end of its reload.
 	r.reload()
 	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[+]reload ok\n") {
@@ -97,7 +97,7 @@ spec:
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	if r.lines.has("manifests applied", "pods=2") || said.has("blocked pod") {
-		t.Error("manifests were applied after the agent had begun to stop")
+	if r.lines.has("pods applied", "pods=2") || said.has("blocked pod") {
+		t.Error("pods were applied after the agent had begun to stop")
 	}
 }

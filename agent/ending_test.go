@@ -42,7 +42,7 @@ func TestRunDuringAbandonedPrepare(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
-		lines.await(t, 0, "manifests applied")
+		lines.await(t, 0, "pods applied")
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -64,7 +64,7 @@ func resting(n int) (pods []*v1.Pod) {
 func withResting(t *testing.T, n int) (*running, *agent.Memory) {
 	source := agent.NewMemory(resting(n)...)
 	r := start(t, "", func(c *agent.Config) { c.Source = source.Open })
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	for i := range 7 { // events
 		r.do("POST", fmt.Sprintf("/api/v1/probes/default/pod-%03d/web/readiness/pause", i))
 	}
@@ -208,7 +208,7 @@ func TestProbesOfPodAreThoseOfTheList(t *testing.T) {
 	t.Parallel()
 	source := agent.NewMemory()
 	r := start(t, "", func(c *agent.Config) { c.Source = source.Open })
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	pods := resting(3)
 	same, replaced := pods[1].DeepCopy(), pods[1].DeepCopy()
 	same.Namespace, same.UID = "other", "uid-other"
@@ -253,7 +253,7 @@ func TestClientReadsAllPages(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(shortDir(t), "s")
 	r := start(t, "", func(c *agent.Config) { c.Source, c.Socket = agent.NewMemory(resting(501)...).Open, socket })
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	c, err := client.New(client.Config{Server: "unix:" + socket})
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func TestChangedManifestsAreApplied(t *testing.T) {
 	}
 
 	write(t, path, web.external("two"))
-	r.lines.await(t, next, "manifests applied", `cause="changed files"`, "pods=1")
+	r.lines.await(t, next, "pods applied", `cause="changed files"`, "pods=1")
 	gone := awaitProbe(t, events, "the first pod's probe is gone", func(p *streamedProbe) bool { return p.Removed })
 	if gone.Pod != "one" || gone.Kind != "readiness" || gone.Container != "web" {
 		t.Errorf("removed %+v", gone)
@@ -102,9 +102,9 @@ func TestManifestsThatKeepChangingAreApplied(t *testing.T) {
 		many.WriteString("---\n" + strings.ReplaceAll(web.external(fmt.Sprint("pod", i)), "period: 20ms", "period: 1h"))
 	}
 	stop := keepChanging(t, pods, many.String(), 5*time.Millisecond)
-	_, next := r.lines.await(t, 0, "manifests applied", "pods=300")
+	_, next := r.lines.await(t, 0, "pods applied", "pods=300")
 	r.reload() // also on request
-	r.lines.await(t, next, "manifests applied", "pods=300", "cause=request")
+	r.lines.await(t, next, "pods applied", "pods=300", "cause=request")
 	stop()
 }
 
@@ -164,19 +164,19 @@ func TestRefusedProbeOfDelayedPodIsRetriedWithNextPlugin(t *testing.T) {
 	write(t, pods, pod(""))
 	said.await(t, 0, "armed")
 	write(t, pods, web)
-	_, next := r.lines.await(t, 0, "manifests applied", `cause="changed files"`)
-	_, next = r.lines.await(t, next, "manifests applied")
+	_, next := r.lines.await(t, 0, "pods applied", `cause="changed files"`)
+	_, next = r.lines.await(t, next, "pods applied")
 	write(t, pods, web+"---\n"+pod(annotation)) // while its predecessor ends
-	_, next = r.lines.await(t, next, "manifests applied", "pods=2")
+	_, next = r.lines.await(t, next, "pods applied", "pods=2")
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2", refuse: 1}.plugin("demo", "2.0.0"))
 	_, next = r.lines.await(t, next, "plugin loaded", "version=2.0.0")
 	write(t, goOn, "")
-	_, next = r.lines.await(t, next, "manifests were applied in part", "the plugin does not take this config")
+	_, next = r.lines.await(t, next, "pods were applied in part", "the plugin does not take this config")
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
 	awaitProbe(t, events, "its first attempt", func(p *streamedProbe) bool {
 		return p.Pod == "late" && p.Last != nil && p.Last.Output == "v3"
 	})
-	r.lines.await(t, next, "manifests applied", "pods=2")
+	r.lines.await(t, next, "pods applied", "pods=2")
 }
 
 func TestSignalReloads(t *testing.T) {
@@ -184,7 +184,7 @@ func TestSignalReloads(t *testing.T) {
 	signals := make(chan os.Signal)
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Reload, c.PollInterval = signals, time.Hour })
 	signals <- os.Interrupt // any signal
-	r.lines.await(t, 0, "manifests applied", "cause=signal")
+	r.lines.await(t, 0, "pods applied", "cause=signal")
 }
 
 func TestNotifyIsToldSteps(t *testing.T) {

@@ -100,14 +100,30 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Po
 		return context.Cause(ctx)
 	}
 	a.handlers.HoldApplied(applied)
-	last := a.noteReload((*progress).ofPods, err == nil, err)
+	last := a.noteReload((*progress).ofPods, err == nil, inPart(err))
+	news := last.pods.at.IsZero() || textOf(err) != textOf(last.pods.err)
 	switch {
+	case err == nil && r.Routine && !news:
+		a.log.Debug("pods applied", "cause", r.Cause, "pods", len(applied))
 	case err == nil:
-		a.log.Info("manifests applied", "cause", r.Cause, "pods", len(applied))
-	case r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err): // else it was logged
-		a.log.Error("manifests were applied in part", "cause", r.Cause, "error", err.Error())
+		a.log.Info("pods applied", "cause", r.Cause, "pods", len(applied))
+	case news || r.Cause != retriedSecrets && !r.Routine: // else it was logged
+		a.log.Error("pods were applied in part", "cause", r.Cause, "error", err.Error())
 	}
 	return err
+}
+
+// partialError is the error of an attempt that has applied the rest.
+type partialError struct{ error }
+
+func (e partialError) Unwrap() error { return e.error }
+
+// inPart returns err as a [partialError]; nil if it is nil.
+func inPart(err error) error {
+	if err == nil {
+		return nil
+	}
+	return partialError{err}
 }
 
 // refreshSecrets lets probes use the present secrets. It retries after a pause if some cannot be

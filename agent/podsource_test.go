@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -41,7 +42,7 @@ func TestPodSourceInMemory(t *testing.T) {
 	r := start(t, "", func(c *agent.Config) { c.Source = source.Open })
 	events := r.stream()
 	awaitProbe(t, events, "the first pod is ready", func(p *streamedProbe) bool { return p.Pod == "one" && ready(p) })
-	r.lines.await(t, 0, "manifests applied", "cause=start", "pods=1")
+	r.lines.await(t, 0, "pods applied", "cause=start", "pods=1")
 	if status, body := r.do("GET", "/readyz"); status != http.StatusOK {
 		t.Errorf("readyz: %d %s", status, body)
 	}
@@ -51,7 +52,7 @@ func TestPodSourceInMemory(t *testing.T) {
 	}
 	write(t, secret, "two")
 	_, next := r.lines.await(t, 0, "secret changed", secret)
-	r.lines.await(t, next, "manifests applied", `cause="changed files"`)
+	r.lines.await(t, next, "pods applied", `cause="changed files"`)
 
 	two := memoryPod("two", web, "")
 	source.Set(two)
@@ -73,6 +74,45 @@ func TestPodSourceInMemory(t *testing.T) {
 	}
 	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[!]reload failed") {
 		t.Errorf("readyz: %s", body)
+	}
+}
+
+// A source of a node applies pods whenever some have changed. The log has the first attempt, and what
+// an attempt returns that the one before has not.
+func TestRoutineAttemptsAreLoggedIfTheyAreNews(t *testing.T) {
+	t.Parallel()
+	source := agent.NewMemory()
+	var host pods.Host
+	r := start(t, "", func(c *agent.Config) {
+		c.PollInterval = time.Hour
+		c.Source = func(ctx context.Context, h pods.Host) (agent.PodSource, error) {
+			host = h
+			return source.Open(ctx, h)
+		}
+	})
+	_, next := r.lines.await(t, 0, "pods applied", "cause=start")
+	apply := func(cause string, err error) {
+		t.Helper()
+		host.Begin()
+		if got := host.Applied(t.Context(), pods.Reload{Cause: cause, Routine: true}, nil, err); !errors.Is(got, err) {
+			t.Errorf("got %v, want %v", got, err)
+		}
+	}
+	bad := errors.New("shop/web: unknown handler")
+	apply("one", nil)
+	apply("two", bad)
+	apply("three", bad)
+	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[!]reload applied in part at ") || !strings.Contains(body, ": shop/web: unknown handler\n") {
+		t.Errorf("readyz: %s", body)
+	}
+	apply("four", nil)
+	apply("five", nil)
+	_, next = r.lines.await(t, next, "level=ERROR", "pods were applied in part", "cause=two", bad.Error())
+	r.lines.await(t, next, "level=INFO", "pods applied", "cause=four")
+	for _, cause := range []string{"one", "three", "five"} {
+		if r.lines.has("level=INFO", "cause="+cause) || r.lines.has("level=ERROR", "cause="+cause) {
+			t.Errorf("the attempt %s is no news", cause)
+		}
 	}
 }
 

@@ -29,6 +29,9 @@ type reloadAttempt struct {
 
 // failed says when the attempt failed, and why.
 func (a *reloadAttempt) failed() string {
+	if part, ok := errors.AsType[partialError](a.err); ok {
+		return fmt.Sprintf("applied in part at %s: %s", a.at.Format(time.RFC3339), joined.Line(part.error))
+	}
 	return fmt.Sprintf("failed at %s, the last good state is kept: %s", a.at.Format(time.RFC3339), joined.Line(a.err))
 }
 

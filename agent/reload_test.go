@@ -216,7 +216,7 @@ func TestAddedPluginIsLoadedForWaitingManifests(t *testing.T) {
 	if p := awaitOutput(t, events, "new"); p.Handler != "new" {
 		t.Errorf("got %+v", p)
 	}
-	r.lines.await(t, next, "manifests applied")
+	r.lines.await(t, next, "pods applied")
 	// No probe uses demo, so that it is removed with its metrics.
 	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestManifestsAreAppliedOnceSecretIsAllowed(t *testing.T) {
 	write(t, path, secretPod("${env:TOKEN}"))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", "not allowed: add")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:TOKEN\"]}\n")
-	r.lines.await(t, next, "manifests applied")
+	r.lines.await(t, next, "pods applied")
 }
 
 // prober.yaml stops allowing the secret of a running pod.
@@ -43,9 +43,9 @@ func TestSecretNoLongerAllowedIsReported(t *testing.T) {
 		c.ConfigFile = config
 		c.LookupEnv = func(string) (string, bool) { return "secret", true }
 	})
-	_, next := r.lines.await(t, 0, "manifests applied", "cause=start")
+	_, next := r.lines.await(t, 0, "pods applied", "cause=start")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:OTHER\"]}\n")
-	_, next = r.lines.await(t, next, "manifests were applied in part", "env:TOKEN", "not allowed")
+	_, next = r.lines.await(t, next, "pods were applied in part", "env:TOKEN", "not allowed")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nsecrets: {allow: [\"env:TOKEN\"]}\n")
-	r.lines.await(t, next, "manifests applied")
+	r.lines.await(t, next, "pods applied")
 }

@@ -117,7 +117,7 @@ func TestUnreadableSecretKeepsLast(t *testing.T) {
 	g.await(t, "one")
 	put(t, file, []byte("two"))
 	g.await(t, "two")
-	r.lines.await(t, next, "manifests applied")
+	r.lines.await(t, next, "pods applied")
 	if r.metric(lastReload) != "1" {
 		t.Error("the reload counts as failed")
 	}
@@ -142,7 +142,7 @@ func TestSecretRefusedByPluginKeepsLast(t *testing.T) {
 	}
 	awaitOutput(t, events, "v1")
 	put(t, file, []byte("other"))
-	r.lines.await(t, next, "manifests applied")
+	r.lines.await(t, next, "pods applied")
 	awaitOutput(t, events, "v1")
 }
 
@@ -175,10 +175,10 @@ func TestUnreadableSecretIsRetried(t *testing.T) {
 	g.await(t, "one")
 	password.Store("")
 	write(t, path, manifest+"# read again\n")
-	from, next := r.lines.await(t, 0, "manifests were applied in part", "no such variable")
+	from, next := r.lines.await(t, 0, "pods were applied in part", "no such variable")
 	password.Store("two")
 	g.await(t, "two")
-	_, end := r.lines.await(t, next, "manifests applied", "cause=\"secrets that could not be used\"")
+	_, end := r.lines.await(t, next, "pods applied", "cause=\"secrets that could not be used\"")
 	if n := r.lines.count(next, end, "no such variable"); n > 0 {
 		t.Errorf("%s: told %d times more", from, n)
 	}
@@ -216,7 +216,7 @@ func TestManifestIsAppliedOnceSecretExists(t *testing.T) {
 	_, next := r.lines.await(t, 0, "manifests cannot be used", "pod.yaml:8: ", "no such file")
 	put(t, file, []byte("two"))
 	g.await(t, "two")
-	r.lines.await(t, next, "manifests applied")
+	r.lines.await(t, next, "pods applied")
 }
 
 // probe returns the one probe of the agent.

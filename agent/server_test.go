@@ -192,7 +192,7 @@ func TestActions(t *testing.T) {
 func TestRequestsAreGuarded(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	const pause = "/api/v1/probes/default/shop/web/readiness/pause"
 	for _, c := range []struct {
 		name, method, path string
@@ -226,7 +226,7 @@ func TestRequestsAreGuarded(t *testing.T) {
 func TestHealthEndpoints(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Profiling = true })
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	for _, path := range []string{"/healthz", "/livez", "/readyz", "/-/healthy", "/-/ready"} {
 		if status, body := r.do("GET", path); status != http.StatusOK || body != "ok" {
 			t.Errorf("%s: %d %s", path, status, body)

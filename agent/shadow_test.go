@@ -132,5 +132,5 @@ func TestRefusedManifestsAreAppliedAfterPromotion(t *testing.T) {
 	if status, body := r.do("POST", "/api/v1/plugins/demo/promote"); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	r.lines.await(t, next, "manifests applied", "pods=2")
+	r.lines.await(t, next, "pods applied", "pods=2")
 }

@@ -55,7 +55,7 @@ func TestHangingRegistryDelaysNothingElse(t *testing.T) {
 	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "name: demo, config: {a: 1}", "name: far").Replace(asks))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", `plugin \"far\": its registry has not answered yet`)
 	write(t, pods, asks+"---\n"+strings.Replace(asks, "name: shop", "name: other", 1))
-	r.lines.await(t, next, "manifests applied", "pods=2")
+	r.lines.await(t, next, "pods applied", "pods=2")
 	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]") || r.lines.has("some plugins cannot be used") {
 		t.Errorf("the registry was waited for: %s", body)
 	}
@@ -79,7 +79,7 @@ func TestReloadGoesOnAfterCallerLeft(t *testing.T) {
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
 	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	h.hangs.Store(true)
 	before := h.asked("")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +98,7 @@ func TestReloadGoesOnAfterCallerLeft(t *testing.T) {
 	h.after(t, before)
 	cancel()
 	<-answered
-	r.lines.await(t, 0, "manifests applied", "cause=request")
+	r.lines.await(t, 0, "pods applied", "cause=request")
 }
 
 // slowly returns pods with probes of the plugin tester, whose validator hangs.
@@ -124,7 +124,7 @@ func TestHangingReplacementDelaysNoManifests(t *testing.T) {
 	awaitOutput(t, r.stream(), "v1")
 	put(t, file, []byte(configHead+"plugins: [{name: tester, source: "+program+"}]\n"))
 	write(t, pods, slowly(1)+"---\n"+newTarget(t).external("shop"))
-	_, applied := r.lines.await(t, 0, "manifests applied", "pods=2")
+	_, applied := r.lines.await(t, 0, "pods applied", "pods=2")
 	_, refused := r.lines.await(t, 0, "some plugins cannot be used", "does not say within 5s whether it takes a config")
 	if applied > refused {
 		t.Error("the manifests waited for a plugin that they do not need")
@@ -141,7 +141,7 @@ func TestWaitingManifestsAreSuperseded(t *testing.T) {
 	write(t, pods, slowly(100))
 	_, next := r.lines.await(t, 0, "loading plugin", "handler=tester")
 	write(t, pods, web.external("one")+"---\n"+web.external("two"))
-	r.lines.await(t, next, "manifests applied", "pods=2")
+	r.lines.await(t, next, "pods applied", "pods=2")
 	if r.lines.has("manifests cannot be used") {
 		t.Error("manifests that nobody wants any more were waited for")
 	}

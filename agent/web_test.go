@@ -53,7 +53,7 @@ func TestWebConfigTLSAndUsers(t *testing.T) {
 		c.Listen, c.WebConfigFile, c.TokenFile = "0.0.0.0:0", config, token
 	})
 	r.url = strings.Replace(r.url, "[::]", "127.0.0.1", 1)
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	if !strings.HasPrefix(r.url, "https://") {
 		t.Fatalf("listens at %s", r.url)
 	}
@@ -178,7 +178,7 @@ func TestShowTokenWritesToken(t *testing.T) {
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.ShowToken = true })
 	line, _ := r.lines.await(t, 0, "prober: "+r.url+"/#token=")
 	_, token, _ := strings.Cut(strings.TrimSpace(line), "#token=")
-	r.lines.await(t, 0, "manifests applied")
+	r.lines.await(t, 0, "pods applied")
 	if status, body := r.send(http.DefaultClient, "POST", "/-/reload", "Authorization", "Bearer "+token); status != http.StatusOK {
 		t.Errorf("with the token: %d %s", status, body)
 	}

@@ -63,6 +63,9 @@ type Reload struct {
 	// All requests a check of all pods, including those that have not changed since the last
 	// attempt: a caller waits for the result.
 	All bool
+	// Routine is an attempt for some pods that have changed, of which a node has many. What it
+	// returns is logged if the attempt before has returned something else.
+	Routine bool
 }
 
 // Change is a pod that has changed or was removed.

@@ -75,6 +75,7 @@ func podError(pod *probe.Pod, err error) error {
 
 var (
 	errNoNetwork = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("its network namespace is not known yet")}
+	errOwn       = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("its network namespace is that of the agent")}
 	errReleased  = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("the probe has ended")}
 )
 
@@ -143,9 +144,13 @@ func (n *networks) acquire(path string) (*shared, error) {
 		}
 		n.leave(at) // its path leads to another one, or nowhere
 	}
-	namespace, err := netns.Open(path) // without the lock
+	namespace, err := netns.Open(path) // with no lock held
 	if err != nil {
 		return nil, err
+	}
+	if namespace.IsOwn() { // such as by a number of a process that was used again: its loopback is not the pod's
+		_ = namespace.Close()
+		return nil, errOwn
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -405,7 +405,6 @@ func TestPodsOfTheAgentsNetworkStayThere(t *testing.T) {
 	accept(t, l, "")
 	for name, of := range map[string]func(string) (string, bool){
 		"no network":          func(string) (string, bool) { return "", false },
-		"the agent's own":     func(string) (string, bool) { return "/proc/thread-self/ns/net", true },
 		"no source of any":    nil,
 		"another pod has one": func(uid string) (string, bool) { return "/none", uid == "b" },
 	} {
@@ -420,6 +419,29 @@ func TestPodsOfTheAgentsNetworkStayThere(t *testing.T) {
 			t.Errorf("%s, without a pod: got %+v, %v", name, out, err)
 		}
 		probe.Release(h)
+	}
+}
+
+// TestNetworkOfThePodIsNotTheAgents has a source with a path that leads to the agent's own namespace: what
+// listens there on loopback must not be reached.
+func TestNetworkOfThePodIsNotTheAgents(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accept(t, l, "")
+	h, err := newSet(t, func(string) (string, bool) { return "/proc/self/ns/net", true }).
+		Prepare("tcp", fmt.Appendf(nil, `{"host":"127.0.0.1","port":%d}`, l.Addr().(*net.TCPAddr).Port), probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probe.Release(h)
+	out, err := h.Probe(t.Context(), inPod("a", probe.Target{}))
+	if want := "pod shop/pod-a: its network namespace is that of the agent"; err == nil || err.Error() != want || !probe.IsHostTrouble(err) {
+		t.Errorf("got %+v, %v, want %s", out, err, want)
+	}
+	if got := netnstest.Open(t); got != 0 {
+		t.Errorf("%d namespaces are open", got)
 	}
 }
 

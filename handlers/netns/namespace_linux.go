@@ -103,6 +103,9 @@ func (n *Namespace) Current() error {
 // Same reports whether n and other are the same namespace.
 func (n *Namespace) Same(other *Namespace) bool { return n.id == other.id }
 
+// IsOwn reports whether n is the namespace of the program.
+func (n *Namespace) IsOwn() bool { return n.own }
+
 // Close closes the namespace. Sockets that were made in it stay open.
 func (n *Namespace) Close() error { return n.file.Close() }
 

@@ -23,6 +23,9 @@ func (n *Namespace) Current() error { return unsupported(n.path) }
 // Same is not called on this system.
 func (n *Namespace) Same(*Namespace) bool { return false }
 
+// IsOwn is not called on this system.
+func (n *Namespace) IsOwn() bool { return n.own }
+
 // Close is not called on this system.
 func (n *Namespace) Close() error { return nil }
 

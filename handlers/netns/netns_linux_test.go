@@ -309,8 +309,11 @@ func TestOwnNamespaceIsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	if ctx := netns.With(t.Context(), own); netns.From(ctx) != nil {
+	if ctx := netns.With(t.Context(), own); netns.From(ctx) != nil || !own.IsOwn() {
 		t.Error("the program's own namespace is another one")
+	}
+	if open(t, netnstest.New(t)).IsOwn() {
+		t.Error("another namespace is the program's own")
 	}
 }
 

@@ -31,6 +31,7 @@ var errNotListed = errors.New("the API server has not listed the pods of this no
 
 // applyLoop applies the pods that have changed until ctx ends, after all of them are known.
 func (s *Source) applyLoop(ctx context.Context) {
+	r := pods.Reload{Cause: "start"}
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,7 +42,8 @@ func (s *Source) applyLoop(ctx context.Context) {
 		synced := s.synced
 		s.mu.Unlock()
 		if synced { // else setSynced wakes the loop
-			_ = s.attempt(ctx, pods.Reload{Cause: "changed pods"}, s.toApply.take()) // the agent logs the error
+			_ = s.attempt(ctx, r, s.toApply.take()) // the agent logs the error
+			r = pods.Reload{Cause: "changed pods", Routine: true}
 		}
 	}
 }
@@ -247,8 +249,7 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	s.mu.Unlock()
 	uid := latest.UID
 	if news && text != "" {
-		s.cfg.Events.Event(reference(latest), v1.EventTypeWarning, "ProbeInvalid", text)
-		s.log.Warn("probes of a pod are invalid", "namespace", latest.Namespace, "pod", latest.Name, "error", text)
+		s.events.Event(reference(latest), v1.EventTypeWarning, "ProbeInvalid", text) // the agent logs it
 	}
 	if news && text == "" && !first {
 		s.log.Info("the probes of a pod are valid again", "namespace", latest.Namespace, "pod", latest.Name)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -53,6 +54,18 @@ type Conditions interface {
 type Events interface {
 	manager.Recorder
 	Run(ctx context.Context)
+}
+
+// recorders record events at the API server, and in the log and the API of the agent.
+type recorders struct {
+	cluster Events
+	agent   manager.Recorder
+}
+
+// Event implements [manager.Recorder].
+func (r recorders) Event(object runtime.Object, eventType, reason, message string) {
+	r.cluster.Event(object, eventType, reason, message)
+	r.agent.Event(object, eventType, reason, message)
 }
 
 // Actor acts on failures: a [liveness.Actor].

@@ -9,12 +9,16 @@ import (
 
 // NetworkOf returns the path of the network namespace in which the probes of a pod are carried out. ok
 // is false for a pod whose probes are carried out in the network of the node. It answers from memory.
-// No probe of a pod in its own network runs before the path is known.
+// No probe of a pod in its own network runs before the path is known. The network of a pod that is not
+// known is none: a last attempt must not reach the node.
 func (s *Source) NetworkOf(podUID string) (path string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pods[types.UID(podUID)]
-	if p == nil || !p.inPod {
+	switch {
+	case p == nil:
+		return "", true
+	case !p.inPod:
 		return "", false
 	}
 	return p.network, true

@@ -146,6 +146,7 @@ type world struct {
 	pending  int
 	final    []string // states of the pod web when the writer was ended
 	events   []string
+	own      []string // events of the agent itself
 	failures []liveness.Failure
 	open     string
 	applied  []error // of each attempt
@@ -174,6 +175,7 @@ func newWorld(t *testing.T, edit ...func(*world)) *world {
 	}
 	source, err := kube.New(w.cfg, pods.Host{
 		Logger: slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo})), Begin: func() {},
+		Recorder: agentEvents{w},
 		Check: func(ctx context.Context, pod *v1.Pod) []error {
 			probes, errs := manager.ProbesOf(pod)
 			for _, p := range probes {
@@ -379,6 +381,15 @@ func (f fakeEvents) Event(_ runtime.Object, eventType, reason, message string) {
 }
 
 func (f fakeEvents) Run(ctx context.Context) { <-ctx.Done() }
+
+// agentEvents are the events of the agent itself.
+type agentEvents struct{ w *world }
+
+func (a agentEvents) Event(_ runtime.Object, eventType, reason, message string) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.own = append(a.w.own, eventType+" "+reason+" "+message)
+}
 
 type fakeActor struct{ w *world }
 

@@ -37,6 +37,7 @@ type Source struct {
 	store   manager.StatusStore
 	feed    pods.Feed
 	watched *watched // the pods at the API server
+	events  recorders
 	actor   Actor
 	manager *manager.Manager // set once by Start
 	states  stateTable
@@ -101,8 +102,9 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }
 	s.watched = newWatched(cfg.Pods, s)
+	s.events = recorders{cfg.Events, host.Recorder}
 	s.actor = cfg.Act(liveness.Config{
-		Current: s.current, Failing: s.failing, Stalled: s.stalled, Recorder: cfg.Events, Logger: host.Logger,
+		Current: s.current, Failing: s.failing, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
 	})
 	return s, nil
 }

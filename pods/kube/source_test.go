@@ -378,3 +378,22 @@ func TestNewRequiresParts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The agent's own list of events has those that its manager does not record.
+func TestSourceEventsOfTheAgent(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.script("/r", success, failure)
+		w.cluster.set(podNamed("bad", `{web: {readiness: {tcpSocket: {host: 10.0.0.1, port: 1}}}}`))
+		w.cluster.set(podNamed("web", readiness))
+		w.start()
+		w.wait(10 * time.Second)
+		w.actor.Recorder.Event(&v1.Pod{}, v1.EventTypeNormal, "Killing", "it failed")
+		own := locked(w, &w.own)
+		if len(own) != 2 || !strings.HasPrefix(own[0], "Warning ProbeInvalid metadata.annotations[prober.dev/probes]") || own[1] != "Normal Killing it failed" {
+			t.Errorf("got %q", own)
+		}
+		if all := w.takeEvents(); !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
+			t.Errorf("at the API server: %q", all)
+		}
+	})
+}

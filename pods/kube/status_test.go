@@ -466,6 +466,9 @@ func TestSourceNetworkOfEveryAttempt(t *testing.T) {
 		if locked(w, &d.host) || locked(w, &d.in)["/proc/17/ns/net"] < 50 || locked(w, &d.in)[""] > 0 {
 			t.Errorf("attempts by network: %v", d.in)
 		}
+		if path, ok := w.source.NetworkOf("uid-web"); !ok || path != "" { // an attempt that comes late
+			t.Errorf("a pod that is gone has the network %q, %t", path, ok)
+		}
 		// The network of the node, after the other one.
 		delete(pod.Annotations, "prober.dev/network")
 		w.cluster.set(pod)

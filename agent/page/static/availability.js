@@ -62,7 +62,7 @@ export function availability(route) {
     } catch (e) {
       all = [];
       fill(note, e instanceof Failed && e.status === 404
-        ? h("div.note", {}, h("p", {}, "This agent keeps no history. Start it with a state directory to see how available each probe was:"), h("pre", { tabindex: 0 }, "prober run … --state-dir /var/lib/prober"))
+        ? h("div.note", {}, h("p", {}, "This agent keeps no history. Start it with a state directory to see how available each probe was:"), h("pre", { tabindex: 0 }, "prober run|node … --state-dir /var/lib/prober"))
         : h("p.none", {}, said(e instanceof Error ? e.message : e)));
     }
     show();

@@ -146,7 +146,7 @@ function detailsOf(t) {
 /** causeOf shows what a tick that was no success has told. @param {any} t */
 function causeOf(t) {
   const { body, waiting } = detailsOf(t);
-  const kept = body || (t.reason === "http_status" ? "not kept: prober run --show-output keeps the beginning" : "");
+  const kept = body || (t.reason === "http_status" ? "not kept: --show-output of the agent keeps the beginning" : "");
   const fields = [["Output", t.output], ["Error", t.error], ["Reason", t.reason], ["Waiting", waiting], ["Body", kept]];
   return h("div.cause", { "data-state": word(t.result), "data-part": "cause" },
     h("p", {}, badge(word(t.result), t.error ? "error" : word(t.result)), ` ${clock(when(t.time))}, ${since(t.time)} ago, in ${took(t.durationSeconds)}${t.deferredSeconds > 0 ? ` after ${took(t.deferredSeconds)} without a slot` : ""}`),

@@ -23,6 +23,7 @@ import (
 // namespaced is a server in a namespace, at the same address as those of other ones.
 type namespaced struct {
 	namespace *netns.Namespace
+	net       *netnstest.Net
 	text      string // of its responses
 	conns     atomic.Int32
 }
@@ -36,15 +37,15 @@ func serveNamespaced(t testing.TB, text string, secure, http2 bool) *namespaced 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = namespace.Close() })
-	own := &namespaced{namespace: namespace, text: text}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	own := &namespaced{namespace: namespace, net: n, text: text}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/again" {
+			http.Redirect(w, r, "https://127.0.0.1:8443/", http.StatusFound)
+			return
+		}
 		_, _ = io.WriteString(w, text)
 	}))
-	_ = s.Listener.Close()
-	n.Do(func() { s.Listener, err = net.Listen("tcp4", "127.0.0.1:8443") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	own.listen(t, s, "127.0.0.1:8443")
 	s.EnableHTTP2, s.Config.ErrorLog = http2, log.New(io.Discard, "", 0)
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -58,6 +59,17 @@ func serveNamespaced(t testing.TB, text string, secure, http2 bool) *namespaced 
 	}
 	t.Cleanup(s.Close)
 	return own
+}
+
+// listen has server listen in the namespace.
+func (s *namespaced) listen(t testing.TB, server *httptest.Server, at string) {
+	t.Helper()
+	var err error
+	_ = server.Listener.Close()
+	s.net.Do(func() { server.Listener, err = net.Listen("tcp4", at) })
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *namespaced) attempt(t testing.TB, h probe.Handler) (probe.Outcome, error) {
@@ -89,25 +101,55 @@ func TestReuseIsWithinOneNamespace(t *testing.T) {
 // TestHTTP2IsWithinOneNamespace makes attempts of two namespaces at the same time with net/http, which shares
 // connections of one address.
 func TestHTTP2IsWithinOneNamespace(t *testing.T) {
-	servers := []*namespaced{serveNamespaced(t, "one", true, true), serveNamespaced(t, "other", true, true)}
+	one, other := serveNamespaced(t, "one", true, true), serveNamespaced(t, "other", true, true)
 	h, err := httpprobe.New(httpprobe.Config{}).Bind(httpprobe.Action{Host: "127.0.0.1", Port: 8443, Scheme: "HTTPS"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := rig.ByNetHTTP(h)
+	attemptAll(t, rig.ByNetHTTP(h), one, other)
+}
+
+// attemptAll makes attempts at both servers at the same time, so many that some share a connection if they
+// can: net/http shares one from the end of its handshake to the begin of its first request only.
+func attemptAll(t *testing.T, h probe.Handler, servers ...*namespaced) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for range 8 {
 		for _, s := range servers {
 			wg.Go(func() {
 				for range 25 {
-					if out, err := s.attempt(t, whole); err != nil || out.Output != s.text {
+					if out, err := s.attempt(t, h); err != nil || out.Output != s.text {
 						t.Errorf("got %+v, %v, want %s", out, err, s.text)
+						return
 					}
 				}
 			})
 		}
 	}
 	wg.Wait()
+}
+
+// TestRedirectIsWithinOneNamespace has redirects to one HTTP/2 address from HTTP/1.1 and from HTTP/2.
+func TestRedirectIsWithinOneNamespace(t *testing.T) {
+	one, other := serveNamespaced(t, "one", true, true), serveNamespaced(t, "other", true, true)
+	for _, s := range []*namespaced{one, other} {
+		plain := httptest.NewUnstartedServer(http.RedirectHandler("https://127.0.0.1:8443/", http.StatusFound))
+		s.listen(t, plain, "127.0.0.1:8080")
+		plain.Start()
+		defer plain.Close()
+	}
+	for name, action := range map[string]httpprobe.Action{
+		"HTTP/1.1": {Host: "127.0.0.1", Port: 8080},
+		"HTTP/2":   {Host: "127.0.0.1", Port: 8443, Scheme: "HTTPS", Path: "/again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := httpprobe.New(httpprobe.Config{}).Bind(action)
+			if err != nil {
+				t.Fatal(err)
+			}
+			attemptAll(t, h, one, other)
+		})
+	}
 }
 
 func BenchmarkNamespace(b *testing.B) {

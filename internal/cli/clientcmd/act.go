@@ -98,8 +98,9 @@ func newReload(env *command.Env) *cobra.Command {
 		Use:   "reload",
 		Short: "Have a running agent read its files again",
 		Long: "Reload has an agent read its manifests, prober.yaml, secrets and plugins again, as SIGHUP does, and\n" +
-			"waits until they are applied or refused.\n\n" +
-			"Exit code 0, 1 if they were refused, 3 if the agent does not respond, 64 wrong usage.",
+			"waits until they are applied or refused. An agent of a Kubernetes node applies its pods again; the\n" +
+			"section kubernetes of prober.yaml is read at its start only.\n\n" +
+			"Exit code 0, 1 if they were refused, or in part, 3 if the agent does not respond, 64 wrong usage.",
 		Example:           "  prober reload",
 		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -64,7 +64,7 @@ func explainProbes(ctx context.Context, env *command.Env, c *client.Client, s *s
 	}
 	checks = slices.DeleteFunc(checks, func(c client.Check) bool { return c.Mark == "+" })
 	if len(all) == 0 {
-		return noProbe(s, whyNoTarget(ctx, c, s), checks)
+		return noProbe(s, whyNone(ctx, c, s), checks)
 	}
 	if output != command.Table {
 		return env.Encode(output, struct {
@@ -125,7 +125,7 @@ func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	text := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	details := explain.Read(string(t.Details))
 	if details.Body == "" && t.Reason == string(probe.ReasonHTTPStatus) {
-		details.Body = "not kept: prober run --show-output keeps the beginning"
+		details.Body = "not kept: --show-output of the agent keeps the beginning"
 	}
 	for _, field := range [...][2]string{
 		{"Output", t.Output}, {"Error", t.Error}, {"Reason", t.Reason}, {"Waiting", details.Waiting}, {"Body", details.Body},

@@ -1,6 +1,7 @@
 package clientcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -177,9 +178,14 @@ func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.Prob
 		return nil, remote.Failed(err)
 	}
 	if len(probes) == 0 {
-		return nil, &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no probe of %s%s", s, whyNoTarget(ctx, c, s)), Hint: "prober get probes lists them"}
+		return nil, &command.Exit{Code: command.ExitFailed, Err: fmt.Errorf("no probe of %s%s", s, whyNone(ctx, c, s)), Hint: "prober get probes lists them"}
 	}
 	return probes, nil
+}
+
+// whyNone returns why there is no probe that s selects; "" if that is not known.
+func whyNone(ctx context.Context, c *client.Client, s *selection) string {
+	return cmp.Or(whyNoTarget(ctx, c, s), whyInvalid(ctx, c, s))
 }
 
 // whyNoTarget returns why the pods that s selects do not exist, if they are those of targets that
@@ -201,6 +207,22 @@ func whyNoTarget(ctx context.Context, c *client.Client, s *selection) string {
 		return ""
 	}
 	return fmt.Sprintf(": the target %s of group %s is %s%s: %s", line(t.Name), line(t.Group), line(t.State), goneFor(t), line(t.Reason))
+}
+
+// whyInvalid says why a pod of a node has no such probe: what the newest event about its annotation says; "" if
+// there is none.
+func whyInvalid(ctx context.Context, c *client.Client, s *selection) string {
+	var list v1.EventList
+	if s.Pod == "" || c.Events(ctx, &list) != nil {
+		return ""
+	}
+	for i := len(list.Items) - 1; i >= 0; i-- { // the newest first
+		e := &list.Items[i]
+		if e.Reason == "ProbeInvalid" && e.InvolvedObject.Name == s.Pod && (s.Namespace == "" || e.InvolvedObject.Namespace == s.Namespace) {
+			return ": " + line(e.Message)
+		}
+	}
+	return ""
 }
 
 // goneFor returns for how long a target is gone.
