@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/pods/kube/api"
 )
 
@@ -45,8 +46,10 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 	}
 	output, code, err := s.cfg.Exec(ctx, api.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, container, cmd)
 	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return output, &builtin.CommandTimeoutError{Command: cmd, Timeout: timeout}
 	case err != nil && ctx.Err() != nil:
-		return output, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		return output, context.Cause(ctx)
 	case err != nil:
 		return output, err
 	case code != 0:

@@ -168,6 +168,6 @@ func (s *Source) failed(uid types.UID, u *results.Update) {
 	}
 	s.actor.Failed(liveness.Failure{
 		Pod: pod, Container: u.Container, ContainerID: u.ContainerID, Kind: u.Kind, Mode: plan.mode,
-		Grace: plan.grace[probeKey{u.Container, u.Kind}], Text: u.Output,
+		Grace: plan.grace[probeKey{u.Container, u.Kind}], Period: plan.period[probeKey{u.Container, u.Kind}], Text: u.Output,
 	})
 }

@@ -135,10 +135,10 @@ func TestOnFailureAndNever(t *testing.T) {
 		counts string
 	}{
 		{v1.RestartPolicyOnFailure, "", 0, 0, "Warning ProbeRestartRefused: The liveness probe of container app fails, and container app is not restarted: " +
-			"it is restarted only after some exit codes: if it ends by itself when it is told to, it may never come back", "withheld on-failure 1"},
+			"its restart policy does not start it again after each exit code, and it may exit with any after SIGTERM; onFailure: kill of the agent kills it instead", "withheld on-failure 1"},
 		{v1.RestartPolicyOnFailure, liveness.Kill, 1, 0, "Normal Killing: Container app failed liveness probe, will be restarted", "done restart 1"},
 		{v1.RestartPolicyNever, liveness.Refuse, 0, 0, "Warning ProbeRestartRefused: The liveness probe of container app fails, and container app is not restarted: " +
-			"its restart policy is Never: it would not come back", "withheld on-failure 1"},
+			"its restart policy does not start it again", "withheld on-failure 1"},
 		{v1.RestartPolicyNever, liveness.Kill, 1, 25 * time.Second, "Normal Killing: Container app failed liveness probe", "done restart 1"},
 	} {
 		t.Run(fmt.Sprint(c.policy, " ", c.kill), func(t *testing.T) {

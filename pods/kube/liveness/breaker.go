@@ -23,6 +23,7 @@ type change struct {
 	probe           probeKey
 	good            bool // it was or is a success
 	failed, removed bool
+	first           bool // it counts though the probe is new
 	at              time.Time
 }
 
@@ -32,19 +33,21 @@ type probeKey struct {
 }
 
 // changeOf returns what the breaker needs of c. The end of a container is no failure of its probes:
-// many end when a node is drained, or a workload is scaled down.
+// many end when a node is drained, or a workload is scaled down. New pods are not ready at first, which
+// is no sign of trouble; that they are not live is one.
 func changeOf(c *states.Change) change {
 	isGood := func(s states.State) bool { return s == states.Success || s == states.Warning }
 	return change{
 		probe: probeKey{c.Info.PodUID, c.Info.Container, c.Info.Kind},
 		good:  isGood(c.From) || isGood(c.To), failed: c.To == states.Failure && c.Reason != string(results.NotRunning), removed: c.Removed, at: c.Time,
+		first: c.Info.Kind != probe.Readiness,
 	}
 }
 
 // history is what the breaker knows of a probe.
 type history struct {
 	good   bool      // it has succeeded since it failed last; it may be unknown meanwhile
-	failed time.Time // when it began to fail after a success; zero: never
+	failed time.Time // when it began to fail, as far as that counts; zero: never
 }
 
 // breaker decides whether the agent distrusts its probes. The goroutine of Run owns it.
@@ -93,7 +96,7 @@ func (b *breaker) changed(c *change) {
 	h := b.probes[c.probe]
 	h.good = h.good || c.good
 	if c.failed {
-		if h.good {
+		if h.good || c.first && h.failed.IsZero() {
 			h.failed = c.at
 		}
 		h.good = false

@@ -39,7 +39,7 @@ func (r *rig) budget(t *testing.T) {
 func (r *rig) badProbe(t *testing.T) {
 	const replicas = 20
 	ns := r.namespace(t)
-	slower := strings.Replace(goodLiveness, "period: 200ms", "period: 1s", 1)
+	slower := strings.Replace(goodLiveness, "period: 200ms", "period: 2s", 1)
 	pods := r.deploy(t, ns, probed("web", slower, "restart", nil), replicas)
 	for _, pod := range pods {
 		r.AwaitPod(t, ns, pod.Name, "live", bed.Is(live, corev1.ConditionTrue))
@@ -49,7 +49,7 @@ func (r *rig) badProbe(t *testing.T) {
 	for _, pod := range pods {
 		r.awaitEvent(t, ns, pod.Name, "Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 404")
 		r.awaitEvent(t, ns, pod.Name, "ProbeRestartWithheld",
-			"The liveness probe of container app fails, and container app is not restarted: the agent distrusts its probes at present (")
+			"The liveness probe of container app fails, and container app is not restarted: the breaker is open (")
 		if p := r.AwaitPod(t, ns, pod.Name, "there", func(*corev1.Pod) bool { return true }); !bed.Is(live, corev1.ConditionTrue)(p) {
 			t.Logf("condition of pod %s: %+v", pod.Name, condition(p, live))
 		}

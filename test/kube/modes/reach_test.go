@@ -3,6 +3,7 @@
 package modes
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -49,13 +50,15 @@ func (r *rig) awaitProbes(t *testing.T, ns, pod string, count int) (all []api.Pr
 func (r *rig) network(t *testing.T) {
 	ns := r.namespace(t)
 	inPod := func(pod *corev1.Pod) *corev1.Pod { pod.Annotations["prober.dev/network"] = "pod"; return pod }
-	onLoopback := map[string]string{"ADDR": "127.0.0.1:8080", "RESP_ADDR": "127.0.0.1:6379", "GRPC_ADDR": "127.0.0.1:9090"}
+	// gRPC probes have no host.
+	onLoopback := map[string]string{"ADDR": "127.0.0.1:8080", "RESP_ADDR": "127.0.0.1:6379"}
+	inLoopback := maps.Clone(onLoopback)
+	inLoopback["GRPC_ADDR"] = ":9090"
 	onAll := map[string]string{"RESP_ADDR": ":6379", "GRPC_ADDR": ":9090"}
 	loopback := strings.ReplaceAll(strings.Replace(fourProbes, "grpc: {HOST, ", "grpc: {", 1), "HOST", "host: 127.0.0.1")
 	own := strings.ReplaceAll(fourProbes, "HOST, ", "")
-	_ = loopback
 	for _, pod := range []*corev1.Pod{
-		inPod(probed("loopback-in", loopback, "observe", onLoopback)), probed("loopback-out", own, "observe", onLoopback),
+		inPod(probed("loopback-in", loopback, "observe", inLoopback)), probed("loopback-out", own, "observe", onLoopback),
 		inPod(probed("dropped-in", own, "observe", onAll)), probed("dropped-out", own, "observe", onAll),
 	} {
 		r.Create(t, ns, withOther(pod))

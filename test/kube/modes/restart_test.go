@@ -88,10 +88,9 @@ func (r *rig) refuse(t *testing.T) {
 		sicken(t, pod)
 	}
 	for policy, pod := range pods {
-		const why = "The liveness probe of container app fails, and container app is not restarted: it "
-		want := why + "is restarted only after some exit codes"
-		if policy == corev1.RestartPolicyNever {
-			want = why[:len(why)-len("it ")] + "its restart policy is Never"
+		want := "The liveness probe of container app fails, and container app is not restarted: its restart policy does not start it again"
+		if policy != corev1.RestartPolicyNever {
+			want += " after each exit code"
 		}
 		r.awaitEvent(t, ns, pod.Name, "ProbeRestartRefused", want)
 		r.awaitRun(t, ns, pod.Name, "failure")
@@ -99,11 +98,15 @@ func (r *rig) refuse(t *testing.T) {
 	}
 }
 
-// kill has containers that would be completed after SIGTERM, and come back after they were killed.
+// kill has containers that would be completed after SIGTERM, and come back after they were killed; and one that
+// never comes back, which is ended as the kubelet would.
 func (r *rig) kill(t *testing.T) {
 	ns := r.namespace(t)
 	alone, job := probed("alone", goodLiveness, "restart", nil), probed("job", goodLiveness, "restart", nil)
 	alone.Spec.RestartPolicy, job.Spec.RestartPolicy = corev1.RestartPolicyOnFailure, corev1.RestartPolicyOnFailure
+	never := probed("never", goodLiveness, "restart", nil)
+	never.Spec.RestartPolicy = corev1.RestartPolicyNever
+	sicken(t, r.run(t, ns, never))
 	pods := []*corev1.Pod{r.run(t, ns, alone), r.job(t, ns, job)}
 	for _, pod := range pods {
 		sicken(t, pod)
@@ -116,4 +119,6 @@ func (r *rig) kill(t *testing.T) {
 		r.awaitEvent(t, ns, pod.Name, "Killing", killing)
 		r.awaitRun(t, ns, pod.Name, "success")
 	}
+	r.AwaitPod(t, ns, "never", "ended with code 0", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
+	r.awaitEvent(t, ns, "never", "Killing", "Container app failed liveness probe")
 }

@@ -34,7 +34,7 @@ func (r *rig) rollout(t *testing.T) {
 		}
 	}
 
-	slow := strings.Replace(versionProbe, `"^v[12]"]`, `"^v[12]"], latency: {warn: 1us}`, 1)
+	slow := strings.Replace(versionProbe, `"^v[12]"]`, `"^v[12]"], latency: {warn: 0.001ms}`, 1)
 	r.update(t, ns, "v2", slow)
 	bed.Await(t, "the second version to be rolled out", func() bool {
 		pods := r.pods(t, ns)
