@@ -47,6 +47,9 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 	output, code, err := s.cfg.Exec(ctx, api.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, container, cmd)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		if _, trouble := s.watched.trouble(); trouble != nil { // the command has perhaps not begun
+			return output, fmt.Errorf("exec through the API server: %w", trouble)
+		}
 		return output, &builtin.CommandTimeoutError{Command: cmd, Timeout: timeout}
 	case err != nil && ctx.Err() != nil:
 		return output, context.Cause(ctx)

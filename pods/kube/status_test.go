@@ -306,8 +306,14 @@ func TestSourceExec(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			failed = context.DeadlineExceeded
-			if _, err := exec(w); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := exec(w); !errors.Is(err, context.DeadlineExceeded) || err.Error() != `command timed out: "true" timed out after 1s` {
 				t.Errorf("got %v", err)
+			}
+			refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+			w.cluster.fail(refused)
+			w.wait(time.Minute)
+			if _, err := exec(w); !errors.Is(err, refused) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a verdict without an API server: %v", err)
 			}
 		}, func(w *world) {
 			w.cfg.Policy.APIExec = true

@@ -77,6 +77,29 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// An action waits until other probes of the same period have had an attempt.
+func TestRestartWaitsForPeriod(t *testing.T) {
+	for period, want := range map[time.Duration]time.Duration{
+		200 * time.Millisecond: time.Second, 5 * time.Second: 5 * time.Second, time.Hour: 10 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode()
+			n.add("u", "")
+			a := n.actor(t, nil)
+			begun := time.Now()
+			n.fail(a, "u", func(f *liveness.Failure) { f.Period = period })
+			after(time.Minute)
+			stops := n.stopped()
+			if len(stops) != 1 {
+				t.Fatalf("stopped %v", stops)
+			}
+			if d := stops[0].at.Sub(begun); d < want || d > want+500*time.Millisecond {
+				t.Errorf("period %v: stopped after %v, want %v to 0.5 s more", period, d, want)
+			}
+		})
+	}
+}
+
 func TestObserveAndSidecarDoNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
