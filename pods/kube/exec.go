@@ -31,7 +31,11 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 		return nil, fmt.Errorf("container %q is of no pod of this node", containerID)
 	}
 	if s.cfg.Runtime != nil {
-		if owner, ok := s.cfg.Runtime.Owner(containerID); !ok || owner != uid {
+		owner, ok := s.cfg.Runtime.Owner(containerID)
+		if !ok {
+			return nil, fmt.Errorf("container %q is not known to the runtime yet, or any more", containerID)
+		}
+		if owner != uid {
 			return nil, fmt.Errorf("container %q is not of the pod %s/%s, as the runtime has it", containerID, pod.Namespace, pod.Name)
 		}
 		return s.cfg.Runtime.RunInContainer(ctx, containerID, cmd, timeout)

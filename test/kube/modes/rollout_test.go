@@ -17,7 +17,7 @@ import (
 )
 
 // versionProbe has a plugin read the version that an app has. The kubelet does not look at it.
-const versionProbe = `app: {readiness: {plugin: {name: httpcheck, target: {port: 8080}, config: {url: /version, failIfBodyNotMatchesRegexp: ["^v[12]"]}}, period: 200ms, failureThreshold: 1}}`
+const versionProbe = `app: {readiness: {plugin: {name: httpcheck, target: {port: 8080}, config: {url: /version, failIfBodyNotMatchesRegexp: ["^v[12]"]}}, period: 200ms, failureThreshold: 25}}`
 
 // rollout rolls out a version that the plugin likes, one about which it warns, and one which it refuses.
 func (r *rig) rollout(t *testing.T) {
@@ -60,6 +60,7 @@ func (r *rig) rollout(t *testing.T) {
 		}
 		return third.Name != ""
 	})
+	// Its app listens long before 5 s have passed.
 	if c := condition(&third, gate); c.Reason != "ProbeFailed" || !strings.HasPrefix(c.Message, `app readiness: the body does not match "^v[12]"`) {
 		t.Errorf("condition of the third version: %+v", c)
 	}
