@@ -8,6 +8,7 @@
 package modes
 
 import (
+	"flag"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,7 +16,10 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-func TestMain(m *testing.M) { bed.Main(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "6") // tests wait more than they compute
+	bed.Main(m)
+}
 
 // rules let an agent use all modes.
 var rules = append([]rbacv1.PolicyRule{
