@@ -87,6 +87,42 @@ func TestBreakerShareOfProbes(t *testing.T) {
 	}
 }
 
+// Probes of other kinds succeed: restarts are withheld, and conditions tell what is.
+func TestBreakerLivenessAlone(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		kind   probe.Kind // of those that fail
+		failed int
+		open   string
+	}{
+		{"liveness", probe.Liveness, 5, "5 of 10 liveness and startup probes of the node began to fail within 30s"},
+		{"fewer", probe.Liveness, 4, ""},
+		{"startup", probe.Startup, 10, "10 of 20 liveness and startup probes of the node began to fail within 30s"},
+		{"readiness", probe.Readiness, 10, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, a := breakerNode(t, 10, nil) // liveness
+				change := func(uid int, kind probe.Kind, from, to states.State) {
+					info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(uid), Container: "app"}, Kind: kind}
+					a.Changed(&states.Change{Info: info, From: from, To: to, Time: time.Now()})
+				}
+				for i := range 30 {
+					change(i, probe.Readiness, states.Unknown, states.Success)
+					change(i, probe.Startup, states.Unknown, states.Success)
+				}
+				for i := range c.failed {
+					change(i, c.kind, states.Success, states.Failure)
+				}
+				synctest.Wait()
+				if a.Open() != c.open || a.Blind() != "" {
+					t.Errorf("open: %q, want %q; blind: %q", a.Open(), c.open, a.Blind())
+				}
+			})
+		})
+	}
+}
+
 // A bad probe may come with new pods.
 func TestBreakerLivenessOfNewPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

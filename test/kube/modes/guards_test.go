@@ -35,7 +35,8 @@ func (r *rig) budget(t *testing.T) {
 	}
 }
 
-// badProbe gives 20 pods that are well a probe that is wrong, and takes it back. The default breaker guards them.
+// badProbe gives 20 pods that are well a liveness probe that is wrong, and takes it back. The default breaker
+// guards them, though all their other probes succeed.
 func (r *rig) badProbe(t *testing.T) {
 	const replicas = 20
 	ns := r.namespace(t)

@@ -33,7 +33,7 @@ func (r *rig) restartPolite(t *testing.T) {
 
 // restartStubborn restarts an app that does not end. The pod has a grace period that is longer than tests wait.
 func (r *rig) restartStubborn(t *testing.T) {
-	pod := probed("stubborn", strings.Replace(goodLiveness, "period:", "terminationGracePeriodSeconds: 4, period:", 1), "restart", map[string]string{"TERM_DELAY": "1h"})
+	pod := probed("stubborn", strings.Replace(goodLiveness, "liveness: {", "liveness: {terminationGracePeriodSeconds: 4, ", 1), "restart", map[string]string{"TERM_DELAY": "1h"})
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(600))
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"/app", "hook"}}}}
 	after := r.restart(t, pod)

@@ -24,8 +24,10 @@ const (
 	gate = "prober.dev/ready"
 	live = "prober.dev/live"
 
-	// goodLiveness is a liveness probe of the container app that fails at once when the app is sick.
-	goodLiveness = "app: {liveness: {httpGet: {path: /healthz, port: 8080}, period: 200ms, failureThreshold: 2}}"
+	// goodLiveness is a liveness probe of the container app that fails at once when the app is sick. It waits
+	// until the app listens.
+	goodLiveness = "app: {startup: {tcpSocket: {port: 8080}, period: 100ms, failureThreshold: 600}, " +
+		"liveness: {httpGet: {path: /healthz, port: 8080}, period: 200ms, failureThreshold: 2}}"
 )
 
 // rig is a cluster with an agent.
