@@ -193,20 +193,12 @@ func (r *rig) told(t testing.TB, ns string) string {
 	return b.String()
 }
 
-// awaitEvent returns the first event of the agent about a pod with a reason. Its message has to begin with text.
-func (r *rig) awaitEvent(t *testing.T, ns, pod, reason, text string) (event corev1.Event) {
+// awaitEvent waits for an event of the agent about a pod with a reason, whose message begins with text.
+func (r *rig) awaitEvent(t *testing.T, ns, pod, reason, text string) {
 	t.Helper()
-	bed.Await(t, "the event "+reason+" of "+pod, func() bool {
-		events := r.events(t, ns, pod, reason)
-		if len(events) > 0 {
-			event = events[0]
-		}
-		return len(events) > 0
+	bed.Await(t, "the event "+reason+" of "+pod+": "+text, func() bool {
+		return slices.ContainsFunc(r.events(t, ns, pod, reason), func(e corev1.Event) bool { return strings.HasPrefix(e.Message, text) })
 	})
-	if !strings.HasPrefix(event.Message, text) {
-		t.Errorf("event %s of %s: %q, want %q", reason, pod, event.Message, text)
-	}
-	return event
 }
 
 // probe returns a probe of a pod as the agent says; the zero value if it does not know it.
