@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/pods/kube/api"
 )
 
@@ -30,7 +31,11 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 		return nil, fmt.Errorf("container %q is of no pod of this node", containerID)
 	}
 	if s.cfg.Runtime != nil {
-		if owner, ok := s.cfg.Runtime.Owner(containerID); !ok || owner != uid {
+		owner, ok := s.cfg.Runtime.Owner(containerID)
+		if !ok {
+			return nil, fmt.Errorf("container %q is not known to the runtime yet, or any more", containerID)
+		}
+		if owner != uid {
 			return nil, fmt.Errorf("container %q is not of the pod %s/%s, as the runtime has it", containerID, pod.Namespace, pod.Name)
 		}
 		return s.cfg.Runtime.RunInContainer(ctx, containerID, cmd, timeout)
@@ -45,8 +50,13 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 	}
 	output, code, err := s.cfg.Exec(ctx, api.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, container, cmd)
 	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		if _, trouble := s.watched.trouble(); trouble != nil { // the command has perhaps not begun
+			return output, fmt.Errorf("exec through the API server: %w", trouble)
+		}
+		return output, &builtin.CommandTimeoutError{Command: cmd, Timeout: timeout}
 	case err != nil && ctx.Err() != nil:
-		return output, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		return output, context.Cause(ctx)
 	case err != nil:
 		return output, err
 	case code != 0:

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -43,6 +44,7 @@ type plan struct {
 	inPod    bool // its probes are carried out in the network of the pod
 	own      bool // a probe names an address of the pod as its target
 	grace    map[probeKey]*int64
+	period   map[probeKey]time.Duration
 	startup  map[string]bool // containers with a startup probe
 	plugins  []string        // names of handlers that are not built in
 
@@ -54,7 +56,7 @@ var errRefused = errors.New("refused by the policy of the agent")
 
 // newPlan returns what pod asks for. pod is trimmed; see trim.
 func newPlan(pod *v1.Pod, cfg *Config) *plan {
-	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
+	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
 	network := p.options(pod, cfg)
 	valid, errs := manager.ProbesOf(p.pod)
 	p.errs = append(p.errs, errs...)
@@ -74,7 +76,7 @@ func newPlan(pod *v1.Pod, cfg *Config) *plan {
 			p.refuse(c)
 			continue
 		}
-		p.grace[key] = c.TerminationGracePeriodSeconds
+		p.grace[key], p.period[key] = c.TerminationGracePeriodSeconds, c.Spec.Period
 		p.startup[c.Container] = p.startup[c.Container] || c.Kind == probe.Startup
 		if !isBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
 			p.plugins = append(p.plugins, c.Handler)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -159,9 +160,9 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 		object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
 		switch {
 		case is.state == states.Failure:
-			s.cfg.Events.Event(object, v1.EventTypeWarning, "Unhealthy", clip(fmt.Sprintf("%s probe failed: %s", kind, is.text)))
+			s.cfg.Events.Event(object, v1.EventTypeWarning, "Unhealthy", clip(fmt.Sprintf("%s probe failed: %s", kind, strings.TrimSpace(is.text))))
 		case is.state == states.Warning:
-			s.cfg.Events.Event(object, v1.EventTypeWarning, "ProbeWarning", clip(fmt.Sprintf("%s probe warning: %s", kind, is.text)))
+			s.cfg.Events.Event(object, v1.EventTypeWarning, "ProbeWarning", clip(fmt.Sprintf("%s probe warning: %s", kind, strings.TrimSpace(is.text))))
 		case before != states.Unknown: // not the first state
 			s.cfg.Events.Event(object, v1.EventTypeNormal, "Healthy", fmt.Sprintf("%s probe succeeded after a %s", kind, before))
 		}

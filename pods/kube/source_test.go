@@ -305,7 +305,7 @@ func TestSourceActsOnFailures(t *testing.T) {
 			t.Fatalf("%d failures", len(w.failed()))
 		}
 		f := w.failed()[0]
-		if f.Mode != liveness.Restart || f.ContainerID != "containerd://web-c1" || f.Kind != probe.Liveness || *f.Grace != 7 || f.Text != "bad" ||
+		if f.Mode != liveness.Restart || f.ContainerID != "containerd://web-c1" || f.Kind != probe.Liveness || *f.Grace != 7 || f.Text != "bad" || f.Period != time.Second ||
 			f.Pod.UID != pod.UID || f.Pod.Spec.Containers[0].Lifecycle == nil || f.Pod.Status.PodIP == "" {
 			t.Errorf("got %+v", f)
 		}

@@ -24,10 +24,7 @@ func (s *Source) publish(uid types.UID) {
 	}
 	latest, prior, shown := p.latest, p.prior, p.shown
 	s.mu.Unlock()
-	status := ownStatus(latest)
-	if s.cfg.Runtime != nil {
-		s.cfg.Runtime.Overlay(latest, &status)
-	}
+	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
 	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // the manager sets it for those that are
 	s.manager.UpdatePodStatus(context.Background(), prior, &status)
@@ -50,6 +47,22 @@ func (s *Source) publish(uid types.UID) {
 	s.toReport.put(uid)
 }
 
+// statusOf returns the status of a pod as the kubelet and the runtime tell it. The runtime may tell that a
+// container runs before the kubelet tells the address of the pod: without one, a probe would connect to the
+// network of the agent. So such a container is not there yet.
+func (s *Source) statusOf(latest *v1.Pod) v1.PodStatus {
+	status := ownStatus(latest)
+	if s.cfg.Runtime != nil {
+		s.cfg.Runtime.Overlay(latest, &status)
+	}
+	if status.PodIP == "" {
+		running := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
+		status.ContainerStatuses = slices.DeleteFunc(status.ContainerStatuses, running)
+		status.InitContainerStatuses = slices.DeleteFunc(status.InitContainerStatuses, running)
+	}
+	return status
+}
+
 // has reports whether p was not removed.
 func (s *Source) has(uid types.UID, p *pod) bool {
 	s.mu.Lock()
@@ -61,10 +74,7 @@ func (s *Source) has(uid types.UID, p *pod) bool {
 // ticks find one: without it, a probe would wait for its second tick. Started is what the kubelet tells,
 // unless a startup probe decides, and Ready what an earlier agent has left.
 func (s *Source) firstStatus(latest, prior *v1.Pod, next *plan) v1.PodStatus {
-	status := ownStatus(latest)
-	if s.cfg.Runtime != nil {
-		s.cfg.Runtime.Overlay(latest, &status)
-	}
+	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
 	seeds := make(map[string]*v1.ContainerStatus)
 	each(&prior.Status, func(c *v1.ContainerStatus) { seeds[c.ContainerID] = c })
@@ -168,6 +178,6 @@ func (s *Source) failed(uid types.UID, u *results.Update) {
 	}
 	s.actor.Failed(liveness.Failure{
 		Pod: pod, Container: u.Container, ContainerID: u.ContainerID, Kind: u.Kind, Mode: plan.mode,
-		Grace: plan.grace[probeKey{u.Container, u.Kind}], Text: u.Output,
+		Grace: plan.grace[probeKey{u.Container, u.Kind}], Period: plan.period[probeKey{u.Container, u.Kind}], Text: u.Output,
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,6 +93,27 @@ func TestSourceOverlayIsSooner(t *testing.T) {
 		if _, ready := w.ready(pod); ready {
 			t.Error("ready after the end of the container")
 		}
+	}, withRuntime)
+}
+
+// A target without an address would be the node.
+func TestSourceWaitsForAddress(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := w.script("/r", success)
+		pod := podNamed("web", readiness)
+		status := pod.Status
+		pod.Status = v1.PodStatus{Phase: v1.PodPending}
+		w.overlay = func(_ *v1.Pod, now *v1.PodStatus) { now.ContainerStatuses = slices.Clone(status.ContainerStatuses) }
+		w.cluster.set(pod)
+		w.start()
+		w.wait(time.Minute)
+		if n := h.Count(); n != 0 {
+			t.Errorf("%d attempts without an address", n)
+		}
+		pod.Status = status
+		w.cluster.set(pod)
+		w.wait(3 * time.Second)
+		w.wantConditions("web", "readiness.web=success")
 	}, withRuntime)
 }
 
@@ -268,12 +290,12 @@ func TestSourceExec(t *testing.T) {
 			w.cluster.set(pod)
 			w.start()
 			w.wait(time.Second)
-			if _, err := exec(w); err == nil || err.Error() != `container "containerd://web-c1" is not of the pod shop/web, as the runtime has it` {
+			if _, err := exec(w); err == nil || err.Error() != `container "containerd://web-c1" is not known to the runtime yet, or any more` {
 				t.Errorf("unknown to the runtime: %v", err)
 			}
 			w.owners[id] = "uid-other"
-			if _, err := exec(w); err == nil {
-				t.Error("a command runs in the container of another pod")
+			if _, err := exec(w); err == nil || err.Error() != `container "containerd://web-c1" is not of the pod shop/web, as the runtime has it` {
+				t.Errorf("of another pod: %v", err)
 			}
 			w.owners[id] = pod.UID
 			if out, err := exec(w); out != id+": true" || err != nil {
@@ -306,8 +328,14 @@ func TestSourceExec(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			failed = context.DeadlineExceeded
-			if _, err := exec(w); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := exec(w); !errors.Is(err, context.DeadlineExceeded) || err.Error() != `command timed out: "true" timed out after 1s` {
 				t.Errorf("got %v", err)
+			}
+			refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+			w.cluster.fail(refused)
+			w.wait(time.Minute)
+			if _, err := exec(w); !errors.Is(err, refused) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a verdict without an API server: %v", err)
 			}
 		}, func(w *world) {
 			w.cfg.Policy.APIExec = true

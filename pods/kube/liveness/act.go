@@ -3,7 +3,7 @@ package liveness
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -155,7 +155,7 @@ func (l *loop) blocked(p *pending, o outcome, now time.Time) {
 	p.blocked = now.Add(jittered(doubled(blockedFirst, p.blocks)))
 	p.next = p.blocked
 	l.withheld(p, WithheldBlocked)
-	l.tell(p, o.task.pod, v1.EventTypeWarning, eventWithheld, fmt.Sprintf("%v; it is tried again while the probe fails", o.err))
+	l.tell(p, o.task.pod, v1.EventTypeWarning, eventWithheld, strings.TrimSuffix(o.err.Error(), ".")+"; it is tried again while the probe fails")
 }
 
 // failed counts and tells that an action has failed.

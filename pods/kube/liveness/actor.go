@@ -17,7 +17,8 @@ import (
 
 const (
 	measureEvery = time.Second
-	settle       = time.Second // between a failure and its action, for others to show up
+	settleLeast  = time.Second // between a failure and its action, for others to show up
+	settleMost   = 10 * time.Second
 	recheck      = 10 * time.Second
 	maxActions   = 4           // at once
 	longAction   = time.Minute // an action that takes longer does not count
@@ -144,13 +145,19 @@ func (l *loop) add(f *Failure, now time.Time) {
 		return
 	}
 	p := &pending{
-		Failure: *f, key: k, restarts: -1, settled: now.Add(jittered(settle)), told: map[string]bool{}, counted: map[string]bool{},
+		Failure: *f, key: k, restarts: -1, settled: now.Add(settleTime(f.Period)), told: map[string]bool{}, counted: map[string]bool{},
 	}
 	p.next = p.settled
 	if s := statusNamed(&f.Pod.Status, f.Container); s != nil && s.ContainerID == f.ContainerID {
 		p.restarts = s.RestartCount
 	}
 	l.pending[k] = p
+}
+
+// settleTime returns how long an action waits after a failure of a probe with a period. Probes that fail
+// for the same reason do so within one.
+func settleTime(period time.Duration) time.Duration {
+	return min(max(period, settleLeast), settleMost) + jittered(settleLeast) - settleLeast
 }
 
 // decide asks [decide] about a failure, and does what it says.
@@ -175,7 +182,7 @@ func (l *loop) decide(ctx context.Context, p *pending, now time.Time) {
 		if d.reason != "" {
 			again := "it is tried again at " + d.until.UTC().Format(time.RFC3339)
 			if d.reason == WithheldBreaker {
-				again = "it is tried again when that ends"
+				again = "it is tried again when the breaker closes"
 			}
 			l.tell(p, s.pod, v1.EventTypeWarning, eventWithheld, d.text+"; "+again)
 		}

@@ -77,6 +77,29 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// An action waits until other probes of the same period have had an attempt.
+func TestRestartWaitsForPeriod(t *testing.T) {
+	for period, want := range map[time.Duration]time.Duration{
+		200 * time.Millisecond: time.Second, 5 * time.Second: 5 * time.Second, time.Hour: 10 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode()
+			n.add("u", "")
+			a := n.actor(t, nil)
+			begun := time.Now()
+			n.fail(a, "u", func(f *liveness.Failure) { f.Period = period })
+			after(time.Minute)
+			stops := n.stopped()
+			if len(stops) != 1 {
+				t.Fatalf("stopped %v", stops)
+			}
+			if d := stops[0].at.Sub(begun); d < want || d > want+500*time.Millisecond {
+				t.Errorf("period %v: stopped after %v, want %v to 0.5 s more", period, d, want)
+			}
+		})
+	}
+}
+
 func TestObserveAndSidecarDoNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -135,10 +158,10 @@ func TestOnFailureAndNever(t *testing.T) {
 		counts string
 	}{
 		{v1.RestartPolicyOnFailure, "", 0, 0, "Warning ProbeRestartRefused: The liveness probe of container app fails, and container app is not restarted: " +
-			"it is restarted only after some exit codes: if it ends by itself when it is told to, it may never come back", "withheld on-failure 1"},
+			"its restart policy does not start it again after each exit code, and it may exit with any after SIGTERM; onFailure: kill of the agent kills it instead", "withheld on-failure 1"},
 		{v1.RestartPolicyOnFailure, liveness.Kill, 1, 0, "Normal Killing: Container app failed liveness probe, will be restarted", "done restart 1"},
 		{v1.RestartPolicyNever, liveness.Refuse, 0, 0, "Warning ProbeRestartRefused: The liveness probe of container app fails, and container app is not restarted: " +
-			"its restart policy is Never: it would not come back", "withheld on-failure 1"},
+			"its restart policy does not start it again", "withheld on-failure 1"},
 		{v1.RestartPolicyNever, liveness.Kill, 1, 25 * time.Second, "Normal Killing: Container app failed liveness probe", "done restart 1"},
 	} {
 		t.Run(fmt.Sprint(c.policy, " ", c.kill), func(t *testing.T) {

@@ -23,6 +23,7 @@ type change struct {
 	probe           probeKey
 	good            bool // it was or is a success
 	failed, removed bool
+	first           bool // it counts though the probe is new
 	at              time.Time
 }
 
@@ -32,19 +33,21 @@ type probeKey struct {
 }
 
 // changeOf returns what the breaker needs of c. The end of a container is no failure of its probes:
-// many end when a node is drained, or a workload is scaled down.
+// many end when a node is drained, or a workload is scaled down. New pods are not ready at first, which
+// is no sign of trouble; that they are not live is one.
 func changeOf(c *states.Change) change {
 	isGood := func(s states.State) bool { return s == states.Success || s == states.Warning }
 	return change{
 		probe: probeKey{c.Info.PodUID, c.Info.Container, c.Info.Kind},
 		good:  isGood(c.From) || isGood(c.To), failed: c.To == states.Failure && c.Reason != string(results.NotRunning), removed: c.Removed, at: c.Time,
+		first: c.Info.Kind != probe.Readiness,
 	}
 }
 
 // history is what the breaker knows of a probe.
 type history struct {
 	good   bool      // it has succeeded since it failed last; it may be unknown meanwhile
-	failed time.Time // when it began to fail after a success; zero: never
+	failed time.Time // when it began to fail, as far as that counts; zero: never
 }
 
 // breaker decides whether the agent distrusts its probes. The goroutine of Run owns it.
@@ -93,7 +96,7 @@ func (b *breaker) changed(c *change) {
 	h := b.probes[c.probe]
 	h.good = h.good || c.good
 	if c.failed {
-		if h.good {
+		if h.good || c.first && h.failed.IsZero() {
 			h.failed = c.at
 		}
 		h.good = false
@@ -105,7 +108,7 @@ func (b *breaker) changed(c *change) {
 // closed.
 func (b *breaker) check(now time.Time) doubts {
 	before := doubts{b.blind.reason, b.strained.reason}
-	after := doubts{b.blind.check(b.blindness(now), now, b.limits.Window), b.strained.check(b.strain(), now, b.limits.Window)}
+	after := doubts{b.blind.check(b.blindness(now), now, b.limits.Window), b.strained.check(cmp.Or(b.crowd(now), b.strain()), now, b.limits.Window)}
 	switch {
 	case after.any() != "" && before.any() == "":
 		b.log.Warn("the breaker is open: no restarts and evictions", "reason", after.any())
@@ -118,7 +121,7 @@ func (b *breaker) check(now time.Time) doubts {
 // doubts are why the breaker is open.
 type doubts struct {
 	blind    string // what probes say may be wrong; "" if it is not
-	strained string // the node is under pressure: probes say what is, but a restart makes it worse
+	strained string // probes say what is, but restarts make it worse: the node is under pressure, or there would be too many
 }
 
 func (d doubts) any() string { return cmp.Or(d.blind, d.strained) }
@@ -132,14 +135,43 @@ func (b *breaker) blindness(now time.Time) string {
 	}
 	failed := 0
 	for _, h := range b.probes {
-		if !h.failed.IsZero() && now.Sub(h.failed) < b.limits.Window {
+		if b.recent(h, now) {
 			failed++
 		}
 	}
-	if failed >= b.limits.Least && float64(failed) >= b.limits.Share*float64(len(b.probes)) {
+	if b.many(failed, len(b.probes)) {
 		return fmt.Sprintf("%d of %d probes of the node began to fail within %v", failed, len(b.probes), b.limits.Window)
 	}
 	return ""
+}
+
+// crowd returns which of the probes that act began to fail; "" if they are few. Readiness probes that
+// succeed say nothing about a bad liveness probe that many pods have. Nor do startup probes, which have
+// succeeded once.
+func (b *breaker) crowd(now time.Time) string {
+	failed, all := 0, 0
+	for probeOf, h := range b.probes {
+		recent := b.recent(h, now)
+		if probeOf.kind == probe.Liveness || probeOf.kind == probe.Startup && recent {
+			all++
+			if recent {
+				failed++
+			}
+		}
+	}
+	if b.many(failed, all) {
+		return fmt.Sprintf("%d of %d liveness and startup probes of the node began to fail within %v", failed, all, b.limits.Window)
+	}
+	return ""
+}
+
+// recent reports whether a probe began to fail within the window.
+func (b *breaker) recent(h history, now time.Time) bool {
+	return !h.failed.IsZero() && now.Sub(h.failed) < b.limits.Window
+}
+
+func (b *breaker) many(failed, all int) bool {
+	return failed >= b.limits.Least && float64(failed) >= b.limits.Share*float64(all)
 }
 
 // strain returns for which resource tasks of the node wait too long; "" for none.

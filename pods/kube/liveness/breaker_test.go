@@ -87,6 +87,60 @@ func TestBreakerShareOfProbes(t *testing.T) {
 	}
 }
 
+// Probes of other kinds succeed: restarts are withheld, and conditions tell what is.
+func TestBreakerLivenessAlone(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		kind   probe.Kind // of those that fail
+		failed int
+		open   string
+	}{
+		{"liveness", probe.Liveness, 5, "5 of 10 liveness and startup probes of the node began to fail within 30s"},
+		{"fewer", probe.Liveness, 4, ""},
+		{"startup", probe.Startup, 10, "10 of 20 liveness and startup probes of the node began to fail within 30s"},
+		{"readiness", probe.Readiness, 10, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, a := breakerNode(t, 10, nil) // liveness
+				change := func(uid int, kind probe.Kind, from, to states.State) {
+					info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(uid), Container: "app"}, Kind: kind}
+					a.Changed(&states.Change{Info: info, From: from, To: to, Time: time.Now()})
+				}
+				for i := range 30 {
+					change(i, probe.Readiness, states.Unknown, states.Success)
+					change(i, probe.Startup, states.Unknown, states.Success)
+				}
+				for i := range c.failed {
+					change(i, c.kind, states.Success, states.Failure)
+				}
+				synctest.Wait()
+				if a.Open() != c.open || a.Blind() != "" {
+					t.Errorf("open: %q, want %q; blind: %q", a.Open(), c.open, a.Blind())
+				}
+			})
+		})
+	}
+}
+
+// A bad probe may come with new pods.
+func TestBreakerLivenessOfNewPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := breakerNode(t, 5, nil)
+		for i := range 5 {
+			flip(a, types.UID(fmt.Sprint("new", i)), states.Unknown, states.Failure)
+		}
+		synctest.Wait()
+		if want := "5 of 10 probes of the node began to fail within 30s"; a.Open() != want {
+			t.Errorf("open: %q, want %q", a.Open(), want)
+		}
+		after(61 * time.Second)
+		if a.Open() != "" {
+			t.Errorf("still open: %q", a.Open())
+		}
+	})
+}
+
 // None of these is a sign of trouble with the node.
 func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 	for name, change := range map[string]func(a *liveness.Actor, i int){
@@ -99,9 +153,11 @@ func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Reason: string(results.NotRunning)})
 		},
 		"no verdicts": func(a *liveness.Actor, i int) { flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown) },
-		"failures of new probes": func(a *liveness.Actor, i int) {
-			flip(a, types.UID(fmt.Sprint("a", i)), states.Unknown, states.Failure)
-			flip(a, types.UID(fmt.Sprint("b", i)), states.Unknown, states.Failure)
+		"readiness of new pods": func(a *liveness.Actor, i int) {
+			for _, uid := range []string{"a", "b"} {
+				info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(uid, i), Container: "app"}, Kind: probe.Readiness}
+				a.Changed(&states.Change{Info: info, From: states.Unknown, To: states.Failure, Time: time.Now()})
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +219,7 @@ func TestBreakerHoldsRestartsUntilItCloses(t *testing.T) {
 			t.Errorf("stopped %v", n.stopped())
 		}
 		counted(t, a, "withheld breaker 6")
-		want := "container app is not restarted: the agent distrusts its probes at present (6 of 6 probes of the node began to fail within 30s); it is tried again when that ends"
+		want := "container app is not restarted: the breaker is open (6 of 6 probes of the node began to fail within 30s); it is tried again when the breaker closes"
 		if e := n.told("ProbeRestartWithheld"); len(e) != 6 || !strings.HasSuffix(e[5], want) {
 			t.Errorf("events %q", e)
 		}

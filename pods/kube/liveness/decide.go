@@ -83,7 +83,7 @@ func decide(s *situation, now time.Time) decision {
 	case now.Before(s.settled):
 		return decision{do: wait, until: s.settled}
 	case s.open != "":
-		return decision{do: wait, reason: WithheldBreaker, text: "the agent distrusts its probes at present (" + s.open + ")", until: now.Add(recheck)}
+		return decision{do: wait, reason: WithheldBreaker, text: "the breaker is open (" + s.open + ")", until: now.Add(recheck)}
 	case s.failure.Mode == Restart && !s.owned:
 		return decision{do: wait, reason: WithheldUnavailable, text: "the container runtime does not have it as a container of this pod", until: now.Add(recheck)}
 	case now.Before(s.blocked):
@@ -142,9 +142,9 @@ func (s *situation) end(c *v1.Container) (o order, refused string) {
 	case s.onFailure == Kill:
 		return o, ""
 	case afterKill:
-		return o, "it is restarted only after some exit codes: if it ends by itself when it is told to, it may never come back"
+		return o, "its restart policy does not start it again after each exit code, and it may exit with any after SIGTERM; onFailure: kill of the agent kills it instead"
 	default:
-		return o, "its restart policy is Never: it would not come back"
+		return o, "its restart policy does not start it again"
 	}
 }
 

@@ -91,7 +91,10 @@ type Failure struct {
 	Kind        probe.Kind
 	Mode        Mode
 	Grace       *int64 // of the probe, in seconds; nil: that of the pod
-	Text        string
+	// Period is that of the probe. An action waits so long, for 1 to 10 s: what makes the probe fail may make
+	// others of the same period fail, which opens the breaker.
+	Period time.Duration
+	Text   string
 }
 
 // Reasons of [Counts].Withheld.

@@ -1,11 +1,16 @@
 // Testapp is the app in the pods of the tests.
 //
-//	serve (or nothing)  answers HTTP at ADDR (:8080), and RESP, the protocol of Redis, at RESP_ADDR if it is set
+//	serve (or nothing)  answers HTTP at ADDR (:8080), RESP, the protocol of Redis, at RESP_ADDR if it is set, and
+//	                    gRPC health at GRPC_ADDR if it is set
 //	check [CODE]        ends with CODE; without one, 0 if the app of this container is well, and 1 if not
+//	hook                has the app of this container log that a hook runs
 //	touch FILE          makes a file
 //	cat FILE            prints a file, or ends with 1
 //	sleep DURATION
 //	get URL             asks the API server, with the token of the service account
+//
+// By HTTP, /healthz and /ready say whether the app is well, /version prints VERSION, and /hook logs that a hook
+// runs.
 //
 // The app is sick if it was told so by HTTP (/sick, /well), while the file SICK_FILE (/tmp/sick) exists,
 // from SICK_AFTER on, and in steps of a schedule: SEED and STEP, a duration; the steps are counted from
@@ -32,6 +37,10 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
 	"github.com/daeace23/prober/test/kube/failures"
 )
 
@@ -43,6 +52,9 @@ func main() {
 		serve()
 	case "check":
 		os.Exit(check(args[1]))
+	case "hook":
+		_, err := ask("/hook")
+		fatal(err)
 	case "touch":
 		fatal(os.WriteFile(args[1], nil, 0o666))
 	case "cat":
@@ -75,9 +87,7 @@ func check(code string) int {
 		fmt.Println("check", n)
 		return n
 	}
-	host, port, err := net.SplitHostPort(address())
-	fatal(err)
-	resp, err := http.Get("http://" + net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port) + "/healthz")
+	resp, err := ask("/healthz")
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -88,6 +98,15 @@ func check(code string) int {
 		return 1
 	}
 	return 0
+}
+
+// ask asks the app of this container.
+func ask(path string) (*http.Response, error) {
+	host, port, err := net.SplitHostPort(address())
+	if err != nil {
+		return nil, err
+	}
+	return http.Get("http://" + net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port) + path)
 }
 
 // get asks the API server.
@@ -179,13 +198,24 @@ func serve() {
 		fatal(err)
 		go a.serveRESP(l)
 	}
-	http.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
-		if why := a.sick(); why != "" {
-			http.Error(w, "sick: "+why, http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "well")
-	})
+	if addr := os.Getenv("GRPC_ADDR"); addr != "" {
+		l, err := net.Listen("tcp", addr)
+		fatal(err)
+		server := grpc.NewServer()
+		grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+		go func() { fatal(server.Serve(l)) }()
+	}
+	for _, path := range []string{"/healthz", "/ready"} {
+		http.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if why := a.sick(); why != "" {
+				http.Error(w, "sick: "+why, http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "well")
+		})
+	}
+	http.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, os.Getenv("VERSION")) })
+	http.HandleFunc("/hook", func(http.ResponseWriter, *http.Request) { log.Println("a hook runs") })
 	http.HandleFunc("/sick", func(http.ResponseWriter, *http.Request) { a.told.Store(true) })
 	http.HandleFunc("/well", func(http.ResponseWriter, *http.Request) { a.told.Store(false) })
 	log.Println("serving at", address())
