@@ -32,6 +32,7 @@ import (
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/metrics"
@@ -237,7 +238,11 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
 	if n, ok := a.source.(NetworkSource); ok {
-		a.handlers.SetNetworks(n.NetworkOf)
+		var guard netns.Guard
+		if g, ok := a.source.(AddressGuard); ok {
+			guard = g.CheckAddress
+		}
+		a.handlers.SetNetworks(n.NetworkOf, guard)
 	}
 	observers, readers := a.keepHistory()
 	a.states = states.New(slices.Concat(readers, sourceReader(a.source), []states.Reader{a.notifier})...)

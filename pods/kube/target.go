@@ -26,9 +26,8 @@ type targets struct {
 func newTargets(allowed []config.Target, pod *v1.Pod, inPod bool) *targets {
 	t := &targets{allowed: allowed, loopback: inPod && !pod.Spec.HostNetwork}
 	for _, text := range addressesOf(&pod.Status) {
-		addr, err := netip.ParseAddr(text)
-		if err == nil && netaddr.Nearest(addr) <= netaddr.Private {
-			t.own = append(t.own, netaddr.Plain(addr))
+		if isOfPod(text) {
+			t.own = append(t.own, netaddr.Plain(netip.MustParseAddr(text)))
 		}
 	}
 	return t
@@ -108,6 +107,27 @@ func (t *targets) check(host string) (own bool, why string) {
 		return false, ""
 	}
 	return false, refused(host)
+}
+
+// CheckAddress implements agent.AddressGuard. It returns an error for addresses that no name and no status of a
+// pod may lead to: a name that is listed may be somebody else's, and so may a status.
+func (s *Source) CheckAddress(addr netip.Addr) error {
+	t := targets{allowed: s.cfg.Policy.Targets}
+	switch plain, class := netaddr.Plain(addr), netaddr.Nearest(addr); {
+	case class == netaddr.NoHost:
+		return fmt.Errorf("%s is the address of no host", addr)
+	case class == netaddr.Loopback:
+		return fmt.Errorf("%s would be the node itself", addr)
+	case class == netaddr.Metadata && !t.listed(plain, true):
+		return fmt.Errorf("%s is a link-local or metadata address, and kubernetes.targets of the agent does not list it", addr)
+	}
+	return nil
+}
+
+// isOfPod reports whether a pod may have an address.
+func isOfPod(text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && netaddr.Nearest(addr) <= netaddr.Private
 }
 
 func refused(host string) string {
