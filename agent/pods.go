@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -104,10 +106,21 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Po
 	switch {
 	case err == nil:
 		a.log.Info("manifests applied", "cause", r.Cause, "pods", len(applied))
-	case r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err): // else it was logged
-		a.log.Error("manifests were applied in part", "cause", r.Cause, "error", err.Error())
+	case r.Cause != retriedSecrets && !r.Often || textOf(err) != textOf(last.pods.err): // else it was logged
+		a.log.Error("manifests were applied in part", "cause", r.Cause, "error", excerpt(err.Error()))
 	}
 	return err
+}
+
+// maxLogged is the most bytes of an error in the log. Owners of pods may cause many.
+const maxLogged = 8 << 10
+
+// excerpt returns the beginning of a text for the log.
+func excerpt(text string) string {
+	if len(text) <= maxLogged {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxLogged], "") + fmt.Sprintf("… (%d bytes)", len(text))
 }
 
 // refreshSecrets lets probes use the present secrets. It retries after a pause if some cannot be

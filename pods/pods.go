@@ -63,6 +63,9 @@ type Reload struct {
 	// All requests a check of all pods, including those that have not changed since the last
 	// attempt: a caller waits for the result.
 	All bool
+	// Often says that there are many such attempts: an error is logged if it is another one than that of
+	// the last attempt.
+	Often bool
 }
 
 // Change is a pod that has changed or was removed.

@@ -28,6 +28,15 @@ type guardKey struct{}
 // make with it. A guard does not apply to unix sockets. The handlers of handlers/wasm have rules of their own.
 func WithGuard(ctx context.Context, guard Guard) context.Context { return &guarded{ctx, guard} }
 
+// Inherit returns ctx with the namespace or the guard of another context, for a library that dials with
+// contexts of its own.
+func Inherit(ctx, from context.Context) context.Context {
+	if guard, _ := from.Value(guardKey{}).(Guard); guard != nil {
+		ctx = WithGuard(ctx, guard)
+	}
+	return With(ctx, From(from))
+}
+
 // Value implements [context.Context].
 func (c *guarded) Value(k any) any {
 	if k == (guardKey{}) {

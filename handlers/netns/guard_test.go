@@ -34,6 +34,9 @@ func TestGuard(t *testing.T) {
 			if (err == nil) != (want == "") || err != nil && probe.ReasonOf(err) != want {
 				t.Errorf("%s %q: got %v, want %q", name, c.address, err, want)
 			}
+			if inherited := check(netns.Inherit(t.Context(), guard), c.address); (inherited == nil) != (err == nil) {
+				t.Errorf("%s %q: inherited %v", name, c.address, inherited)
+			}
 			if err := check(t.Context(), c.address); err != nil {
 				t.Errorf("%s %q without a guard: %v", name, c.address, err)
 			}

@@ -41,7 +41,7 @@ func (s *Source) applyLoop(ctx context.Context) {
 		synced := s.synced
 		s.mu.Unlock()
 		if synced { // else setSynced wakes the loop
-			_ = s.attempt(ctx, pods.Reload{Cause: "changed pods"}, s.toApply.take()) // the agent logs the error
+			_ = s.attempt(ctx, pods.Reload{Cause: "changed pods", Often: true}, s.toApply.take()) // the agent logs the error
 		}
 	}
 }

@@ -86,6 +86,8 @@ func TestTargets(t *testing.T) {
 			`{tcpSocket: {port: 80, host: %q}, period: 1s}`,
 			`{plugin: {name: redis, target: {host: %q, port: 80}}, period: 1s}`,
 			`{plugin: {name: http, config: {port: 80, HoSt: %q}}, period: 1s}`,
+			`{plugin: {name: http, config: {port: 80, HOST: 10.1.0.7, host: %q}}, period: 1s}`,
+			`{plugin: {name: http, config: {port: 80, host: 10.1.0.7, HOST: %q}}, period: 1s}`,
 			`{plugin: {name: tcp, config: {port: 80}, target: {host: %q}}, period: 1s}`,
 		} {
 			t.Run(fmt.Sprintf("%s/%v/%t/%.40s", c.host, c.targets, c.inPod, form), func(t *testing.T) {
@@ -204,6 +206,7 @@ func TestHostNetworkPodHasAddressesOfItsNode(t *testing.T) {
 // A name that the operator lists may lead anywhere, when an attempt looks it up.
 func TestCheckAddress(t *testing.T) {
 	bubble(t, func(w *world) {
+		w.start()
 		for addr, want := range map[string]string{
 			"10.1.0.8": "", "192.0.2.1": "", "fd00:1::8": "", "169.254.170.2": "",
 			"127.0.0.1": "would be the node itself", "::1": "would be the node itself", "::ffff:127.0.0.1": "would be the node itself",

@@ -102,7 +102,7 @@ func (y *yard) network(t *testing.T) {
 	t.Helper()
 	network.once.Do(func() {
 		for _, addr := range []string{appIP + "/32", victimIP + "/32", dnsIP + "/32", "10.96.0.1/32", "169.254.169.254/32", "fd00:ec2::254/128", "fe80::77/128"} {
-			if out, err := exec.Command("ip", "address", "add", addr, "dev", "lo").CombinedOutput(); err != nil {
+			if out, err := exec.Command("ip", "address", "add", addr, "dev", "lo", "nodad").CombinedOutput(); err != nil {
 				network.err = errors.Join(network.err, fmt.Errorf("%s: %w: %s", addr, err, out))
 			}
 		}
