@@ -39,9 +39,9 @@ const (
 	agentAt  = "127.0.0.1:9876" // the agent's own listener
 )
 
-// forbidden are the addresses with listeners that count.
+// forbidden are the addresses with listeners that count. Where the kubelet listens, the kernel alone counts.
 var forbidden = []string{
-	"127.0.0.1:8080", "[::1]:8080", "127.9.9.9:8080", bed.NodeIP + ":10250", bed.NodeIP + ":8080", "127.0.0.1:10250",
+	"127.0.0.1:8080", "[::1]:8080", "127.9.9.9:8080", bed.NodeIP + ":8080", "127.0.0.1:10250",
 	"169.254.169.254:80", "169.254.169.254:8080", "[fd00:ec2::254]:80", "[fd00:ec2::254]:8080", "[fe80::77]:8080",
 	victimIP + ":8080", dnsIP + ":53", dnsIP + ":8080", "10.96.0.1:8080",
 }
