@@ -4,6 +4,7 @@ package attacks
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -126,9 +127,7 @@ func TestRefused(t *testing.T) {
 	all := refusals()
 	for i := range all {
 		annotations := map[string]string{"prober.dev/probes": `{"app": {"readiness": ` + all[i].probe + `}}`}
-		for name, value := range all[i].others {
-			annotations[name] = value
-		}
+		maps.Copy(annotations, all[i].others)
 		y.pod(t, refusedNode, fmt.Sprint("a", i), annotations)
 	}
 	var events map[string][]corev1.Event

@@ -168,11 +168,11 @@ func (r *rig) ownsConditionsOnly(t *testing.T) {
 		}
 		found = true
 		var fields map[string]map[string]map[string]any
-		if err := json.Unmarshal(m.FieldsV1.Raw, &fields); err != nil {
-			t.Fatalf("%v: %s", err, m.FieldsV1.Raw)
+		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields); err != nil {
+			t.Fatalf("%v: %s", err, m.FieldsV1.GetRawBytes())
 		}
 		if len(fields) != 1 || len(fields["f:status"]) != 1 {
-			t.Errorf("prober has written %s", m.FieldsV1.Raw)
+			t.Errorf("prober has written %s", m.FieldsV1.GetRawBytes())
 		}
 		for key := range fields["f:status"]["f:conditions"] {
 			if key != "." && !strings.Contains(key, `"type":"prober.dev/`) {
