@@ -32,6 +32,7 @@ import (
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/metrics"
@@ -236,9 +237,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	runner.source, _ = a.source.(builtin.CommandRunner)
-	if n, ok := a.source.(NetworkSource); ok {
-		a.handlers.SetNetworks(n.NetworkOf)
-	}
+	a.setNetworks()
 	observers, readers := a.keepHistory()
 	a.states = states.New(slices.Concat(readers, sourceReader(a.source), []states.Reader{a.notifier})...)
 	// The states come before the hub, whose readers look them up.
@@ -260,6 +259,19 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		metrics.RegisterNotifications(a.registry, a.notifier.Counts),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+}
+
+// setNetworks has probes made in the networks that the source says, and only to addresses that it allows.
+func (a *Agent) setNetworks() {
+	n, ok := a.source.(NetworkSource)
+	if !ok {
+		return
+	}
+	var guard netns.Guard
+	if g, ok := a.source.(AddressGuard); ok {
+		guard = g.CheckAddress
+	}
+	a.handlers.SetNetworks(n.NetworkOf, guard)
 }
 
 // notifications returns the configuration of the notifier.

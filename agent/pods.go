@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,7 +110,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Po
 	case err == nil:
 		a.log.Info("pods applied", "cause", r.Cause, "pods", len(applied))
 	case news || r.Cause != retriedSecrets && !r.Routine: // else it was logged
-		a.log.Error("pods were applied in part", "cause", r.Cause, "error", err.Error())
+		a.log.Error("pods were applied in part", "cause", r.Cause, "error", excerpt(err.Error()))
 	}
 	return err
 }
@@ -124,6 +126,17 @@ func inPart(err error) error {
 		return nil
 	}
 	return partialError{err}
+}
+
+// maxLogged is the most bytes of an error in the log. Owners of pods may cause many.
+const maxLogged = 8 << 10
+
+// excerpt returns the beginning of a text for the log.
+func excerpt(text string) string {
+	if len(text) <= maxLogged {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxLogged], "") + fmt.Sprintf("… (%d bytes)", len(text))
 }
 
 // refreshSecrets lets probes use the present secrets. It retries after a pause if some cannot be

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -80,6 +81,14 @@ type NetworkSource interface {
 	// agent's own network. "" stands for a namespace that is not there yet: the attempt is an error,
 	// and no verdict.
 	NetworkOf(podUID string) (path string, ok bool)
+}
+
+// AddressGuard is a [NetworkSource] that limits what the built-in handlers connect to from the network of the
+// agent.
+type AddressGuard interface {
+	// CheckAddress returns why an address must not be that of a target, whatever name or status has led
+	// to it. Every connection calls it: it must not block.
+	CheckAddress(addr netip.Addr) error
 }
 
 // StateSaver is a [PodSource] that keeps state over a restart of the agent.

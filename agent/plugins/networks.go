@@ -12,7 +12,8 @@ import (
 
 // networks are the open network namespaces in which pods are probed.
 type networks struct {
-	of func(podUID string) (path string, ok bool)
+	of    func(podUID string) (path string, ok bool)
+	guard netns.Guard // of pods that are probed in the network of the agent
 
 	mu   sync.Mutex
 	open map[string]*shared // by path
@@ -25,9 +26,10 @@ type shared struct {
 }
 
 // SetNetworks has the attempts of pods made in network namespaces. of returns the path of a pod's; see
-// agent.NetworkSource. It is called before the first probe begins.
-func (s *Set) SetNetworks(of func(podUID string) (path string, ok bool)) {
-	s.networks.Store(&networks{of: of, open: make(map[string]*shared)})
+// agent.NetworkSource. The attempts of other pods have the guard; nil: none. It is called before the first
+// probe begins.
+func (s *Set) SetNetworks(of func(podUID string) (path string, ok bool), guard netns.Guard) {
+	s.networks.Store(&networks{of: of, guard: guard, open: make(map[string]*shared)})
 }
 
 // placed returns the handler of one probe, whose attempts are made in the namespace of its pod.
@@ -55,6 +57,9 @@ func (p *placed) Probe(ctx context.Context, req probe.Request) (probe.Outcome, e
 	}
 	path, ok := p.networks.of(req.Pod.UID)
 	if !ok {
+		if p.networks.guard != nil {
+			ctx = netns.WithGuard(ctx, p.networks.guard)
+		}
 		return p.Handler.Probe(ctx, req)
 	}
 	namespace, err := p.enter(path)

@@ -186,7 +186,7 @@ func newSet(t *testing.T, of func(uid string) (path string, ok bool)) *plugins.S
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	if of != nil {
-		s.SetNetworks(of)
+		s.SetNetworks(of, nil)
 	}
 	return s
 }
@@ -459,7 +459,7 @@ func BenchmarkPlaced(b *testing.B) {
 			}
 			defer s.Close()
 			if c.of != nil {
-				s.SetNetworks(c.of)
+				s.SetNetworks(c.of, nil)
 			}
 			h, err := s.Prepare("exec", []byte(`{"command":["true"]}`), probe.Target{})
 			if err != nil {

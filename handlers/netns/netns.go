@@ -5,6 +5,8 @@
 // namespace of the context of an attempt. Names are looked up in the program's own namespace, and unix
 // sockets belong to none. Commands of exec probes and plugins that are programs stay where they are.
 //
+// In the program's own namespace there may be addresses that no target may have: see [WithGuard].
+//
 // Read this file first, then namespace_linux.go: [Namespace.Socket] is the only code that enters a
 // namespace. There are no namespaces on other systems than Linux.
 package netns

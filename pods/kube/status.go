@@ -96,12 +96,17 @@ func each(status *v1.PodStatus, do func(*v1.ContainerStatus)) {
 	}
 }
 
-// ownStatus returns a copy of the status of a pod whose containers may be changed.
+// ownStatus returns a copy of the status of a pod whose containers may be changed. Addresses that no pod has are
+// left out: somebody who may write statuses must not choose what the agent connects to.
 func ownStatus(pod *v1.Pod) v1.PodStatus {
 	status := pod.Status
 	status.ContainerStatuses = slices.Clone(status.ContainerStatuses)
 	status.InitContainerStatuses = slices.Clone(status.InitContainerStatuses)
 	status.Conditions = slices.Clone(status.Conditions)
+	status.PodIPs = slices.DeleteFunc(slices.Clone(status.PodIPs), func(ip v1.PodIP) bool { return !isOfPod(ip.IP) })
+	if status.PodIP != "" && !isOfPod(status.PodIP) {
+		status.PodIP = ""
+	}
 	return status
 }
 

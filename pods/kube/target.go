@@ -3,6 +3,7 @@ package kube
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,9 +27,8 @@ type targets struct {
 func newTargets(allowed []config.Target, pod *v1.Pod, inPod bool) *targets {
 	t := &targets{allowed: allowed, loopback: inPod && !pod.Spec.HostNetwork}
 	for _, text := range addressesOf(&pod.Status) {
-		addr, err := netip.ParseAddr(text)
-		if err == nil && netaddr.Nearest(addr) <= netaddr.Private {
-			t.own = append(t.own, netaddr.Plain(addr))
+		if isOfPod(text) {
+			t.own = append(t.own, netaddr.Plain(netip.MustParseAddr(text)))
 		}
 	}
 	return t
@@ -54,13 +54,13 @@ func (t *targets) checkProbe(c *manager.ProbeConfig) (own bool, refusal *field.E
 	if c.Target.Unix != "" {
 		return false, field.Forbidden(target.Child("unix"), "a pod of a cluster must not name sockets of its node")
 	}
-	hosts := map[*field.Path]string{target.Child("host"): c.Target.Host}
-	if at, host := builtinHost(c); host != "" {
-		hosts[at] = host
-	}
-	for at, host := range hosts {
+	at, hosts := builtinHosts(c)
+	for i, host := range append(hosts, c.Target.Host) {
 		if host == "" {
 			continue
+		}
+		if i == len(hosts) {
+			at = target.Child("host")
 		}
 		isOwn, why := t.check(host)
 		if why != "" {
@@ -71,19 +71,23 @@ func (t *targets) checkProbe(c *manager.ProbeConfig) (own bool, refusal *field.E
 	return own, nil
 }
 
-// builtinHost returns the host in the config of a built-in handler. An annotation may name that
-// handler as a plugin, too.
-func builtinHost(c *manager.ProbeConfig) (at *field.Path, host string) {
+// builtinHosts returns the hosts in the config of a built-in handler. An annotation may name that handler as
+// a plugin, too; then there may be several that differ in case, of which the handler takes one.
+func builtinHosts(c *manager.ProbeConfig) (at *field.Path, hosts []string) {
 	names := map[string]string{"http": "httpGet", "tcp": "tcpSocket", "grpc": "grpc"}
 	name, ok := names[c.Handler]
 	if !ok {
-		return nil, ""
+		return nil, nil
 	}
-	var action struct {
-		Host string `json:"host"` // in any case, as the handlers read it
-	}
+	var action map[string]json.RawMessage
 	_ = json.Unmarshal(c.Config, &action) // what cannot be read, the handler refuses
-	return c.Path.Child(name, "host"), action.Host
+	for _, key := range slices.Sorted(maps.Keys(action)) {
+		var host string
+		if strings.EqualFold(key, "host") && json.Unmarshal(action[key], &host) == nil {
+			hosts = append(hosts, host)
+		}
+	}
+	return c.Path.Child(name, "host"), hosts
 }
 
 // check returns why a host must not be a target; "" if it may. own reports whether it is an address of
@@ -108,6 +112,27 @@ func (t *targets) check(host string) (own bool, why string) {
 		return false, ""
 	}
 	return false, refused(host)
+}
+
+// CheckAddress implements agent.AddressGuard. It returns an error for addresses that no name and no status of a
+// pod may lead to: a name that is listed may be somebody else's, and so may a status.
+func (s *Source) CheckAddress(addr netip.Addr) error {
+	t := targets{allowed: s.cfg.Policy.Targets}
+	switch plain, class := netaddr.Plain(addr), netaddr.Nearest(addr); {
+	case class == netaddr.NoHost:
+		return fmt.Errorf("%s is the address of no host", addr)
+	case class == netaddr.Loopback:
+		return fmt.Errorf("%s would be the node itself", addr)
+	case class == netaddr.Metadata && !t.listed(plain, true):
+		return fmt.Errorf("%s is a link-local or metadata address, and kubernetes.targets of the agent does not list it", addr)
+	}
+	return nil
+}
+
+// isOfPod reports whether a pod may have an address.
+func isOfPod(text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && netaddr.Nearest(addr) <= netaddr.Private
 }
 
 func refused(host string) string {

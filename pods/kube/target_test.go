@@ -86,6 +86,8 @@ func TestTargets(t *testing.T) {
 			`{tcpSocket: {port: 80, host: %q}, period: 1s}`,
 			`{plugin: {name: redis, target: {host: %q, port: 80}}, period: 1s}`,
 			`{plugin: {name: http, config: {port: 80, HoSt: %q}}, period: 1s}`,
+			`{plugin: {name: http, config: {port: 80, HOST: 10.1.0.7, host: %q}}, period: 1s}`,
+			`{plugin: {name: http, config: {port: 80, host: 10.1.0.7, HOST: %q}}, period: 1s}`,
 			`{plugin: {name: tcp, config: {port: 80}, target: {host: %q}}, period: 1s}`,
 		} {
 			t.Run(fmt.Sprintf("%s/%v/%t/%.40s", c.host, c.targets, c.inPod, form), func(t *testing.T) {
@@ -199,4 +201,44 @@ func TestHostNetworkPodHasAddressesOfItsNode(t *testing.T) {
 		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].liveness.tcpSocket.host: Forbidden")
 		w.wantConditions("web", "liveness.web=unknown?", "readiness.web=success")
 	})
+}
+
+// A name that the operator lists may lead anywhere, when an attempt looks it up.
+func TestCheckAddress(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.start()
+		for addr, want := range map[string]string{
+			"10.1.0.8": "", "192.0.2.1": "", "fd00:1::8": "", "169.254.170.2": "",
+			"127.0.0.1": "would be the node itself", "::1": "would be the node itself", "::ffff:127.0.0.1": "would be the node itself",
+			"169.254.169.254": "is a link-local or metadata address", "fd00:ec2::254": "is a link-local or metadata address",
+			"0.0.0.0": "is the address of no host", "::": "is the address of no host", "224.0.0.1": "is the address of no host",
+		} {
+			err := w.source.CheckAddress(netip.MustParseAddr(addr))
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", addr, err, want)
+			}
+		}
+		if err := w.source.CheckAddress(netip.Addr{}); err == nil {
+			t.Error("no address may be dialled")
+		}
+	}, func(w *world) { w.cfg.Policy.Targets = allowed("0.0.0.0/0", "169.254.170.2/32", "loop.test") })
+}
+
+// Who may write statuses of pods must not choose what is probed. Addresses that no pod has are no target.
+func TestForgedAddressIsNoTarget(t *testing.T) {
+	for _, ip := range []string{"127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "0.0.0.0", "::ffff:127.0.0.1", "no address"} {
+		t.Run(ip, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				pod := podNamed("web", `{web: {readiness: {tcpSocket: {port: 1}, period: 1s}}}`)
+				pod.Status.PodIP, pod.Status.PodIPs = ip, []v1.PodIP{{IP: ip}}
+				w.cluster.set(pod)
+				w.start()
+				w.wait(2 * time.Second)
+				status, ok := w.source.PodStatus(pod.UID)
+				if !ok || status.PodIP != "" || len(status.PodIPs) != 0 {
+					t.Errorf("status of the pod: %q, %v, %t", status.PodIP, status.PodIPs, ok)
+				}
+			})
+		})
+	}
 }

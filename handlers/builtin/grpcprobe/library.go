@@ -49,9 +49,9 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 	if a.secure {
 		options = a.handler.tls
 	}
-	in := netns.From(ctx) // grpc-go dials with a context of its own
+	attempted := ctx // grpc-go dials with a context of its own
 	options = append(options[:len(options):len(options)], grpc.WithContextDialer(
-		func(ctx context.Context, _ string) (net.Conn, error) { return a.connect(netns.With(ctx, in)) }))
+		func(ctx context.Context, _ string) (net.Conn, error) { return a.connect(netns.Inherit(ctx, attempted)) }))
 	// An IPv6 zone has a percent sign, which must be escaped in the target's URL.
 	conn, err := grpc.NewClient("passthrough:///"+strings.ReplaceAll(a.at.Address(), "%", "%25"), options...)
 	if err != nil {

@@ -61,13 +61,14 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 		r.counts.dropped.Add(1)
 		return
 	}
+	message = OneLine(message)
 	if len(message) > maxMessage {
-		message = message[:maxMessage-len("…")] + "…"
+		message = strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
 	}
 	now := metav1.Now()
 	event := &v1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: about.Namespace, Name: util.GenerateEventName(about.Name, now.UnixNano())},
-		InvolvedObject: *about, Reason: reason, Message: strings.ToValidUTF8(message, ""), Type: eventType,
+		InvolvedObject: *about, Reason: reason, Message: message, Type: eventType,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source:              v1.EventSource{Component: fieldManager, Host: r.client.node},
 		ReportingController: fieldManager, ReportingInstance: r.client.node,

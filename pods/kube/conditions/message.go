@@ -2,8 +2,9 @@ package conditions
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/daeace23/prober/pods/kube/api"
 )
 
 // maxMessage is the most bytes of a message.
@@ -24,7 +25,7 @@ func message(probes []*Probe) string {
 			if !p.Decided || p.reason() != reason {
 				continue
 			}
-			line, text := p.Container+" "+p.Kind.String(), clean(p.Text)
+			line, text := p.Container+" "+p.Kind.String(), api.OneLine(p.Text)
 			if reason == Paused {
 				text = "paused"
 			}
@@ -34,26 +35,11 @@ func message(probes []*Probe) string {
 			lines = append(lines, clip(line, max(maxMessage/count-len("; "), minShare)))
 		}
 	}
-	return clip(clean(strings.Join(lines, "; ")), maxMessage)
+	return clip(api.OneLine(strings.Join(lines, "; ")), maxMessage)
 }
 
 // minShare is the least length of what is said about one probe.
 const minShare = 80
-
-// clean returns text as one line of valid UTF-8 without control characters, and without characters that
-// change the direction of text: a target may have written them.
-func clean(text string) string {
-	text = strings.ToValidUTF8(text[:min(len(text), 8*maxMessage)], "")
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r) || unicode.In(r, unicode.Zl, unicode.Zp):
-			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
-			return -1
-		}
-		return r
-	}, text)), " ")
-}
 
 // clip returns at most most bytes of text, and cuts no character.
 func clip(text string, most int) string {

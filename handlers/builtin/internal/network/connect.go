@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/rawconn"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -34,8 +35,8 @@ func NewConnector(dial DialFunc, compat probe.Compat) *Connector {
 // On Linux, and to an IP address, Connect returns a [*Conn], which costs less. Like every other
 // wait of a Conn, that for the connection ends with ctx.
 func (c *Connector) Connect(ctx context.Context, at Endpoint) (net.Conn, error) {
-	if c.own && at.Unix == "" && httptrace.ContextClientTrace(ctx) == nil {
-		if conn, known, err := rawconn.Dial(ctx, at.literal()); known {
+	if to := at.literal(); c.own && at.Unix == "" && httptrace.ContextClientTrace(ctx) == nil && netns.CheckAddress(ctx, to.Addr()) == nil {
+		if conn, known, err := rawconn.Dial(ctx, to); known {
 			return c.finish(conn, err)
 		}
 	}

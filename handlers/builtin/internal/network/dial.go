@@ -24,12 +24,22 @@ const UserAgent = "kube-probe/1.36"
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dialer is the default. A probe's connection is gone long before a keep-alive would be due.
-var dialer = net.Dialer{KeepAlive: -1}
+var dialer = net.Dialer{KeepAlive: -1, ControlContext: func(ctx context.Context, network, address string, _ syscall.RawConn) error {
+	if network == "unix" {
+		return nil
+	}
+	return netns.CheckResolved(ctx, address)
+}}
 
-// inNamespace makes a connection in the network namespace of ctx.
+// inNamespace makes a connection in the network namespace of ctx, or else one that its guard allows.
 func inNamespace(ctx context.Context, network, address string) (net.Conn, error) {
 	if n := netns.From(ctx); n != nil && network != "unix" {
 		return rawconn.Origin{Namespace: n}.Dial(ctx, network, address)
+	}
+	if network != "unix" {
+		if err := netns.CheckDial(ctx, address); err != nil {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+		}
 	}
 	return dialer.DialContext(ctx, network, address)
 }
