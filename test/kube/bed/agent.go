@@ -49,6 +49,7 @@ type Agent struct {
 	*Daemon
 	Client     *client.Client // at its socket
 	Kubeconfig string         // path
+	Socket     string         // path
 }
 
 // StartAgent starts prober node, which the end of the test ends. It uses paths and ports of its own, but
@@ -71,11 +72,12 @@ func (c *Cluster) StartAgent(t testing.TB, cfg AgentConfig) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.Socket = dir + "/socket"
 	flags := []string{"node", "--node-name=" + cfg.Node.Name, "--kubeconfig=" + a.Kubeconfig, "--config=" + dir + "/prober.yaml", "--socket=" + dir + "/socket", "--listen=127.0.0.1:0"}
 	if err := os.WriteFile(dir+"/prober.yaml", []byte(cmp.Or(cfg.Config, AgentYAML)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if a.Client, err = client.New(client.Config{Server: "unix:" + dir + "/socket"}); err != nil {
+	if a.Client, err = client.New(client.Config{Server: "unix:" + a.Socket}); err != nil {
 		t.Fatal(err)
 	}
 	a.Daemon = &Daemon{name: filepath.Base(dir), path: prober(t), args: append(flags, cfg.Flags...)}

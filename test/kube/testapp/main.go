@@ -9,7 +9,8 @@
 //
 // The app is sick if it was told so by HTTP (/sick, /well), while the file SICK_FILE (/tmp/sick) exists,
 // from SICK_AFTER on, and in steps of a schedule: SEED and STEP, a duration; the steps are counted from
-// EPOCH (milliseconds since 1970), or from the start. TERM_DELAY is how long it goes on after SIGTERM, and
+// EPOCH (milliseconds since 1970), or from the start. If LOG is set, it logs each answer of /healthz, with
+// the parameter by of the request: "answered BY CODE UNIX-MICROSECONDS". TERM_DELAY is how long it goes on after SIGTERM, and
 // EXIT_ON_TERM its exit code then, which is 0.
 package main
 
@@ -180,7 +181,15 @@ func serve() {
 		go a.serveRESP(l)
 	}
 	http.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
-		if why := a.sick(); why != "" {
+		at, why := time.Now(), a.sick()
+		if os.Getenv("LOG") != "" {
+			code := http.StatusOK
+			if why != "" {
+				code = http.StatusServiceUnavailable
+			}
+			log.Println("answered", r.FormValue("by"), code, at.UnixMicro())
+		}
+		if why != "" {
 			http.Error(w, "sick: "+why, http.StatusServiceUnavailable)
 			return
 		}
