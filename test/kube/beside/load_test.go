@@ -50,8 +50,8 @@ side:
 `
 )
 
-// BenchmarkLoad would repeat the start of many pods: it is a test, which -load asks for. It measures the
-// kubelet with pods that it does not probe, the agent that probes the same pods, and the kubelet with equal pods that it probes.
+// TestLoad measures the kubelet with pods that it does not probe, the agent that probes the same pods, and
+// the kubelet with equal pods that it probes.
 func TestLoad(t *testing.T) {
 	if !*load {
 		return // it takes ten minutes, and its figures depend on the machine

@@ -3,10 +3,13 @@
 package beside
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +23,7 @@ var (
 	schedules = flag.Int("schedules", 9, "schedules of failures, each for a pod")
 	batch     = flag.Int("batch", 25, "pods at the same time")
 	seed      = flag.Uint64("seed", 1, "of the first schedule")
+	record    = flag.String("record", "", "file for the answers and changes, which test/oracle has as testdata/recorded.json")
 	lasting   = flag.Duration("lasting", 40*time.Second, "how long the apps fail by their schedules")
 )
 
@@ -57,11 +61,9 @@ func steps(failures, successes int) time.Duration {
 }
 
 // newTwin returns a pod with a probe of a kind by both.
-func newTwin(kind string, seed uint64, n int, step time.Duration, change func(pod *corev1.Pod, probe *corev1.Probe)) *twin {
+func newTwin(kind string, seed uint64, n int, change func(pod *corev1.Pod, probe *corev1.Probe)) *twin {
 	w := &twin{failures: 1 + n%3, successes: 1 + n/3%3}
-	if step == 0 {
-		step = steps(w.failures, w.successes)
-	}
+	step := steps(w.failures, w.successes)
 	w.Pod = bed.Pod(fmt.Sprintf("seed-%d", seed), map[string]string{"SEED": fmt.Sprint(seed), "STEP": step.String(), "LOG": "1"})
 	probe := &corev1.Probe{
 		PeriodSeconds: 1, TimeoutSeconds: 10, // an answer always counts
@@ -90,7 +92,7 @@ func TestReadinessBesideKubelet(t *testing.T) {
 			watch := startWatch(t, c, ns, corev1.ContainersReady, gate, "prober.dev/readiness.app")
 			var twins []*twin
 			for n := first; n < min(first+*batch, *schedules); n++ {
-				w := newTwin("readiness", *seed+uint64(n), n, 0, func(pod *corev1.Pod, probe *corev1.Probe) {
+				w := newTwin("readiness", *seed+uint64(n), n, func(pod *corev1.Pod, probe *corev1.Probe) {
 					pod.Spec.Containers[0].ReadinessProbe = probe
 					pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gate}}
 				})
@@ -114,6 +116,11 @@ func TestReadinessBesideKubelet(t *testing.T) {
 		})
 	}
 	all.log(t)
+	if *record != "" {
+		if err := os.WriteFile(*record, []byte("[\n"+strings.Join(all.recordings, ",\n")+"\n]\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if all.twins == 0 || 4*all.excused > all.twins {
 		t.Errorf("%d of %d pods were not probed regularly", all.excused, all.twins)
 	}
@@ -124,6 +131,7 @@ type outcome struct {
 	twins, excused, changes, answers, irregular int
 	kubelet, ours                               []time.Duration // from the answer that decides to its condition
 	decided, shown                              []time.Duration // between both, of the same change
+	recordings                                  []string        // JSON, see test/oracle/recorded_test.go
 }
 
 // add compares what both have told about a pod whose app is sick by now, and stays so.
@@ -161,8 +169,37 @@ func (o *outcome) add(t *testing.T, w *twin, watch *watch) {
 	if single := watch.of(w.Name, "prober.dev/readiness.app"); !slices.Equal(single, told[1]) {
 		t.Errorf("%s: the condition of the probe differs from that of the pod:\n%s\n%s", w.Name, times(single), times(told[1]))
 	}
+	for i, by := range []string{"kubelet", "prober"} {
+		o.recordings = append(o.recordings, recording(w, by, answers[i], told[i]))
+	}
 	o.compare(t, w, answers, expected, told)
 }
+
+// recording returns the answers to one prober, and which of them precedes each change that it has told.
+func recording(w *twin, by string, answers []answer, told []change) string {
+	r := struct {
+		Pod       string `json:"pod"`
+		By        string `json:"by"`
+		Failures  int    `json:"failures"`
+		Successes int    `json:"successes"`
+		Answers   string `json:"answers"`
+		Changes   []int  `json:"changes"`
+	}{Pod: w.Name, By: by, Failures: w.failures, Successes: w.successes}
+	for _, a := range answers {
+		r.Answers += mark(a)
+	}
+	for _, c := range told {
+		n := 0
+		for n < len(answers) && !answers[n].at.After(c.at) {
+			n++
+		}
+		r.Changes = append(r.Changes, n-1)
+	}
+	line, _ := json.Marshal(r) // texts and numbers
+	return string(line)
+}
+
+func mark(a answer) string { return map[bool]string{true: "+", false: "-"}[a.ok] }
 
 // compare compares both with each other.
 func (o *outcome) compare(t *testing.T, w *twin, answers [2][]answer, expected, told [2][]change) {
@@ -214,7 +251,7 @@ func marks(answers []answer) (text string) {
 		if i > 0 && irregular(answers[i-1:i+1]) > 0 {
 			text += fmt.Sprintf("(%v)", a.at.Sub(answers[i-1].at).Round(10*time.Millisecond))
 		}
-		text += map[bool]string{true: "+", false: "-"}[a.ok]
+		text += mark(a)
 	}
 	return text
 }
