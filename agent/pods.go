@@ -91,7 +91,8 @@ func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error
 
 // podsApplied implements [pods.Host].Applied.
 func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Pod, err error) error {
-	if a.running.CompareAndSwap(false, true) {
+	first := a.running.CompareAndSwap(false, true)
+	if first {
 		a.notify(Ready)
 	}
 	a.secretFiles.Keep(applied)
@@ -102,6 +103,7 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Po
 	a.handlers.HoldApplied(applied)
 	last := a.noteReload((*progress).ofPods, err == nil, err)
 	switch {
+	case err == nil && r.Quiet && !first && last.pods.err == nil:
 	case err == nil:
 		a.log.Info("manifests applied", "cause", r.Cause, "pods", len(applied))
 	case r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err): // else it was logged

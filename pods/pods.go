@@ -63,6 +63,8 @@ type Reload struct {
 	// All requests a check of all pods, including those that have not changed since the last
 	// attempt: a caller waits for the result.
 	All bool
+	// Quiet means that a success is not worth a line of the log: the same pods have the same probes.
+	Quiet bool
 }
 
 // Change is a pod that has changed or was removed.

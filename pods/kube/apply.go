@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/conditions"
@@ -66,6 +67,7 @@ func (s *Source) Reload(ctx context.Context, r pods.Reload) error {
 func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	r.Quiet = !r.All && !s.asksAnew(uids)
 	s.host.Begin()
 	for _, uid := range uids { // first, since it takes no time
 		s.remove(uid)
@@ -91,6 +93,17 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) e
 	s.mu.Unlock()
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return s.host.Applied(ctx, r, applied, errors.Join(errs...))
+}
+
+// asksAnew reports whether one of the pods is new, is gone, or has another annotation than before. Else
+// only its address or its labels have changed.
+func (s *Source) asksAnew(uids []types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(uids, func(uid types.UID) bool {
+		p := s.pods[uid]
+		return p != nil && (p.gone || p.plan == nil || p.asked != p.latest.Annotations[manager.Annotation])
+	})
 }
 
 // remove ends the probes of a pod that is gone, and forgets it.
@@ -241,7 +254,7 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	if first {
 		p.prior = priorOf(latest, s.since)
 	}
-	p.plan, p.added, p.failed, p.told = next, true, mendable, text
+	p.plan, p.added, p.failed, p.told, p.asked = next, true, mendable, text, latest.Annotations[manager.Annotation]
 	p.prior = withStatus(next.pod, p.prior.Status)
 	p.shown = published(next.pod)
 	s.mu.Unlock()

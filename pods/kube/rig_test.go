@@ -149,6 +149,7 @@ type world struct {
 	failures []liveness.Failure
 	open     string
 	applied  []error // of each attempt
+	quiet    []bool  // of each attempt
 	actor    liveness.Config
 	network  map[types.UID]string
 	owners   map[string]types.UID
@@ -183,9 +184,10 @@ func newWorld(t *testing.T, edit ...func(*world)) *world {
 			}
 			return errs
 		},
-		Applied: func(_ context.Context, _ pods.Reload, _ []*v1.Pod, err error) error {
+		Applied: func(_ context.Context, r pods.Reload, _ []*v1.Pod, err error) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
+			w.quiet = append(w.quiet, r.Quiet)
 			w.applied = append(w.applied, err)
 			return err
 		},

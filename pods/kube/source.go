@@ -64,6 +64,7 @@ type pod struct {
 
 	// An attempt sets these.
 	plan    *plan   // nil before the first attempt
+	asked   string  // the annotation that it is made of
 	prior   *v1.Pod // with the status that an earlier agent has left
 	shown   *v1.Pod // for readers and events
 	added   bool    // the manager has its probes

@@ -378,3 +378,31 @@ func TestNewRequiresParts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSourceReportsPodsOnce has the address of a pod follow the pod, as with the kubelet.
+func TestSourceReportsPodsOnce(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.script("/r", success)
+		w.script("/other", success)
+		w.start()
+		before := len(locked(w, &w.quiet))
+		for _, edit := range []func(pod *v1.Pod){
+			func(pod *v1.Pod) { pod.Status.PodIP, pod.Status.PodIPs = "", nil }, // news
+			func(*v1.Pod) {},
+			func(pod *v1.Pod) { pod.Labels = map[string]string{"a": "b"} },
+			func(pod *v1.Pod) {
+				pod.Annotations[manager.Annotation] = strings.ReplaceAll(readiness, "/r", "/other") // news
+			},
+		} {
+			pod := podNamed("web", readiness)
+			edit(pod)
+			w.cluster.set(pod)
+			w.wait(time.Second)
+		}
+		w.cluster.remove("web") // news
+		w.wait(time.Second)
+		if got, want := locked(w, &w.quiet)[before:], []bool{false, true, true, false, false}; !slices.Equal(got, want) {
+			t.Errorf("quiet: %t, want %t", got, want)
+		}
+	})
+}

@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
@@ -37,16 +36,16 @@ var (
 // The annotations of the load: three probes a pod, once a second.
 const (
 	builtins = `app:
-  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
-  liveness: {tcpSocket: {port: 8080}, periodSeconds: 1}
+  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
+  liveness: {tcpSocket: {port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
 side:
-  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
+  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
 `
 	withPlugin = `app:
-  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
-  liveness: {tcpSocket: {port: 8080}, periodSeconds: 1}
+  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
+  liveness: {tcpSocket: {port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
 side:
-  readiness: {plugin: {name: httpcheck, target: {port: 8080}, config: {url: /healthz}}, periodSeconds: 1}
+  readiness: {plugin: {name: httpcheck, target: {port: 8080}, config: {url: /healthz}}, periodSeconds: 1, timeoutSeconds: 5}
 `
 )
 
@@ -58,7 +57,7 @@ func TestLoad(t *testing.T) {
 	}
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
-	m := &meter{cluster: c, last: make(map[int]time.Duration)}
+	m := &meter{cluster: c}
 
 	createLoad(t, c, ns, false)
 	rest := m.measure(t, "the kubelet, no probes", nil)
@@ -96,9 +95,9 @@ func createLoad(t *testing.T, c *bed.Cluster, ns string, kubelet bool) {
 		side := corev1.Container{Name: "side", Image: bed.AppImage, ImagePullPolicy: corev1.PullNever, Args: []string{"sleep", "24h"}}
 		if kubelet {
 			http := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}}
-			app.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: http}
-			app.LivenessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
-			side.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: http}
+			app.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5, ProbeHandler: http}
+			app.LivenessProbe = &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
+			side.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5, ProbeHandler: http}
 		} else {
 			pod.Annotations = map[string]string{"prober.dev/probes": builtins}
 		}
@@ -114,7 +113,6 @@ func createLoad(t *testing.T, c *bed.Cluster, ns string, kubelet bool) {
 // meter measures processes.
 type meter struct {
 	cluster *bed.Cluster
-	last    map[int]time.Duration // processor time
 }
 
 // measure logs what the processes take while nothing changes, and returns the cores of the kubelet.
@@ -125,7 +123,15 @@ func (m *meter) measure(t *testing.T, what string, agent *bed.Agent) (kubelet fl
 	if agent != nil {
 		names, pids = append(names, "agent"), append(pids, agent.PID())
 	}
-	before, runs, probes := m.cores(t, pids), ticks(t, agent), kubeletTicks(t)
+	probers := []*bed.Agent{nil} // the kubelet
+	if agent != nil {
+		probers = append(probers, agent)
+	}
+	var counts []attempts
+	for _, p := range probers {
+		counts = append(counts, attemptsOf(t, p))
+	}
+	before := m.cores(t, pids)
 	start := time.Now()
 	if agent != nil && *profiles != "" {
 		fetchProfile(t, agent, strings.ReplaceAll(what, " ", "-"), *measured-5*time.Second)
@@ -140,7 +146,11 @@ func (m *meter) measure(t *testing.T, what string, agent *bed.Agent) (kubelet fl
 		}
 		text += fmt.Sprintf("\n\t%-15s %.4f cores, %s", name, cores, memory(t, pids[i]))
 	}
-	t.Logf("%s\n\tprobes a second: the agent %.1f, the kubelet %.1f", text, float64(ticks(t, agent)-runs)/seconds, float64(kubeletTicks(t)-probes)/seconds)
+	for i, p := range probers {
+		n := attemptsOf(t, p)
+		text += fmt.Sprintf("\n\t%s: %.1f attempts a second, %.0f failed", []string{"kubelet", "agent"}[i], (n.all-counts[i].all)/seconds, n.failed-counts[i].failed)
+	}
+	t.Log(text)
 	return kubelet
 }
 
@@ -184,27 +194,25 @@ func memory(t *testing.T, pid int) string {
 	return strings.Join(parts, ", ")
 }
 
-// ticks returns how often the probes of an agent have succeeded in a row, in all.
-func ticks(t *testing.T, agent *bed.Agent) (sum int) {
-	t.Helper()
-	if agent == nil {
-		return 0
-	}
-	probes, err := agent.Client.Probes(t.Context(), client.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range probes {
-		sum += p.Run
-	}
-	return sum
+// local connects to the socket of an agent.
+func local(agent *bed.Agent) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", agent.Socket)
+	}}}
 }
 
-// kubeletTicks returns how many attempts the kubelet has made.
-func kubeletTicks(t *testing.T) (sum int) {
+// attempts are the counts of a prober.
+type attempts struct{ all, failed float64 }
+
+// attemptsOf returns how many attempts an agent has made since its start; nil is the kubelet. Both have
+// the same metric.
+func attemptsOf(t *testing.T, agent *bed.Agent) (n attempts) {
 	t.Helper()
-	plain := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	resp, err := plain.Get("https://" + bed.NodeIP + ":10250/metrics/probes")
+	c, url := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, "https://"+bed.NodeIP+":10250/metrics/probes"
+	if agent != nil {
+		c, url = local(agent), "http://localhost/metrics"
+	}
+	resp, err := c.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,22 +222,27 @@ func kubeletTicks(t *testing.T) (sum int) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) == 2 && strings.HasPrefix(line, "prober_probe_total{") {
-			n, _ := strconv.ParseFloat(f[1], 64)
-			sum += int(n)
+		f := strings.Fields(line)
+		if len(f) != 2 || !strings.HasPrefix(line, "prober_probe_total{") {
+			continue
+		}
+		count, err := strconv.ParseFloat(f[1], 64)
+		if err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		n.all += count
+		if !strings.Contains(line, `result="successful"`) {
+			n.failed += count
 		}
 	}
-	return sum
+	return n
 }
 
 // fetchProfile writes a profile of the agent's processor time, and one of its memory.
 func fetchProfile(t *testing.T, agent *bed.Agent, name string, during time.Duration) {
 	t.Helper()
-	local := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", agent.Socket)
-	}}}
 	for kind, query := range map[string]string{"heap": "heap?gc=1", "allocs": "allocs", "goroutine": "goroutine", "cpu": fmt.Sprintf("profile?seconds=%.0f", during.Seconds())} {
-		resp, err := local.Get("http://localhost/debug/pprof/" + query)
+		resp, err := local(agent).Get("http://localhost/debug/pprof/" + query)
 		if err != nil {
 			t.Fatal(err)
 		}
