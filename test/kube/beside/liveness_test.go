@@ -29,7 +29,8 @@ func TestLivenessBesideKubelet(t *testing.T) {
 		w := newTwin("liveness", *seed+uint64(n), n%3, func(pod *corev1.Pod, probe *corev1.Probe) {
 			pod.Spec.Containers[0].LivenessProbe = probe
 			// The app answers on while it ends, so that the agent sees as many failures as the kubelet.
-			pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "TERM_DELAY", Value: "3s"})
+			env := &pod.Spec.Containers[0].Env
+			*env = append(*env, corev1.EnvVar{Name: "TERM_DELAY", Value: "3s"}, corev1.EnvVar{Name: "SICK_ON_TERM", Value: "1"})
 			pod.Spec.TerminationGracePeriodSeconds = new(int64(10))
 		})
 		w.Pod = c.Create(t, ns, w.Pod)

@@ -104,11 +104,11 @@ func TestReadinessBesideKubelet(t *testing.T) {
 					return len(watch.of(w.Name, corev1.ContainersReady)) > 0 && len(watch.of(w.Name, gate)) > 0
 				})
 			}
-			<-time.After(*lasting) // the schedules
-			for _, w := range twins {
-				if code := bed.Get(t, "http://"+w.Status.PodIP+":8080/sick"); code != http.StatusOK {
-					t.Fatalf("the app answers %d", code)
-				}
+			<-time.After(*lasting)    // the schedules
+			for _, w := range twins { // from a failure on for ever, so that no time in which it is well is cut short
+				app := "http://" + w.Status.PodIP + ":8080"
+				bed.Await(t, w.Name+" to fail", func() bool { return bed.Get(t, app+"/healthz?by=test") != http.StatusOK })
+				bed.Get(t, app+"/sick")
 			}
 			for _, w := range twins {
 				all.add(t, w, watch)
