@@ -37,51 +37,69 @@ func TestLivenessBesideKubelet(t *testing.T) {
 		twins = append(twins, w)
 	}
 	<-time.After(*lasting)
-	var kubelet, ours, apart []time.Duration
-	excused := 0
+	var o restarts
 	for _, w := range twins {
 		c.AwaitPod(t, ns, w.Name, "restarted once at least", func(*corev1.Pod) bool { return len(answersOf(t, w.Pod, "kubelet")) > 1 })
-		kills := terminations(t, w.Pod)
-		asked, seen := answersOf(t, w.Pod, "kubelet"), answersOf(t, w.Pod, "prober")
-		var expected []change
-		for life := range min(len(asked)-1, len(kills)) {
-			for _, e := range decide(seen[life], w.failures, 1) {
-				if n := len(expected); e.to != (n > 0 && expected[n-1].to) {
-					expected = append(expected, e)
+		o.add(t, w, func() []change { return watch.of(w.Name, live) })
+	}
+	t.Logf("%d restarts of %d pods, %d of apps that did not listen yet, %d excused for irregular attempts", len(o.decided), len(twins), o.early, o.excused)
+	t.Log("kubelet, from the answer that decides to SIGTERM:       ", spread(o.kubelet))
+	t.Log("prober,  from the answer that decides to the condition: ", spread(o.ours))
+	t.Log("prober after the kubelet, decided:                      ", spread(o.decided))
+	if 2*len(o.decided) < len(twins) || 4*o.excused > len(twins) {
+		t.Error("too few restarts can be compared")
+	}
+}
+
+// restarts is what was measured of them.
+type restarts struct {
+	early, excused int
+	kubelet, ours  []time.Duration // from the answer that decides to SIGTERM, and to the condition
+	decided        []time.Duration // by the agent after the kubelet
+}
+
+// add compares the restarts of a pod with what the agent has told.
+func (o *restarts) add(t *testing.T, w *twin, told func() []change) {
+	t.Helper()
+	kills, asked, seen := terminations(t, w.Pod), answersOf(t, w.Pod, "kubelet"), answersOf(t, w.Pod, "prober")
+	var expected []change
+	for start := range min(len(asked)-1, len(kills), len(seen)) {
+		failed := -1 // index of the first failure of this start
+		for _, e := range decide(seen[start], w.failures, 1) {
+			if n := len(expected); e.to != (n > 0 && expected[n-1].to) {
+				expected = append(expected, e)
+				if failed < 0 && !e.to {
+					failed = n
 				}
 			}
-			decided := decide(asked[life], w.failures, 1)
-			if len(decided) != 2 || len(expected) != 2*life+2 {
-				t.Errorf("%s, threshold %d: start %d was ended after the answers\nkubelet %s\nprober  %s", w.Name, w.failures, life, marks(asked[life]), marks(seen[life]))
-				continue
-			}
-			var told []change
-			bed.Await(t, "the condition of "+w.Name, func() bool {
-				told = watch.of(w.Name, live)
-				return len(told) >= len(expected)
-			})
-			last := len(expected) - 1
-			kubelet = append(kubelet, kills[life].Sub(decided[1].at))
-			ours = append(ours, told[last].at.Sub(expected[last].at))
-			between := told[last].at.Sub(kills[life])
-			apart = append(apart, between)
-			switch odd := irregular(asked[life]) + irregular(seen[life]); {
-			case told[last].to || told[last].at.Before(expected[last].at):
-				t.Errorf("%s: told%s, and what follows from the answers is%s", w.Name, times(told), times(expected))
-			case between.Abs() > period+300*time.Millisecond && odd == 0:
-				t.Errorf("%s, threshold %d: the condition is false %v after SIGTERM\nkubelet %s\nprober  %s", w.Name, w.failures, between, marks(asked[life]), marks(seen[life]))
-			case between.Abs() > period+300*time.Millisecond:
-				excused++
-				t.Logf("%s, threshold %d: the condition is false %v after SIGTERM\nkubelet %s\nprober  %s", w.Name, w.failures, between, marks(asked[life]), marks(seen[life]))
-			}
 		}
-	}
-	t.Logf("%d restarts of %d pods, %d excused for irregular attempts", len(apart), len(twins), excused)
-	t.Log("kubelet, from the answer that decides to SIGTERM:          ", spread(kubelet))
-	t.Log("prober,  from the answer that decides to the condition:    ", spread(ours))
-	t.Log("the condition of prober after the SIGTERM of the kubelet: ", spread(apart))
-	if len(apart) < len(twins) || 4*excused > len(apart) {
-		t.Error("too few restarts can be compared")
+		text := fmt.Sprintf("%s, threshold %d, start %d\nkubelet %s\nprober  %s", w.Name, w.failures, start, marks(asked[start]), marks(seen[start]))
+		decided := decide(asked[start], w.failures, 1)
+		switch {
+		case len(asked[start]) < w.failures || !slices.ContainsFunc(asked[start], func(a answer) bool { return a.ok }):
+			o.early++
+			return
+		case len(decided) != 2 || failed < 0:
+			t.Error("no failure follows from the answers: " + text)
+			return
+		}
+		bed.Await(t, "the condition of "+w.Name, func() bool { return len(told()) > failed })
+		is, between := told()[failed], expected[failed].at.Sub(decided[1].at)
+		o.kubelet = append(o.kubelet, kills[start].Sub(decided[1].at))
+		o.ours = append(o.ours, is.at.Sub(expected[failed].at))
+		o.decided = append(o.decided, between)
+		if is.to || is.at.Before(expected[failed].at) {
+			t.Errorf("told%s, and what follows from the answers is%s: %s", times(told()), times(expected), text)
+		}
+		if between.Abs() <= period+300*time.Millisecond {
+			continue
+		}
+		if irregular(asked[start])+irregular(seen[start]) == 0 {
+			t.Errorf("decided %v apart: %s", between, text)
+			continue
+		}
+		o.excused++
+		t.Logf("decided %v apart: %s", between, text)
 	}
 }
 

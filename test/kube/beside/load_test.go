@@ -118,7 +118,7 @@ type meter struct {
 // measure logs what the processes take while nothing changes, and returns the cores of the kubelet.
 func (m *meter) measure(t *testing.T, what string, agent *bed.Agent) (kubelet float64) {
 	t.Helper()
-	<-time.After(30 * time.Second) // everything has come to rest
+	<-time.After(20 * time.Second) // everything has come to rest
 	names, pids := []string{"kubelet", "containerd", "kube-apiserver"}, []int{m.cluster.Kubelet.PID(), m.cluster.Containerd.PID(), m.cluster.APIServer.PID()}
 	if agent != nil {
 		names, pids = append(names, "agent"), append(pids, agent.PID())

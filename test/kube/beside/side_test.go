@@ -24,7 +24,7 @@ var (
 	batch     = flag.Int("batch", 25, "pods at the same time")
 	seed      = flag.Uint64("seed", 1, "of the first schedule")
 	record    = flag.String("record", "", "file for the answers and changes, which test/oracle has as testdata/recorded.json")
-	lasting   = flag.Duration("lasting", 40*time.Second, "how long the apps fail by their schedules")
+	lasting   = flag.Duration("lasting", 20*time.Second, "how long the apps fail by their schedules")
 )
 
 const gate = "prober.dev/ready"

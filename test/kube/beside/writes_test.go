@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/test/kube/bed"
 )
 
-var rest = flag.Duration("rest", 20*time.Second, "how long nothing changes")
+var rest = flag.Duration("rest", 10*time.Second, "how long nothing changes")
 
 // many is how many pods a node has at most by default.
 const many = 110
