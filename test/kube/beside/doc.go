@@ -5,6 +5,6 @@
 //
 // Read side_test.go first: pods that both probe, while their apps fail by a schedule. rule_test.go is
 // what must follow from the answers that the apps have given. writes_test.go counts requests to the API
-// server. load_test.go measures processor time and memory, and runs only with -load: its figures are in
+// server. load_test.go is a benchmark of processor time and memory: its figures are in
 // docs/performance/kubernetes.md.
 package beside

@@ -27,7 +27,6 @@ import (
 )
 
 var (
-	load     = flag.Bool("load", false, "measure the load of many pods")
 	pods     = flag.Int("pods", many, "pods of the load")
 	measured = flag.Duration("measured", time.Minute, "how long each load is measured")
 	profiles = flag.String("profiles", "", "folder for profiles of the agent")
@@ -49,12 +48,9 @@ side:
 `
 )
 
-// TestLoad measures the kubelet with pods that it does not probe, the agent that probes the same pods, and
-// the kubelet with equal pods that it probes.
-func TestLoad(t *testing.T) {
-	if !*load {
-		return // it takes ten minutes, and its figures depend on the machine
-	}
+// BenchmarkLoad measures the kubelet with pods that it does not probe, the agent that probes the same pods, and
+// the kubelet with equal pods that it probes. It takes ten minutes: -benchtime 1x.
+func BenchmarkLoad(t *testing.B) {
 	c := bed.Up(t, bed.Node)
 	ns := c.Namespace(t)
 	m := &meter{cluster: c}
@@ -86,7 +82,7 @@ func TestLoad(t *testing.T) {
 }
 
 // createLoad creates the pods, and waits until they are ready.
-func createLoad(t *testing.T, c *bed.Cluster, ns string, kubelet bool) {
+func createLoad(t testing.TB, c *bed.Cluster, ns string, kubelet bool) {
 	t.Helper()
 	start := time.Now()
 	for n := range *pods {
@@ -116,7 +112,7 @@ type meter struct {
 }
 
 // measure logs what the processes take while nothing changes, and returns the cores of the kubelet.
-func (m *meter) measure(t *testing.T, what string, agent *bed.Agent) (kubelet float64) {
+func (m *meter) measure(t testing.TB, what string, agent *bed.Agent) (kubelet float64) {
 	t.Helper()
 	<-time.After(20 * time.Second) // everything has come to rest
 	names, pids := []string{"kubelet", "containerd", "kube-apiserver"}, []int{m.cluster.Kubelet.PID(), m.cluster.Containerd.PID(), m.cluster.APIServer.PID()}
@@ -155,7 +151,7 @@ func (m *meter) measure(t *testing.T, what string, agent *bed.Agent) (kubelet fl
 }
 
 // cores returns the processor time of processes since their start.
-func (m *meter) cores(t *testing.T, pids []int) (all []time.Duration) {
+func (m *meter) cores(t testing.TB, pids []int) (all []time.Duration) {
 	t.Helper()
 	for _, pid := range pids {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -177,7 +173,7 @@ func (m *meter) cores(t *testing.T, pids []int) (all []time.Duration) {
 }
 
 // memory returns the resident memory of a process.
-func memory(t *testing.T, pid int) string {
+func memory(t testing.TB, pid int) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -206,7 +202,7 @@ type attempts struct{ all, failed float64 }
 
 // attemptsOf returns how many attempts an agent has made since its start; nil is the kubelet. Both have
 // the same metric.
-func attemptsOf(t *testing.T, agent *bed.Agent) (n attempts) {
+func attemptsOf(t testing.TB, agent *bed.Agent) (n attempts) {
 	t.Helper()
 	c, url := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, "https://"+bed.NodeIP+":10250/metrics/probes"
 	if agent != nil {
@@ -239,7 +235,7 @@ func attemptsOf(t *testing.T, agent *bed.Agent) (n attempts) {
 }
 
 // fetchProfile writes a profile of the agent's processor time, and one of its memory.
-func fetchProfile(t *testing.T, agent *bed.Agent, name string, during time.Duration) {
+func fetchProfile(t testing.TB, agent *bed.Agent, name string, during time.Duration) {
 	t.Helper()
 	for kind, query := range map[string]string{"heap": "heap?gc=1", "allocs": "allocs", "goroutine": "goroutine", "cpu": fmt.Sprintf("profile?seconds=%.0f", during.Seconds())} {
 		resp, err := local(agent).Get("http://localhost/debug/pprof/" + query)

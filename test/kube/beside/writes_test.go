@@ -113,9 +113,7 @@ func TestWrites(t *testing.T) {
 	for n := range many {
 		createRunning(t, c, ns, node.Name, address(n))
 	}
-	t.Cleanup(func() {
-		c.Kubectl(t, "-n", ns, "delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
-	})
+	defer c.Kubectl(t, "-n", ns, "delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false") // no kubelet ends them
 	c.StartAgent(t, bed.AgentConfig{Namespace: ns, Node: node, Config: closed})
 	user := "system:serviceaccount:" + ns + ":prober"
 
