@@ -114,11 +114,15 @@ func TestReadinessBesideKubelet(t *testing.T) {
 				})
 			}
 			<-time.After(*lasting)    // the schedules
-			for _, w := range twins { // from a failure on for ever, so that no time in which it is well is cut short
-				app := "http://" + w.Status.PodIP + ":8080"
-				bed.Await(t, w.Name+" to fail", func() bool { return bed.Get(t, app+"/healthz?by=test") != http.StatusOK })
-				bed.Get(t, app+"/sick")
-			}
+			// From a failure on they fail for ever, so that no time in which they are well is cut short.
+			left := slices.Clone(twins)
+			bed.Await(t, "all apps to fail", func() bool {
+				left = slices.DeleteFunc(left, func(w *twin) bool {
+					app := "http://" + w.Status.PodIP + ":8080"
+					return bed.Get(t, app+"/healthz?by=test") != http.StatusOK && bed.Get(t, app+"/sick") == http.StatusOK
+				})
+				return len(left) == 0
+			})
 			for _, w := range twins {
 				all.add(t, w, watch)
 			}
