@@ -134,19 +134,20 @@ func (m *meter) measure(t testing.TB, what string, agent *bed.Agent) (kubelet fl
 	}
 	<-time.After(time.Until(start.Add(*measured)))
 	after, seconds := m.cores(t, pids), time.Since(start).Seconds()
-	text := fmt.Sprintf("%s, %d pods, %.0f s:", what, *pods, seconds)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s, %d pods, %.0f s:", what, *pods, seconds)
 	for i, name := range names {
 		cores := (after[i] - before[i]).Seconds() / seconds
 		if name == "kubelet" {
 			kubelet = cores
 		}
-		text += fmt.Sprintf("\n\t%-15s %.4f cores, %s", name, cores, memory(t, pids[i]))
+		fmt.Fprintf(&text, "\n\t%-15s %.4f cores, %s", name, cores, memory(t, pids[i]))
 	}
 	for i, p := range probers {
 		n := attemptsOf(t, p)
-		text += fmt.Sprintf("\n\t%s: %.1f attempts a second, %.0f failed", []string{"kubelet", "agent"}[i], (n.all-counts[i].all)/seconds, n.failed-counts[i].failed)
+		fmt.Fprintf(&text, "\n\t%s: %.1f attempts a second, %.0f failed", []string{"kubelet", "agent"}[i], (n.all-counts[i].all)/seconds, n.failed-counts[i].failed)
 	}
-	t.Log(text)
+	t.Log(text.String())
 	return kubelet
 }
 

@@ -113,7 +113,7 @@ func TestReadinessBesideKubelet(t *testing.T) {
 					return len(watch.of(w.Name, corev1.ContainersReady)) > 0 && len(watch.of(w.Name, gate)) > 0
 				})
 			}
-			<-time.After(*lasting)    // the schedules
+			<-time.After(*lasting) // the schedules
 			// From a failure on they fail for ever, so that no time in which they are well is cut short.
 			left := slices.Clone(twins)
 			bed.Await(t, "all apps to fail", func() bool {
