@@ -26,6 +26,24 @@ type fold struct {
 	times  int           // since the last line
 }
 
+// kindOf returns a message without durations, and without the addresses from which connections were made:
+// warnings that differ in those are equal.
+func kindOf(message string) string {
+	if !strings.ContainsAny(message, "0123456789") {
+		return message
+	}
+	words := strings.Fields(message)
+	for i, word := range words {
+		plain := strings.Trim(word, ",.:;()")
+		if _, to, found := strings.Cut(word, "->"); found {
+			words[i] = to
+		} else if _, err := time.ParseDuration(plain); err == nil && plain != "0" {
+			words[i] = ""
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 // takeLocked counts a warning and reports whether it is logged at once: the first of its kind is.
 // If there are too many kinds, all warnings of new kinds are.
 func (l *Log) takeLocked(key eventKey, attrs []any, now time.Time) bool {

@@ -65,6 +65,28 @@ level=WARN msg="event repeated" message=no times=5 in=55s
 	})
 }
 
+// TestFoldsLeaveOutDurationsAndPorts has messages of the same kind at each attempt, and of other kinds.
+func TestFoldsLeaveOutDurationsAndPorts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := foldedLog(t)
+		for _, message := range []string{
+			"Readiness probe errored: the agent did not run for 279ms of an attempt with a timeout of 1s: late",
+			"Readiness probe errored: the agent did not run for 1.06s of an attempt with a timeout of 1s: late",
+			"Readiness probe failed: read tcp 10.0.0.1:41230->10.0.0.2:80: reset",
+			"Readiness probe failed: read tcp 10.0.0.1:53242->10.0.0.2:80: reset",
+			"Readiness probe failed: read tcp 10.0.0.1:53242->10.0.0.2:81: reset",
+			"Readiness probe failed: HTTP probe failed with statuscode: 503",
+			"Readiness probe failed: HTTP probe failed with statuscode: 500",
+		} {
+			unhealthy(l, "1", message)
+		}
+		got := lines()
+		if events, repeated := strings.Count(got, "msg=event "), strings.Count(got, `msg="event repeated"`); events != 5 || repeated != 2 {
+			t.Errorf("%d lines for new kinds and %d for repeated ones:\n%s", events, repeated, got)
+		}
+	})
+}
+
 func TestChangedEndsFolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, lines := foldedLog(t)

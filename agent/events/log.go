@@ -75,7 +75,7 @@ func (l *Log) Event(object runtime.Object, eventType, reason, message string) {
 		return
 	}
 	l.mu.Lock()
-	log := l.takeLocked(keyOf(&ref, eventType, reason, message), attrs, now)
+	log := l.takeLocked(keyOf(&ref, eventType, reason, kindOf(message)), attrs, now)
 	l.mu.Unlock()
 	if log {
 		l.log.Warn("event", attrs...)

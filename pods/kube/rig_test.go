@@ -185,7 +185,7 @@ func newWorld(t *testing.T, edit ...func(*world)) *world {
 			}
 			return errs
 		},
-		Applied: func(_ context.Context, _ pods.Reload, _ []*v1.Pod, err error) error {
+		Applied: func(_ context.Context, r pods.Reload, _ []*v1.Pod, err error) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.applied = append(w.applied, err)

@@ -94,6 +94,7 @@ Not measured: cloudprober and blackbox_exporter, whose modules could not be fetc
 and the exec of a container runtime.
 
 The status page with 10,000 probes is measured by a browser: [page.md](performance/page.md).
+` + "`prober node`" + ` is measured on a node of Kubernetes, beside the kubelet: [kubernetes.md](performance/kubernetes.md).
 `
 
 func writeMachines(b *bytes.Buffer, sections []section) {

@@ -77,7 +77,7 @@ func (c *Cluster) StartAgent(t testing.TB, cfg AgentConfig) *Agent {
 	if err := os.WriteFile(dir+"/prober.yaml", []byte(cmp.Or(cfg.Config, AgentYAML)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if a.Client, err = client.New(client.Config{Server: "unix:" + dir + "/socket"}); err != nil {
+	if a.Client, err = client.New(client.Config{Server: "unix:" + a.Socket}); err != nil {
 		t.Fatal(err)
 	}
 	a.Daemon = &Daemon{name: filepath.Base(dir), path: prober(t), args: append(flags, cfg.Flags...)}

@@ -45,6 +45,7 @@ func (c *Cluster) beginControlPlane() error {
 	err := errors.Join(
 		os.MkdirAll(Dir+"/pki", 0o700),
 		os.WriteFile(Dir+"/tokens.csv", []byte(users), 0o600),
+		os.WriteFile(Dir+"/audit.yaml", []byte(auditPolicy), 0o600),
 		writeKeys(Dir+"/pki/sa.key", Dir+"/pki/sa.pub"),
 	)
 	if err != nil {
@@ -60,6 +61,7 @@ func (c *Cluster) beginControlPlane() error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+Dir+"/pki/sa.pub", "--service-account-signing-key-file="+Dir+"/pki/sa.key",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--audit-policy-file="+Dir+"/audit.yaml", "--audit-log-path="+auditLog,
 		"--allow-privileged", "--kubelet-preferred-address-types=InternalIP")
 	c.APIServer.ready = func(ctx context.Context) error {
 		if c.Client == nil {

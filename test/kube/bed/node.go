@@ -116,7 +116,8 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Kubelet = tool("kubelet", "--config="+Dir+"/kubelet.yaml", "--kubeconfig="+Kubeconfig("node"), "--hostname-override="+NodeName, "--node-ip="+NodeIP)
+	c.Kubelet = tool("kubelet", "--config="+Dir+"/kubelet.yaml", "--kubeconfig="+Kubeconfig("node"), "--hostname-override="+NodeName, "--node-ip="+NodeIP,
+		"--maximum-dead-containers-per-container=20") // it keeps their logs, which tests read
 	c.Kubelet.ready = func(ctx context.Context) error {
 		node, err := c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
 		if err != nil {

@@ -14,8 +14,9 @@
 //
 // The app is sick if it was told so by HTTP (/sick, /well), while the file SICK_FILE (/tmp/sick) exists,
 // from SICK_AFTER on, and in steps of a schedule: SEED and STEP, a duration; the steps are counted from
-// EPOCH (milliseconds since 1970), or from the start. TERM_DELAY is how long it goes on after SIGTERM, and
-// EXIT_ON_TERM its exit code then, which is 0.
+// EPOCH (milliseconds since 1970), or from the start. If LOG is set, it logs each answer of /healthz, with
+// the parameter by of the request: "answered BY CODE UNIX-MICROSECONDS". TERM_DELAY is how long it goes on
+// after SIGTERM, sick if SICK_ON_TERM is set, and EXIT_ON_TERM its exit code then, which is 0.
 package main
 
 import (
@@ -192,7 +193,7 @@ func serve() {
 		fatal(err)
 		a.start = time.UnixMilli(n)
 	}
-	go end()
+	go a.end()
 	if addr := os.Getenv("RESP_ADDR"); addr != "" {
 		l, err := net.Listen("tcp", addr)
 		fatal(err)
@@ -207,7 +208,15 @@ func serve() {
 	}
 	for _, path := range []string{"/healthz", "/ready"} {
 		http.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			if why := a.sick(); why != "" {
+			at, why := time.Now(), a.sick()
+			if os.Getenv("LOG") != "" {
+				code := http.StatusOK
+				if why != "" {
+					code = http.StatusServiceUnavailable
+				}
+				log.Println("answered", r.FormValue("by"), code, at.UnixMicro())
+			}
+			if why != "" {
 				http.Error(w, "sick: "+why, http.StatusServiceUnavailable)
 				return
 			}
@@ -223,10 +232,13 @@ func serve() {
 }
 
 // end ends the program after SIGTERM.
-func end() {
+func (a *app) end() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	log.Println("got", <-signals)
+	if os.Getenv("SICK_ON_TERM") != "" {
+		a.told.Store(true)
+	}
 	time.Sleep(duration("TERM_DELAY"))
 	code, err := strconv.Atoi(cmp.Or(os.Getenv("EXIT_ON_TERM"), "0"))
 	fatal(err)

@@ -1,0 +1,68 @@
+//go:build linux
+
+package bed
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// auditLog is where the API server logs all writes, before it answers them.
+const auditLog = Dir + "/audit.log"
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, verbs: [get, list, watch]}
+- {level: Request, verbs: [patch], resources: [{group: "", resources: [pods/status]}]}
+- {level: Metadata}
+`
+
+// Write is a request that has changed something, or should have.
+type Write struct {
+	Verb     string
+	Resource string // with the subresource: pods/status
+	Name     string
+	Code     int
+	Received time.Time
+	Body     json.RawMessage // of patches of pods/status
+}
+
+// Writes returns the writes of a user in a namespace, such as system:serviceaccount:NAMESPACE:NAME, in the
+// order in which they were answered, as the API server has logged them.
+func (c *Cluster) Writes(t testing.TB, user, namespace string) (all []Write) {
+	t.Helper()
+	data, err := os.ReadFile(auditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		var entry struct {
+			Verb           string
+			User           struct{ Username string }
+			ObjectRef      struct{ Resource, Subresource, Namespace, Name string }
+			ResponseStatus struct{ Code int }
+			RequestObject  json.RawMessage
+			Received       time.Time `json:"requestReceivedTimestamp"`
+		}
+		if !bytes.HasSuffix(line, []byte("\n")) { // it is being written
+			break
+		}
+		if err := json.Unmarshal(line, &entry); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		if entry.User.Username != user || entry.ObjectRef.Namespace != namespace {
+			continue
+		}
+		all = append(all, Write{
+			Verb: entry.Verb, Name: entry.ObjectRef.Name, Code: entry.ResponseStatus.Code, Received: entry.Received, Body: entry.RequestObject,
+			Resource: strings.TrimSuffix(entry.ObjectRef.Resource+"/"+entry.ObjectRef.Subresource, "/"),
+		})
+	}
+	return all
+}

@@ -1,0 +1,255 @@
+//go:build linux
+
+package beside
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/daeace23/prober/test/kube/bed"
+)
+
+var (
+	pods     = flag.Int("pods", many, "pods of the load")
+	measured = flag.Duration("measured", time.Minute, "how long each load is measured")
+	profiles = flag.String("profiles", "", "folder for profiles of the agent")
+)
+
+// The annotations of the load: three probes a pod, once a second.
+const (
+	builtins = `app:
+  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
+  liveness: {tcpSocket: {port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
+side:
+  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
+`
+	withPlugin = `app:
+  readiness: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
+  liveness: {tcpSocket: {port: 8080}, periodSeconds: 1, timeoutSeconds: 5}
+side:
+  readiness: {plugin: {name: httpcheck, target: {port: 8080}, config: {url: /healthz}}, periodSeconds: 1, timeoutSeconds: 5}
+`
+)
+
+// BenchmarkLoad measures the kubelet with pods that it does not probe, the agent that probes the same pods, and
+// the kubelet with equal pods that it probes. It takes ten minutes: -benchtime 1x.
+func BenchmarkLoad(t *testing.B) {
+	c := bed.Up(t, bed.Node)
+	ns := c.Namespace(t)
+	m := &meter{cluster: c}
+
+	createLoad(t, c, ns, false)
+	rest := m.measure(t, "the kubelet, no probes", nil)
+	agent := c.StartAgent(t, bed.AgentConfig{Namespace: ns, Flags: []string{"--pprof"}})
+	m.measure(t, "prober node, built-in probes", agent)
+	for n := range *pods {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"prober.dev/probes":%q}}}`, withPlugin)
+		if _, err := c.Client.CoreV1().Pods(ns).Patch(t.Context(), fmt.Sprint("load-", n), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.measure(t, "prober node, one of three probes is a plugin", agent)
+	agent.Stop(t)
+	if writes := c.Writes(t, "system:serviceaccount:"+ns+":prober", ns); len(writes) > 0 {
+		kinds := make(map[string]int)
+		for _, w := range writes {
+			kinds[w.Verb+" "+w.Resource]++
+		}
+		t.Logf("writes of the agent in all: %v, the last %v before its end", kinds, time.Since(writes[len(writes)-1].Received).Round(time.Second))
+	}
+
+	c.Kubectl(t, "-n", ns, "delete", "pods", "--all", "--timeout=5m")
+	createLoad(t, c, ns, true)
+	probed := m.measure(t, "the kubelet, which probes", nil)
+	t.Logf("the kubelet's probes: %.3f cores in the kubelet", probed-rest)
+}
+
+// createLoad creates the pods, and waits until they are ready.
+func createLoad(t testing.TB, c *bed.Cluster, ns string, kubelet bool) {
+	t.Helper()
+	start := time.Now()
+	for n := range *pods {
+		pod := bed.Pod(fmt.Sprint("load-", n), nil)
+		app := &pod.Spec.Containers[0]
+		side := corev1.Container{Name: "side", Image: bed.AppImage, ImagePullPolicy: corev1.PullNever, Args: []string{"sleep", "24h"}}
+		if kubelet {
+			http := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}}
+			app.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5, ProbeHandler: http}
+			app.LivenessProbe = &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
+			side.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5, ProbeHandler: http}
+		} else {
+			pod.Annotations = map[string]string{"prober.dev/probes": builtins}
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, side)
+		c.Create(t, ns, pod)
+	}
+	for n := range *pods {
+		c.AwaitPod(t, ns, fmt.Sprint("load-", n), "ready", bed.Is(corev1.ContainersReady, corev1.ConditionTrue))
+	}
+	t.Logf("%d pods were ready after %v", *pods, time.Since(start).Round(time.Second))
+}
+
+// meter measures processes.
+type meter struct {
+	cluster *bed.Cluster
+}
+
+// measure logs what the processes take while nothing changes, and returns the cores of the kubelet.
+func (m *meter) measure(t testing.TB, what string, agent *bed.Agent) (kubelet float64) {
+	t.Helper()
+	<-time.After(20 * time.Second) // everything has come to rest
+	names, pids := []string{"kubelet", "containerd", "kube-apiserver"}, []int{m.cluster.Kubelet.PID(), m.cluster.Containerd.PID(), m.cluster.APIServer.PID()}
+	if agent != nil {
+		names, pids = append(names, "agent"), append(pids, agent.PID())
+	}
+	probers := []*bed.Agent{nil} // the kubelet
+	if agent != nil {
+		probers = append(probers, agent)
+	}
+	var counts []attempts
+	for _, p := range probers {
+		counts = append(counts, attemptsOf(t, p))
+	}
+	before := m.cores(t, pids)
+	start := time.Now()
+	if agent != nil && *profiles != "" {
+		fetchProfile(t, agent, strings.ReplaceAll(what, " ", "-"), *measured-5*time.Second)
+	}
+	<-time.After(time.Until(start.Add(*measured)))
+	after, seconds := m.cores(t, pids), time.Since(start).Seconds()
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s, %d pods, %.0f s:", what, *pods, seconds)
+	for i, name := range names {
+		cores := (after[i] - before[i]).Seconds() / seconds
+		if name == "kubelet" {
+			kubelet = cores
+		}
+		fmt.Fprintf(&text, "\n\t%-15s %.4f cores, %s", name, cores, memory(t, pids[i]))
+	}
+	for i, p := range probers {
+		n := attemptsOf(t, p)
+		fmt.Fprintf(&text, "\n\t%s: %.1f attempts a second, %.0f failed", []string{"kubelet", "agent"}[i], (n.all-counts[i].all)/seconds, n.failed-counts[i].failed)
+	}
+	t.Log(text.String())
+	return kubelet
+}
+
+// cores returns the processor time of processes since their start.
+func (m *meter) cores(t testing.TB, pids []int) (all []time.Duration) {
+	t.Helper()
+	for _, pid := range pids {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(string(data), ") ")
+		f, sum := strings.Fields(text), 0
+		for _, field := range f[11:13] { // utime and stime, in hundredths of a second
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		all = append(all, time.Duration(sum)*10*time.Millisecond)
+	}
+	return all
+}
+
+// memory returns the resident memory of a process.
+func memory(t testing.TB, pid int) string {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) == 3 && slices.Contains([]string{"Rss:", "Anonymous:"}, f[0]) {
+			kb, _ := strconv.Atoi(f[1])
+			parts = append(parts, fmt.Sprintf("%s %.1f MB", f[0], float64(kb)*1024/1e6))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// local connects to the socket of an agent.
+func local(agent *bed.Agent) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", agent.Socket)
+	}}}
+}
+
+// attempts are the counts of a prober.
+type attempts struct{ all, failed float64 }
+
+// attemptsOf returns how many attempts an agent has made since its start; nil is the kubelet. Both have
+// the same metric.
+func attemptsOf(t testing.TB, agent *bed.Agent) (n attempts) {
+	t.Helper()
+	c, url := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, "https://"+bed.NodeIP+":10250/metrics/probes"
+	if agent != nil {
+		c, url = local(agent), "http://localhost/metrics"
+	}
+	resp, err := c.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) != 2 || !strings.HasPrefix(line, "prober_probe_total{") {
+			continue
+		}
+		count, err := strconv.ParseFloat(f[1], 64)
+		if err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		n.all += count
+		if !strings.Contains(line, `result="successful"`) {
+			n.failed += count
+		}
+	}
+	return n
+}
+
+// fetchProfile writes a profile of the agent's processor time, and one of its memory.
+func fetchProfile(t testing.TB, agent *bed.Agent, name string, during time.Duration) {
+	t.Helper()
+	for kind, query := range map[string]string{"heap": "heap?gc=1", "allocs": "allocs", "goroutine": "goroutine", "cpu": fmt.Sprintf("profile?seconds=%.0f", during.Seconds())} {
+		resp, err := local(agent).Get("http://localhost/debug/pprof/" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(*profiles, name+"."+kind), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
