@@ -33,13 +33,14 @@ const (
 type Recorder struct {
 	client     *Client
 	queue      chan *v1.Event
+	again      chan struct{}           // holds a token: do not wait for the next try
 	correlator *record.EventCorrelator // owned by Run
 	counts     struct{ written, dropped, filtered atomic.Uint64 }
 }
 
 // NewRecorder returns a recorder. Nothing is written before Run.
 func NewRecorder(c *Client) *Recorder {
-	return &Recorder{client: c, queue: make(chan *v1.Event, maxQueued), correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})}
+	return &Recorder{client: c, queue: make(chan *v1.Event, maxQueued), again: make(chan struct{}, 1), correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})}
 }
 
 // EventCounts are the counts of a [Recorder] since its start.
@@ -79,6 +80,14 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 	}
 }
 
+// Retry tries at once what has failed: the API server can be reached again.
+func (r *Recorder) Retry() {
+	select {
+	case r.again <- struct{}{}:
+	default:
+	}
+}
+
 // Run writes events until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
 	for {
@@ -112,6 +121,7 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-r.again:
 		case <-time.After(wait/2 + rand.N(wait/2)):
 		}
 	}

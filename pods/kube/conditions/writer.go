@@ -96,6 +96,22 @@ func (w *Writer) Remove(uid types.UID) {
 	w.wakeUp()
 }
 
+// Retry tries at once what has failed: the API server can be reached again.
+func (w *Writer) Retry() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.retryLocked()
+}
+
+func (w *Writer) retryLocked() {
+	for _, e := range w.pods {
+		if e.failures > 0 {
+			e.due = time.Now()
+		}
+	}
+	w.wakeUp()
+}
+
 // Run writes until ctx ends. Then what is pending gets another five seconds.
 func (w *Writer) Run(ctx context.Context) {
 	patching, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -206,6 +222,7 @@ func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err e
 		if w.failing {
 			w.failing = false
 			log.Info("conditions of pods are written again")
+			w.retryLocked()
 		}
 		e.written(changes, now)
 	case errors.Is(err, api.ErrGone):

@@ -450,3 +450,43 @@ func TestWriterDryRunLogs(t *testing.T) {
 		}
 	})
 }
+
+// TestWriterAfterOutage has the pods of a full node change while the API server is away for nine minutes.
+func TestWriterAfterOutage(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(r *rig)
+	}{
+		{"told by the caller", func(r *rig) { r.Retry() }},
+		{"by a patch of another pod", func(r *rig) { r.Set(r.pod("another", probeIn("web", states.Success, ""))) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, r *rig) {
+				var away atomic.Bool
+				away.Store(true)
+				r.before = func(context.Context, api.Pod) error {
+					if away.Load() {
+						return errors.New("connection refused")
+					}
+					return nil
+				}
+				const pods = 110
+				for i := range pods {
+					r.Set(r.pod(fmt.Sprint("web-", i), probeIn("web", states.Failure, "refused")))
+				}
+				time.Sleep(9 * time.Minute)
+				away.Store(false)
+				test.end(r)
+				time.Sleep(6 * time.Second) // 20 at once, and 20 a second
+				if got := r.Counts(); got.Pending != 0 || got.Written > pods+1 {
+					t.Errorf("counts %+v", got)
+				}
+				for i := range pods {
+					if got := r.ready(fmt.Sprint("web-", i)); !strings.HasPrefix(got, "prober.dev/ready=False") {
+						t.Errorf("pod %d: %q", i, got)
+					}
+				}
+			})
+		})
+	}
+}
