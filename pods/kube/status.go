@@ -24,10 +24,7 @@ func (s *Source) publish(uid types.UID) {
 	}
 	latest, prior, shown := p.latest, p.prior, p.shown
 	s.mu.Unlock()
-	status := ownStatus(latest)
-	if s.cfg.Runtime != nil {
-		s.cfg.Runtime.Overlay(latest, &status)
-	}
+	status := s.sharpened(latest)
 	kubelet := startedByKubelet(latest, &status)
 	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // the manager sets it for those that are
 	s.manager.UpdatePodStatus(context.Background(), prior, &status)
@@ -61,10 +58,7 @@ func (s *Source) has(uid types.UID, p *pod) bool {
 // ticks find one: without it, a probe would wait for its second tick. Started is what the kubelet tells,
 // unless a startup probe decides, and Ready what an earlier agent has left.
 func (s *Source) firstStatus(latest, prior *v1.Pod, next *plan) v1.PodStatus {
-	status := ownStatus(latest)
-	if s.cfg.Runtime != nil {
-		s.cfg.Runtime.Overlay(latest, &status)
-	}
+	status := s.sharpened(latest)
 	kubelet := startedByKubelet(latest, &status)
 	seeds := make(map[string]*v1.ContainerStatus)
 	each(&prior.Status, func(c *v1.ContainerStatus) { seeds[c.ContainerID] = c })
@@ -74,6 +68,24 @@ func (s *Source) firstStatus(latest, prior *v1.Pod, next *plan) v1.PodStatus {
 		c.Started = new(c.State.Running != nil && kubelet[c.Name] && (!held || seed != nil))
 		c.Ready = seed != nil && seed.Ready && *c.Started
 	})
+	return status
+}
+
+// sharpened returns a copy of the status of a pod with what the runtime knows better. The runtime may know
+// that a container runs before the kubelet tells the address of the pod: the container waits until then,
+// since a target without an address would be the node itself.
+func (s *Source) sharpened(latest *v1.Pod) v1.PodStatus {
+	status := ownStatus(latest)
+	if s.cfg.Runtime != nil {
+		s.cfg.Runtime.Overlay(latest, &status)
+	}
+	if status.PodIP == "" {
+		each(&status, func(c *v1.ContainerStatus) {
+			if c.State.Running != nil {
+				c.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "NoPodIP"}}
+			}
+		})
+	}
 	return status
 }
 

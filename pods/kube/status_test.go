@@ -96,6 +96,28 @@ func TestSourceOverlayIsSooner(t *testing.T) {
 	}, withRuntime)
 }
 
+// A probe of a pod without an address would connect to the network of the agent.
+func TestSourceWaitsForAddress(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := w.script("/r", success)
+		pod := podNamed("web", readiness)
+		told := pod.Status
+		w.overlay = func(_ *v1.Pod, status *v1.PodStatus) { status.ContainerStatuses = slices.Clone(told.ContainerStatuses) }
+		pod.Status = v1.PodStatus{Phase: v1.PodPending}
+		w.cluster.set(pod)
+		w.start()
+		w.wait(10 * time.Second)
+		if n := h.Count(); n > 0 {
+			t.Errorf("%d attempts without an address", n)
+		}
+		w.wantConditions("web", "readiness.web=unknown?")
+		pod.Status = told
+		w.cluster.set(pod)
+		w.wait(3 * time.Second)
+		w.wantConditions("web", "readiness.web=success")
+	}, withRuntime)
+}
+
 // A status may skip the end of a container. The new one is not ready before its probe has succeeded.
 func TestSourceRestartedContainerIsNotReady(t *testing.T) {
 	bubble(t, func(w *world) {

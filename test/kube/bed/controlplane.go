@@ -45,6 +45,7 @@ func (c *Cluster) beginControlPlane() error {
 	err := errors.Join(
 		os.MkdirAll(Dir+"/pki", 0o700),
 		os.WriteFile(Dir+"/tokens.csv", []byte(users), 0o600),
+		os.WriteFile(Dir+"/audit.yaml", []byte(auditPolicy), 0o600),
 		writeKeys(Dir+"/pki/sa.key", Dir+"/pki/sa.pub"),
 	)
 	if err != nil {
@@ -57,6 +58,7 @@ func (c *Cluster) beginControlPlane() error {
 		"--cert-dir="+Dir+"/pki", "--secure-port=6443", "--bind-address="+NodeIP, "--advertise-address="+NodeIP,
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--token-auth-file="+Dir+"/tokens.csv",
+		"--audit-policy-file="+Dir+"/audit.yaml", "--audit-log-path="+auditLog,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+Dir+"/pki/sa.pub", "--service-account-signing-key-file="+Dir+"/pki/sa.key",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
