@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -126,5 +127,21 @@ func TestRecorderRetriesAndNeverBlocks(t *testing.T) {
 	}
 	if got := r.Counts().Dropped; got < 1 || got > 500 {
 		t.Errorf("%d events were dropped", got)
+	}
+}
+
+// TestRecorderRetry has an API server that fails for longer than all waits together would take.
+func TestRecorderRetry(t *testing.T) {
+	r, e := record(t)
+	e.fails.Store(20)
+	r.Event(container, v1.EventTypeWarning, "Unhealthy", "refused")
+	for {
+		select {
+		case <-e.told:
+			return
+		default:
+			r.Retry()
+			runtime.Gosched()
+		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 var (
 	outage = flag.Duration("outage", 45*time.Second, "how long the API server is away")
-	tokens = flag.Bool("token", false, "also let the token of the agent expire, which takes a minute")
+	slow   = flag.Bool("slow", false, "also let the token of the agent expire, and its lease")
 )
 
 // TestFaults has one thing after the other fail.
@@ -40,7 +40,7 @@ func TestFaults(t *testing.T) {
 		{"agent is started without the API server", (*fleet).startWithoutAPIServer},
 		{"node is rebooted", (*fleet).rebootNode},
 	}
-	if *tokens {
+	if *slow {
 		faults = slices.Insert(faults, 0, fault{"token expires", (*fleet).expireToken})
 	}
 	for _, test := range faults {
