@@ -24,6 +24,7 @@ const (
 	maxQueued    = 1000    // events
 	maxMessage   = 1 << 10 // bytes
 	maxEventWait = 30 * time.Second
+	maxForbidden = 5 // requests for one event: an API server that starts forbids what it allows later
 )
 
 // Recorder writes events of pods to the API server. Equal events are counted in one; floods are
@@ -107,13 +108,17 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 		r.counts.filtered.Add(1)
 		return
 	}
+	forbidden := 0
 	for wait := time.Second; ; wait = min(2*wait, maxEventWait) {
 		err := r.write(ctx, result)
+		if apierrors.IsForbidden(err) {
+			forbidden++
+		}
 		if err == nil {
 			r.counts.written.Add(1)
 			return
 		}
-		if !retried(err) {
+		if !retried(err) && (!apierrors.IsForbidden(err) || forbidden >= maxForbidden) {
 			r.counts.dropped.Add(1)
 			r.client.log.Debug("the API server refuses an event", "namespace", event.Namespace, "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 			return

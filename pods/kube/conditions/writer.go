@@ -36,7 +36,8 @@ type Config struct {
 const (
 	maxInFlight = 4
 	drainTime   = 5 * time.Second  // for what is pending when the context of Run ends
-	denialTime  = 10 * time.Minute // until what was denied is tried again unchanged
+	firstDenial = 5 * time.Second  // until what was denied is tried again unchanged: an API server that starts denies what it allows later
+	denialTime  = 10 * time.Minute // the same after further denials
 )
 
 // Writer writes the conditions of pods when they change: one patch for a pod, with all of its changed

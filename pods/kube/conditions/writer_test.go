@@ -306,13 +306,13 @@ func TestWriterDeniedIsLoggedOnceAndTriedAfterChange(t *testing.T) {
 		r.Set(p)
 		step("another state", 2)
 		time.Sleep(9 * time.Minute)
-		step("after 9 minutes", 2)
-		if got := r.Counts(); got != (conditions.Counts{Denied: 2, Pending: 1}) {
+		step("after 9 minutes, with waits that are doubled", 7)
+		if got := r.Counts(); got != (conditions.Counts{Denied: 7, Pending: 1}) {
 			t.Errorf("counts %+v", got)
 		}
 		allowed.Store(true)
 		time.Sleep(2 * time.Minute)
-		step("after 11 minutes", 3)
+		step("after 11 minutes", 8)
 		r.stop()
 		if got := strings.Count(r.log.String(), "denied by the API server: policy"); got != 1 {
 			t.Errorf("%d lines about it:\n%s", got, &r.log)
@@ -489,4 +489,22 @@ func TestWriterAfterOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An API server that starts forbids for a moment what it allows later.
+func TestWriterDeniedOnceIsTriedSoon(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		var tries atomic.Int32
+		r.before = func(context.Context, api.Pod) error {
+			if tries.Add(1) == 1 {
+				return fmt.Errorf("%w: not yet ready to handle request", api.ErrDenied)
+			}
+			return nil
+		}
+		r.Set(r.pod("web", probeIn("web", states.Failure, "")))
+		time.Sleep(6 * time.Second)
+		if got := r.ready("web"); !strings.HasPrefix(got, "prober.dev/ready=False") {
+			t.Errorf("after 6 s: %q", got)
+		}
+	})
 }

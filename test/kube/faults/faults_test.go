@@ -51,6 +51,7 @@ func TestFaults(t *testing.T) {
 				for _, c := range f.since(begun) {
 					t.Log(c)
 				}
+				t.Log("events: ", f.told(begun))
 			}
 		})
 	}
