@@ -12,9 +12,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/conditions"
+	"github.com/daeace23/prober/probe"
 )
 
 const (
@@ -241,7 +244,7 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	s.mu.Lock()
 	first, news := !p.added, text != p.told
 	if first {
-		p.prior = priorOf(latest, s.since)
+		p.prior, p.earlier = priorOf(latest, s.since), toldOf(latest, next.pod, s.since)
 	}
 	p.plan, p.added, p.failed, p.told = next, true, mendable, text
 	p.prior = withStatus(next.pod, p.prior.Status)
@@ -313,6 +316,44 @@ func priorOf(latest *v1.Pod, since time.Time) *v1.Pod {
 	}
 	prior.Status.ContainerStatuses, prior.Status.InitContainerStatuses = seed(latest.Status.ContainerStatuses), seed(latest.Status.InitContainerStatuses)
 	return prior
+}
+
+// toldOf returns the states that an earlier agent has told in events, of probes of containers that started
+// before this agent: those that a condition lists.
+func toldOf(latest, planned *v1.Pod, since time.Time) map[probeKey]states.State {
+	told := make(map[probeKey]states.State)
+	probes, _ := manager.ProbesOf(planned)
+	for _, p := range probes {
+		key := probeKey{p.Container, p.Kind}
+		gate := conditions.Ready
+		if p.Kind == probe.Liveness {
+			gate = conditions.Live
+		}
+		for _, of := range []v1.PodConditionType{gate, v1.PodConditionType(conditions.Prefix + p.Kind.String() + "." + p.Container)} {
+			if c := conditionOf(latest, of); c != nil && conditions.Lists(c, p.Container, p.Kind) && startedBefore(latest, p.Container, since) {
+				told[key] = stateOf(c)
+			}
+		}
+	}
+	return told
+}
+
+// stateOf returns the state of a probe that a condition lists.
+func stateOf(c *v1.PodCondition) states.State {
+	switch {
+	case c.Status == v1.ConditionFalse:
+		return states.Failure
+	case c.Reason == conditions.ProbeWarning:
+		return states.Warning
+	}
+	return states.Unknown
+}
+
+func startedBefore(pod *v1.Pod, container string, since time.Time) (before bool) {
+	each(&pod.Status, func(c *v1.ContainerStatus) {
+		before = before || c.Name == container && c.State.Running != nil && c.State.Running.StartedAt.Time.Before(since)
+	})
+	return before
 }
 
 // trueSince reports whether a condition is true, and became so at begun or later.

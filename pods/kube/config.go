@@ -42,17 +42,20 @@ const (
 )
 
 // Conditions writes conditions of pods: a [conditions.Writer]. At the end of its context Run writes what is
-// pending for a few seconds.
+// pending for a few seconds. Retry is called when the API server can be reached again.
 type Conditions interface {
 	Set(pod conditions.Pod)
 	Remove(uid types.UID)
+	Retry()
 	Run(ctx context.Context)
 	Counts() conditions.Counts
 }
 
-// Events writes events of pods: an [api.Recorder]. Event does not block.
+// Events writes events of pods: an [api.Recorder]. Event does not block. Retry is called when the API
+// server can be reached again.
 type Events interface {
 	manager.Recorder
+	Retry()
 	Run(ctx context.Context)
 }
 

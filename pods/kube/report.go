@@ -76,7 +76,7 @@ func (s *Source) report(uid types.UID) {
 	known := s.states.of(uid)
 	s.tellTransitions(p, shown, known)
 	probes := s.probesOf(uid, shown, known, text)
-	s.markRenewed(p, uid, probes)
+	s.markRenewed(p, latest, probes)
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
 		Gated: isGated(latest), PerProbe: perProbe, Frozen: s.actor.Blind(),
@@ -118,9 +118,10 @@ func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeSt
 
 // markRenewed marks the readiness probes of containers that were started again as failed, until they
 // have succeeded: as for the kubelet, a new container is not ready. Where the agent has seen the end of
-// the old container, the state says so already; a status may skip it.
-func (s *Source) markRenewed(p *pod, uid types.UID, probes []conditions.Probe) {
-	status, ok := s.store.PodStatus(uid)
+// the old container, the state says so already; a status may skip it. A container that was started while
+// there was no agent is a new one too, if the gate was true for the one before.
+func (s *Source) markRenewed(p *pod, latest *v1.Pod, probes []conditions.Probe) {
+	status, ok := s.store.PodStatus(latest.UID)
 	if !ok {
 		return
 	}
@@ -128,7 +129,7 @@ func (s *Source) markRenewed(p *pod, uid types.UID, probes []conditions.Probe) {
 		if c.ContainerID == "" || p.running[c.Name] == c.ContainerID {
 			return
 		}
-		p.renewed[c.Name] = p.running[c.Name] != ""
+		p.renewed[c.Name] = p.running[c.Name] != "" || c.State.Running != nil && trueBefore(conditionOf(latest, conditions.Ready), c.State.Running.StartedAt.Time)
 		p.running[c.Name] = c.ContainerID
 	})
 	for i := range probes {
@@ -151,11 +152,17 @@ func (s *Source) markRenewed(p *pod, uid types.UID, probes []conditions.Probe) {
 // writes events about that.
 func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeState) {
 	for key, is := range known {
-		before := p.known[key]
-		if is.state == states.Unknown || is.state == before || is.ended {
+		before, told := p.known[key]
+		if !told {
+			before = p.earlier[key]
+		}
+		if is.state == states.Unknown || is.ended {
 			continue
 		}
 		p.known[key] = is.state
+		if is.state == before {
+			continue
+		}
 		kind := map[probe.Kind]string{probe.Liveness: "Liveness", probe.Readiness: "Readiness", probe.Startup: "Startup"}[key.kind]
 		object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
 		switch {
@@ -168,6 +175,11 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 		}
 	}
 	maps.DeleteFunc(p.known, func(key probeKey, _ states.State) bool { _, ok := known[key]; return !ok })
+}
+
+// trueBefore reports whether a condition is true, and became so before begun.
+func trueBefore(c *v1.PodCondition, begun time.Time) bool {
+	return c != nil && c.Status == v1.ConditionTrue && !trueSince(c, begun)
 }
 
 func isInit(pod *v1.Pod, container string) bool {

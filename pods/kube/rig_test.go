@@ -143,6 +143,7 @@ type world struct {
 	set      map[string]conditions.Pod // by name of the pod
 	sets     int
 	removed  []types.UID
+	retries  []string // calls of Retry
 	pending  int
 	final    []string // states of the pod web when the writer was ended
 	events   []string
@@ -361,6 +362,8 @@ func (f fakeConditions) Remove(uid types.UID) {
 	f.w.removed = append(f.w.removed, uid)
 }
 
+func (f fakeConditions) Retry() { f.w.retry("conditions") }
+
 func (f fakeConditions) Run(ctx context.Context) {
 	<-ctx.Done()
 	f.w.final = f.w.conditionsOf("web")
@@ -372,6 +375,12 @@ func (f fakeConditions) Counts() conditions.Counts {
 	return conditions.Counts{Written: 7, Pending: f.w.pending}
 }
 
+func (w *world) retry(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.retries = append(w.retries, what)
+}
+
 type fakeEvents struct{ w *world }
 
 func (f fakeEvents) Event(_ runtime.Object, eventType, reason, message string) {
@@ -379,6 +388,8 @@ func (f fakeEvents) Event(_ runtime.Object, eventType, reason, message string) {
 	defer f.w.mu.Unlock()
 	f.w.events = append(f.w.events, eventType+" "+reason+" "+message)
 }
+
+func (f fakeEvents) Retry() { f.w.retry("events") }
 
 func (f fakeEvents) Run(ctx context.Context) { <-ctx.Done() }
 

@@ -77,6 +77,7 @@ type pod struct {
 
 	// The report loop owns these.
 	known   map[probeKey]states.State // what the last event has told
+	earlier map[probeKey]states.State // what an event of an earlier agent has told, up to the first state
 	running map[string]string         // IDs of containers, by name
 	renewed map[string]bool           // containers whose ID has changed and that no probe has seen ready
 }

@@ -157,7 +157,7 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 		{"no condition", readiness, func(*v1.Pod, time.Time) {}, false, false, false},
 		{"true for an older container", readiness, func(p *v1.Pod, now time.Time) {
 			publish(p, conditions.Ready, v1.ConditionTrue, now.Add(-3*hour))
-		}, false, false, false},
+		}, false, true, false},
 		{"the kubelet's readiness says nothing", readiness, func(p *v1.Pod, now time.Time) {
 			publish(p, v1.PodReady, v1.ConditionTrue, now.Add(-hour))
 		}, false, false, false},
@@ -186,8 +186,8 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 				if _, ready := w.ready(pod); ready != c.ready {
 					t.Errorf("ready %t, want %t", ready, c.ready)
 				}
-				if p := w.setOf("web").Probes; len(p) == 0 || p[len(p)-1].Decided {
-					t.Errorf("decided without an attempt: %+v", p)
+				if p := w.setOf("web").Probes; len(p) == 0 || p[len(p)-1].Decided != c.decided {
+					t.Errorf("without an attempt: %+v, decided: want %t", p, c.decided)
 				}
 				if attempts := live.Count() > 0; attempts != c.livenessAttempts {
 					t.Errorf("liveness attempts %t, want %t", attempts, c.livenessAttempts)
@@ -197,6 +197,64 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 				if _, ready := w.ready(pod); ready && strings.Contains(c.probes, "readiness") {
 					t.Error("ready after the failure was decided")
 				}
+			})
+		})
+	}
+}
+
+// A gate that was true for the container before, as after a reboot of the node, does not count for the
+// new one.
+func TestSourceGateOfEarlierContainerTurnsFalse(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := w.script("/r", probetest.Hang())
+		pod := podNamed("web", readiness)
+		now := time.Now()
+		run(pod, "c2", now.Add(-time.Minute))
+		publish(pod, conditions.Ready, v1.ConditionTrue, now.Add(-time.Hour))
+		w.cluster.set(pod)
+		w.start()
+		w.wait(10 * time.Millisecond)
+		w.wantConditions("web", "readiness.web=failure!")
+		h.Then(success)
+		w.wait(3 * time.Second)
+		w.wantConditions("web", "readiness.web=success")
+		w.wantEvents()
+	})
+}
+
+// What an earlier agent has told is not told again.
+func TestSourceTellsNothingAgainAfterRestart(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		of             v1.PodConditionType
+		status         v1.ConditionStatus
+		reason, text   string
+		first          probetest.Step
+		want, wantThen []string
+	}{
+		{"it failed", conditions.Ready, v1.ConditionFalse, "ProbeFailed", "db readiness: no; web readiness: bad", failure, nil, []string{"Normal Healthy"}},
+		{"it failed, as its own condition says", "prober.dev/readiness.web", v1.ConditionFalse, "ProbeFailed", "web readiness", failure, nil, []string{"Normal Healthy"}},
+		{"it warned", conditions.Ready, v1.ConditionTrue, "ProbeWarning", "web readiness: slow", warning, nil, []string{"Normal Healthy"}},
+		{"it warned and fails", conditions.Ready, v1.ConditionTrue, "ProbeWarning", "web readiness: slow", failure, []string{"Warning Unhealthy"}, []string{"Normal Healthy"}},
+		{"it has recovered", conditions.Ready, v1.ConditionFalse, "ProbeFailed", "web readiness: bad", success, []string{"Normal Healthy"}, nil},
+		{"another one failed", conditions.Ready, v1.ConditionFalse, "ProbeFailed", "db readiness: web readiness", failure, []string{"Warning Unhealthy"}, []string{"Normal Healthy"}},
+		{"all was well", conditions.Ready, v1.ConditionTrue, "ProbeSucceeded", "", success, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				h := w.script("/r", c.first)
+				pod := podNamed("web", readiness)
+				run(pod, "c1", time.Now().Add(-2*time.Hour))
+				publish(pod, c.of, c.status, time.Now().Add(-time.Hour))
+				last := &pod.Status.Conditions[0]
+				last.Reason, last.Message = c.reason, c.text
+				w.cluster.set(pod)
+				w.start()
+				w.wait(5 * time.Second)
+				w.wantEvents(c.want...)
+				h.Then(success)
+				w.wait(5 * time.Second)
+				w.wantEvents(c.wantThen...)
 			})
 		})
 	}
@@ -256,9 +314,18 @@ func TestSourceGoesOnWithoutAPIServer(t *testing.T) {
 		h.Then(failure)
 		w.wait(3 * time.Second)
 		w.wantConditions("web", "readiness.web=failure!")
+		before := len(locked(w, &w.retries))
 		w.cluster.fail(nil)
-		w.wait(time.Minute)
+		w.wait(7 * time.Second) // whatever the length of the outage
+		w.cluster.set(podNamed("new", readiness))
+		w.wait(time.Second)
 		w.wantConditions("web", "readiness.web=failure!")
+		if len(w.setOf("new").Probes) != 1 {
+			t.Error("pods are not watched again 7 s after the outage")
+		}
+		if got := locked(w, &w.retries)[before:]; !slices.Equal(got, []string{"conditions", "events"}) {
+			t.Errorf("after the outage %q are tried again", got)
+		}
 		w.end()
 	})
 }

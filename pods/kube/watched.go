@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"reflect"
 	"sync"
@@ -14,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -39,14 +40,10 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 	w := &watched{source: s, from: cache.ToListerWatcherWithContext(from)}
 	w.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := w.from.ListWithContext(ctx, o)
-			w.note(ctx, err)
-			return list, err
+			return persist(ctx, w, func() (runtime.Object, error) { return w.from.ListWithContext(ctx, o) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			stream, err := w.from.WatchWithContext(ctx, o)
-			w.note(ctx, err)
-			return stream, interruptible(o, err)
+			return persist(ctx, w, func() (watch.Interface, error) { return w.from.WatchWithContext(ctx, o) })
 		},
 	}, &v1.Pod{}, 0, nil)
 	// Both fail only for an informer that runs.
@@ -75,13 +72,39 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 	return w
 }
 
-// interruptible returns err without its type, if it is one that makes the reflector wait for up to
-// 30 s, whatever its context: one of a list by a watch. After others it waits with its context.
-func interruptible(o metav1.ListOptions, err error) error {
-	if o.SendInitialEvents != nil && (utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err)) {
-		return errors.New(err.Error())
+// Times between two requests to an API server that cannot be reached. The longest is that of the kubelet,
+// which retries the lease of its node every 7 s.
+const (
+	minRetry = 500 * time.Millisecond
+	maxRetry = 7 * time.Second
+)
+
+// persist repeats a request that the API server does not answer, until ctx ends. The reflector of the
+// informer would wait for up to a minute, in part regardless of its context: it gets the error of that.
+func persist[T any](ctx context.Context, w *watched, request func() (T, error)) (T, error) {
+	for wait := minRetry; ; wait = min(2*wait, maxRetry) {
+		answer, err := request()
+		w.note(ctx, err)
+		if err == nil || ctx.Err() != nil || !unanswered(err) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		case <-time.After(wait/2 + rand.N(wait/2)):
+		}
 	}
-	return err
+}
+
+// unanswered reports whether err says that the API server cannot be reached, is busy or does not start
+// yet, or that the token has expired: the same request may succeed later.
+func unanswered(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return true
+	}
+	code := status.ErrStatus.Code
+	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusUnauthorized
 }
 
 // plain returns err without the address of the request, which has its parameters.
@@ -113,6 +136,8 @@ func (w *watched) note(ctx context.Context, err error) {
 		w.source.log.Warn("pods cannot be listed or watched; those that are known are probed on", "error", err.Error())
 	case err == nil && !since.IsZero():
 		w.source.log.Info("pods are watched again", "since", since.Format(time.RFC3339))
+		w.source.cfg.Conditions.Retry()
+		w.source.cfg.Events.Retry()
 	}
 }
 

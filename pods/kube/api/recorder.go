@@ -24,6 +24,7 @@ const (
 	maxQueued    = 1000    // events
 	maxMessage   = 1 << 10 // bytes
 	maxEventWait = 30 * time.Second
+	maxForbidden = 5 // requests for one event: an API server that starts forbids what it allows later
 )
 
 // Recorder writes events of pods to the API server. Equal events are counted in one; floods are
@@ -33,13 +34,14 @@ const (
 type Recorder struct {
 	client     *Client
 	queue      chan *v1.Event
+	again      chan struct{}           // holds a token: do not wait for the next try
 	correlator *record.EventCorrelator // owned by Run
 	counts     struct{ written, dropped, filtered atomic.Uint64 }
 }
 
 // NewRecorder returns a recorder. Nothing is written before Run.
 func NewRecorder(c *Client) *Recorder {
-	return &Recorder{client: c, queue: make(chan *v1.Event, maxQueued), correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})}
+	return &Recorder{client: c, queue: make(chan *v1.Event, maxQueued), again: make(chan struct{}, 1), correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})}
 }
 
 // EventCounts are the counts of a [Recorder] since its start.
@@ -80,6 +82,14 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 	}
 }
 
+// Retry tries at once what has failed: the API server can be reached again.
+func (r *Recorder) Retry() {
+	select {
+	case r.again <- struct{}{}:
+	default:
+	}
+}
+
 // Run writes events until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
 	for {
@@ -99,13 +109,17 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 		r.counts.filtered.Add(1)
 		return
 	}
+	forbidden := 0
 	for wait := time.Second; ; wait = min(2*wait, maxEventWait) {
 		err := r.write(ctx, result)
+		if apierrors.IsForbidden(err) {
+			forbidden++
+		}
 		if err == nil {
 			r.counts.written.Add(1)
 			return
 		}
-		if !retried(err) {
+		if !retried(err) && (!apierrors.IsForbidden(err) || forbidden >= maxForbidden) {
 			r.counts.dropped.Add(1)
 			r.client.log.Debug("the API server refuses an event", "namespace", event.Namespace, "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 			return
@@ -113,6 +127,7 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-r.again:
 		case <-time.After(wait/2 + rand.N(wait/2)):
 		}
 	}

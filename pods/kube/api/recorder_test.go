@@ -3,8 +3,10 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,11 +27,16 @@ type events struct {
 	stored map[string]v1.Event // owned by the requests, which come one after the other
 	told   chan v1.Event
 	fails  atomic.Int32 // requests
+	forbid atomic.Int32 // requests, after those
 }
 
 func (e *events) handle(w http.ResponseWriter, r request) {
 	if e.fails.Add(-1) >= 0 {
 		refuse(w, apierrors.NewServiceUnavailable("no etcd"))
+		return
+	}
+	if e.forbid.Add(-1) >= 0 {
+		refuse(w, apierrors.NewForbidden(v1.Resource("events"), "", errors.New("not yet ready to handle request")))
 		return
 	}
 	var event v1.Event
@@ -126,5 +133,22 @@ func TestRecorderRetriesAndNeverBlocks(t *testing.T) {
 	}
 	if got := r.Counts().Dropped; got < 1 || got > 500 {
 		t.Errorf("%d events were dropped", got)
+	}
+}
+
+// TestRecorderRetry has an API server that fails for longer than all waits together would take.
+func TestRecorderRetry(t *testing.T) {
+	r, e := record(t)
+	e.fails.Store(20)
+	e.forbid.Store(4) // it starts
+	r.Event(container, v1.EventTypeWarning, "Unhealthy", "refused")
+	for {
+		select {
+		case <-e.told:
+			return
+		default:
+			r.Retry()
+			runtime.Gosched()
+		}
 	}
 }

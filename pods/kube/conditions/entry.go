@@ -37,6 +37,7 @@ type entry struct {
 
 	failures    int               // patches in a row
 	denied      []v1.PodCondition // the changes that were denied
+	denials     int               // in a row
 	deniedUntil time.Time
 	told        bool // of a denial
 }
@@ -133,13 +134,15 @@ func (e *entry) written(changes []v1.PodCondition, now time.Time) {
 		}
 	}
 	clear(e.unsure)
-	e.failures, e.denied, e.due = 0, nil, now
+	e.failures, e.denials, e.denied, e.due = 0, 0, nil, now
 }
 
 // deny takes changes that were denied, and reports whether it is the first time.
 func (e *entry) deny(changes []v1.PodCondition, now time.Time) (first bool) {
 	first = !e.told
-	e.told, e.failures, e.denied, e.deniedUntil = true, 0, changes, now.Add(denialTime)
+	wait := min(firstDenial<<min(e.denials, 10), denialTime)
+	e.denials++
+	e.told, e.failures, e.denied, e.deniedUntil = true, 0, changes, now.Add(wait)
 	e.due = now // the pod may have changed meanwhile
 	return first
 }

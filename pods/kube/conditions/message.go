@@ -4,7 +4,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/daeace23/prober/pods/kube/api"
+	"github.com/daeace23/prober/probe"
 )
 
 // maxMessage is the most bytes of a message.
@@ -36,6 +39,17 @@ func message(probes []*Probe) string {
 		}
 	}
 	return clip(api.OneLine(strings.Join(lines, "; ")), maxMessage)
+}
+
+// Lists reports whether the message of a condition lists a probe, which is not well then.
+func Lists(c *v1.PodCondition, container string, kind probe.Kind) bool {
+	name := container + " " + kind.String()
+	for line := range strings.SplitSeq(c.Message, "; ") {
+		if rest, ok := strings.CutPrefix(line, name); ok && (rest == "" || rest[0] == ':') {
+			return true
+		}
+	}
+	return false
 }
 
 // minShare is the least length of what is said about one probe.

@@ -36,7 +36,8 @@ type Config struct {
 const (
 	maxInFlight = 4
 	drainTime   = 5 * time.Second  // for what is pending when the context of Run ends
-	denialTime  = 10 * time.Minute // until what was denied is tried again unchanged
+	firstDenial = 5 * time.Second  // until what was denied is tried again unchanged: an API server that starts denies what it allows later
+	denialTime  = 10 * time.Minute // the same after further denials
 )
 
 // Writer writes the conditions of pods when they change: one patch for a pod, with all of its changed
@@ -92,6 +93,22 @@ func (w *Writer) Remove(uid types.UID) {
 	}
 	if e.removed = true; !e.busy { // else its patch in flight comes before the next one of the pod
 		delete(w.pods, uid)
+	}
+	w.wakeUp()
+}
+
+// Retry tries at once what has failed: the API server can be reached again.
+func (w *Writer) Retry() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.retryLocked()
+}
+
+func (w *Writer) retryLocked() {
+	for _, e := range w.pods {
+		if e.failures > 0 {
+			e.due = time.Now()
+		}
 	}
 	w.wakeUp()
 }
@@ -206,6 +223,7 @@ func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err e
 		if w.failing {
 			w.failing = false
 			log.Info("conditions of pods are written again")
+			w.retryLocked()
 		}
 		e.written(changes, now)
 	case errors.Is(err, api.ErrGone):

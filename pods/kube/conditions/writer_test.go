@@ -306,13 +306,13 @@ func TestWriterDeniedIsLoggedOnceAndTriedAfterChange(t *testing.T) {
 		r.Set(p)
 		step("another state", 2)
 		time.Sleep(9 * time.Minute)
-		step("after 9 minutes", 2)
-		if got := r.Counts(); got != (conditions.Counts{Denied: 2, Pending: 1}) {
+		step("after 9 minutes, with waits that are doubled", 7)
+		if got := r.Counts(); got != (conditions.Counts{Denied: 7, Pending: 1}) {
 			t.Errorf("counts %+v", got)
 		}
 		allowed.Store(true)
 		time.Sleep(2 * time.Minute)
-		step("after 11 minutes", 3)
+		step("after 11 minutes", 8)
 		r.stop()
 		if got := strings.Count(r.log.String(), "denied by the API server: policy"); got != 1 {
 			t.Errorf("%d lines about it:\n%s", got, &r.log)
@@ -447,6 +447,64 @@ func TestWriterDryRunLogs(t *testing.T) {
 		r.stop()
 		if r.count() != 0 || strings.Count(r.log.String(), `"dry run: the condition of a pod would be written" namespace=shop pod=web type=prober.dev/ready status=False reason=ProbeFailed message="web readiness: wedged"`) != 1 {
 			t.Errorf("%d patches, log:\n%s", r.count(), &r.log)
+		}
+	})
+}
+
+// TestWriterAfterOutage has the pods of a full node change while the API server is away for nine minutes.
+func TestWriterAfterOutage(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(r *rig)
+	}{
+		{"told by the caller", func(r *rig) { r.Retry() }},
+		{"by a patch of another pod", func(r *rig) { r.Set(r.pod("another", probeIn("web", states.Success, ""))) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, r *rig) {
+				var away atomic.Bool
+				away.Store(true)
+				r.before = func(context.Context, api.Pod) error {
+					if away.Load() {
+						return errors.New("connection refused")
+					}
+					return nil
+				}
+				const pods = 110
+				for i := range pods {
+					r.Set(r.pod(fmt.Sprint("web-", i), probeIn("web", states.Failure, "refused")))
+				}
+				time.Sleep(9 * time.Minute)
+				away.Store(false)
+				test.end(r)
+				time.Sleep(6 * time.Second) // 20 at once, and 20 a second
+				if got := r.Counts(); got.Pending != 0 || got.Written > pods+1 {
+					t.Errorf("counts %+v", got)
+				}
+				for i := range pods {
+					if got := r.ready(fmt.Sprint("web-", i)); !strings.HasPrefix(got, "prober.dev/ready=False") {
+						t.Errorf("pod %d: %q", i, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An API server that starts forbids for a moment what it allows later.
+func TestWriterDeniedOnceIsTriedSoon(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		var tries atomic.Int32
+		r.before = func(context.Context, api.Pod) error {
+			if tries.Add(1) == 1 {
+				return fmt.Errorf("%w: not yet ready to handle request", api.ErrDenied)
+			}
+			return nil
+		}
+		r.Set(r.pod("web", probeIn("web", states.Failure, "")))
+		time.Sleep(6 * time.Second)
+		if got := r.ready("web"); !strings.HasPrefix(got, "prober.dev/ready=False") {
+			t.Errorf("after 6 s: %q", got)
 		}
 	})
 }

@@ -25,6 +25,7 @@ rules:
 
 // Write is a request that has changed something, or should have.
 type Write struct {
+	User     string // such as system:serviceaccount:NAMESPACE:NAME
 	Verb     string
 	Resource string // with the subresource: pods/status
 	Name     string
@@ -33,8 +34,8 @@ type Write struct {
 	Body     json.RawMessage // of patches of pods/status
 }
 
-// Writes returns the writes of a user in a namespace, such as system:serviceaccount:NAMESPACE:NAME, in the
-// order in which they were answered, as the API server has logged them.
+// Writes returns the writes of a user, or of all users if it is "", in a namespace, in the order in which they
+// were answered, as the API server has logged them.
 func (c *Cluster) Writes(t testing.TB, user, namespace string) (all []Write) {
 	t.Helper()
 	data, err := os.ReadFile(auditLog)
@@ -56,11 +57,11 @@ func (c *Cluster) Writes(t testing.TB, user, namespace string) (all []Write) {
 		if err := json.Unmarshal(line, &entry); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
-		if entry.User.Username != user || entry.ObjectRef.Namespace != namespace {
+		if user != "" && entry.User.Username != user || entry.ObjectRef.Namespace != namespace {
 			continue
 		}
 		all = append(all, Write{
-			Verb: entry.Verb, Name: entry.ObjectRef.Name, Code: entry.ResponseStatus.Code, Received: entry.Received, Body: entry.RequestObject,
+			User: entry.User.Username, Verb: entry.Verb, Name: entry.ObjectRef.Name, Code: entry.ResponseStatus.Code, Received: entry.Received, Body: entry.RequestObject,
 			Resource: strings.TrimSuffix(entry.ObjectRef.Resource+"/"+entry.ObjectRef.Subresource, "/"),
 		})
 	}

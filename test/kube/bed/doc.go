@@ -9,6 +9,6 @@
 //
 // Then cluster.go: [Up] starts what a test needs, once for all tests of a package. daemon.go is one
 // program, which tests may stop and start; controlplane.go and node.go are how each of them is run.
-// faults.go has reboots and dropped packets, images.go the images of the pods, pods.go what most tests
+// faults.go has reboots and dropped packets, audit.go what prober has written, etcd.go what is stored, images.go the images of the pods, pods.go what most tests
 // need of pods, access.go tokens and kubeconfigs, and agent.go prober itself.
 package bed
