@@ -72,13 +72,13 @@ func BenchmarkLoad(t *testing.B) {
 		for _, w := range writes {
 			kinds[w.Verb+" "+w.Resource]++
 		}
-		t.Logf("writes of the agent in all: %v, the last %v before its end", kinds, time.Since(writes[len(writes)-1].Received).Round(time.Second))
+		fmt.Printf("writes of the agent in all: %v, the last %v before its end\n", kinds, time.Since(writes[len(writes)-1].Received).Round(time.Second))
 	}
 
 	c.Kubectl(t, "-n", ns, "delete", "pods", "--all", "--timeout=5m")
 	createLoad(t, c, ns, true)
 	probed := m.measure(t, "the kubelet, which probes", nil)
-	t.Logf("the kubelet's probes: %.3f cores in the kubelet", probed-rest)
+	fmt.Printf("the kubelet's probes: %.3f cores in the kubelet\n", probed-rest)
 }
 
 // createLoad creates the pods, and waits until they are ready.
@@ -103,7 +103,7 @@ func createLoad(t testing.TB, c *bed.Cluster, ns string, kubelet bool) {
 	for n := range *pods {
 		c.AwaitPod(t, ns, fmt.Sprint("load-", n), "ready", bed.Is(corev1.ContainersReady, corev1.ConditionTrue))
 	}
-	t.Logf("%d pods were ready after %v", *pods, time.Since(start).Round(time.Second))
+	fmt.Printf("%d pods were ready after %v\n", *pods, time.Since(start).Round(time.Second))
 }
 
 // meter measures processes.
@@ -147,7 +147,7 @@ func (m *meter) measure(t testing.TB, what string, agent *bed.Agent) (kubelet fl
 		n := attemptsOf(t, p)
 		fmt.Fprintf(&text, "\n\t%s: %.1f attempts a second, %.0f failed", []string{"kubelet", "agent"}[i], (n.all-counts[i].all)/seconds, n.failed-counts[i].failed)
 	}
-	t.Log(text.String())
+	fmt.Println(text.String()) // the log of a benchmark is cut
 	return kubelet
 }
 
