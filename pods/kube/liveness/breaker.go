@@ -108,7 +108,7 @@ func (b *breaker) changed(c *change) {
 // closed.
 func (b *breaker) check(now time.Time) doubts {
 	before := doubts{b.blind.reason, b.strained.reason}
-	after := doubts{b.blind.check(b.blindness(now), now, b.limits.Window), b.strained.check(cmp.Or(b.crowd(now), b.strain()), now, b.limits.Window)}
+	after := doubts{b.blind.check(b.blindness(now), now, b.limits.Window), b.strained.check(cmp.Or(b.crowd(), b.strain()), now, b.limits.Window)}
 	switch {
 	case after.any() != "" && before.any() == "":
 		b.log.Warn("the breaker is open: no restarts and evictions", "reason", after.any())
@@ -145,22 +145,23 @@ func (b *breaker) blindness(now time.Time) string {
 	return ""
 }
 
-// crowd returns which of the probes that act began to fail; "" if they are few. Readiness probes that
-// succeed say nothing about a bad liveness probe that many pods have. Nor do startup probes, which have
-// succeeded once.
-func (b *breaker) crowd(now time.Time) string {
+// crowd returns how many of the probes that act fail, however long; "" if they are few. What fails for so
+// many at once is the probe, or something that they all need, and no restart mends that. Readiness
+// probes that succeed say nothing about a bad liveness probe that many pods have. Nor do startup probes,
+// which have succeeded once.
+func (b *breaker) crowd() string {
 	failed, all := 0, 0
 	for probeOf, h := range b.probes {
-		recent := b.recent(h, now)
-		if probeOf.kind == probe.Liveness || probeOf.kind == probe.Startup && recent {
+		fails := !h.good && !h.failed.IsZero()
+		if probeOf.kind == probe.Liveness || probeOf.kind == probe.Startup && fails {
 			all++
-			if recent {
+			if fails {
 				failed++
 			}
 		}
 	}
 	if b.many(failed, all) {
-		return fmt.Sprintf("%d of %d liveness and startup probes of the node began to fail within %v", failed, all, b.limits.Window)
+		return fmt.Sprintf("%d of %d liveness and startup probes of the node fail", failed, all)
 	}
 	return ""
 }

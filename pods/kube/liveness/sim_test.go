@@ -64,7 +64,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		cfg.Workload = liveness.Bucket{Burst: 1 + s.rand.IntN(3), Every: time.Duration(1+s.rand.IntN(120)) * time.Second}
 		cfg.Node = liveness.Bucket{Burst: 1 + s.rand.IntN(6), Every: time.Duration(1+s.rand.IntN(30)) * time.Second}
 		cfg.Backoff = time.Duration(1+s.rand.IntN(20)) * time.Second
-		cfg.Breaker = liveness.Breaker{Least: 4, Share: 0.3, Window: 20 * time.Second, Lag: time.Second}
+		cfg.Breaker = liveness.Breaker{Least: 4, Share: 0.6, Window: 20 * time.Second, Lag: time.Second}
 		s.cfg = *cfg
 	})
 	for i := range 8 + s.rand.IntN(12) {
@@ -105,6 +105,11 @@ func (s *simulation) run() {
 	}
 	before := len(s.restarts)
 	s.mu.Unlock()
+	for len(failing) >= s.cfg.Breaker.Least { // so many would hold the breaker open
+		uid := types.UID(failing[0])
+		failing = failing[1:]
+		s.recover(uid)
+	}
 	after(2 * time.Hour)
 	again := map[string]bool{}
 	for _, r := range s.restarts[before:] {
@@ -118,7 +123,7 @@ func (s *simulation) run() {
 			s.t.Errorf("pod %s still fails", pod)
 		}
 	}
-	if len(s.restarts) < 50 {
+	if len(s.restarts) < 15 {
 		s.t.Errorf("only %d restarts", len(s.restarts))
 	}
 	s.checkBudgets()
@@ -148,20 +153,24 @@ func (s *simulation) event() {
 	case n < 5: // the container ends by itself, and is started again
 		s.mu.Lock()
 		s.restartLocked(uid)
-		s.sick[uid] = false
 		s.mu.Unlock()
+		s.recover(uid)
 	case n < 6 && s.number(4) == 0:
 		s.remove(uid)
 	case n < 7: // something that all need is away
 		for other := range len(s.workload) {
 			s.becomeSick(types.UID(fmt.Sprint(other)))
 		}
-	case sick && n < 30:
-		s.setSick(uid, false)
-		flip(s.actor, uid, states.Failure, states.Success)
+	case sick && n < 40:
+		s.recover(uid)
 	case n < 50:
 		s.becomeSick(uid)
 	}
+}
+
+func (s *simulation) recover(uid types.UID) {
+	s.setSick(uid, false)
+	flip(s.actor, uid, states.Failure, states.Success)
 }
 
 func (s *simulation) lag(d time.Duration) {
@@ -217,6 +226,15 @@ func (s *simulation) stopped(id string, _ time.Duration) error {
 	if failed >= s.cfg.Breaker.Least && float64(failed) >= s.cfg.Breaker.Share*float64(len(s.workload)) {
 		s.t.Errorf("%s was stopped while %d probes of %d had failed", id, failed, len(s.workload))
 	}
+	failed = 0
+	for uid, sick := range s.sick {
+		if at := s.flips[uid]; sick && s.pods[uid] != nil && now.Sub(at) > 1100*time.Millisecond && now.Sub(s.changed[uid]) > 1100*time.Millisecond {
+			failed++
+		}
+	}
+	if failed >= s.cfg.Breaker.Least && float64(failed) >= s.cfg.Breaker.Share*float64(len(s.workload)) {
+		s.t.Errorf("%s was stopped while %d probes of %d fail", id, failed, len(s.workload))
+	}
 	if open := s.actor.Open(); open != "" {
 		s.t.Errorf("%s was stopped while %s", id, open)
 	}
@@ -227,6 +245,14 @@ func (s *simulation) stopped(id string, _ time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopping[pod] = false
+	time.AfterFunc(time.Second, func() { // the probe of the new container succeeds
+		s.mu.Lock()
+		sick := s.sick[uid]
+		s.mu.Unlock()
+		if !sick {
+			s.recover(uid)
+		}
+	})
 	if s.number(2) == 0 { // the new container fails too
 		time.AfterFunc(time.Duration(s.number(10_000))*time.Millisecond, func() { s.becomeSick(uid) })
 	}
