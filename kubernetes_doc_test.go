@@ -213,7 +213,7 @@ func TestKubernetesPageNamesEvents(t *testing.T) {
 	reasons := 0
 	for _, row := range regexp.MustCompile("(?m)^\\| `.*").FindAllString(table, -1) {
 		cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
-		for _, name := range strings.Split(cell, ", ") {
+		for name := range strings.SplitSeq(cell, ", ") {
 			reasons++
 			name = strings.Trim(name, "`")
 			if quoted := `"` + name + `"`; !strings.Contains(source.String(), quoted) && !strings.Contains(source.String(), `"`+action.ReplaceAllString(name, "")+`"`) {
