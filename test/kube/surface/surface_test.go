@@ -26,7 +26,8 @@ import (
 
 func TestMain(m *testing.M) { bed.Main(m) }
 
-// app is what the pods run. Its address is that of loopback, and so is that of the pods.
+// app is what the pods run. Its address is that of the node, and so is that of the pods: the agent refuses
+// loopback.
 type app struct {
 	sick atomic.Bool
 	port int
@@ -35,11 +36,17 @@ type app struct {
 func startApp(t *testing.T) *app {
 	t.Helper()
 	a := new(app)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if a.sick.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
+	var err error
+	_ = s.Listener.Close()
+	if s.Listener, err = net.Listen("tcp", bed.NodeIP+":0"); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
 	t.Cleanup(s.Close)
 	a.port = s.Listener.Addr().(*net.TCPAddr).Port
 	return a
@@ -54,7 +61,7 @@ func run(t *testing.T, c *bed.Cluster, pod *corev1.Pod, number string) {
 		t.Fatal(err)
 	}
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
-	pod.Status.PodIP, pod.Status.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}}
+	pod.Status.PodIP, pod.Status.PodIPs = bed.NodeIP, []corev1.PodIP{{IP: bed.NodeIP}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "app", Image: "app", ImageID: "app", ContainerID: "containerd://" + pod.Name + number, Ready: true, Started: new(true),
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
@@ -150,7 +157,7 @@ func TestClientOfNodeAgent(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"get", "pods", "-n", ns, "-o", "wide"}, 0, []string{"web", "0/1", "Running", "127.0.0.1", "typo", "far"}},
+		{[]string{"get", "pods", "-n", ns, "-o", "wide"}, 0, []string{"web", "0/1", "Running", bed.NodeIP, "typo", "far"}},
 		{[]string{"get", "probes", "-o", "wide"}, 0, []string{"readiness", "liveness", "HTTP probe failed with statuscode: 503"}},
 		{[]string{"get", "probes", "-n", ns, "--result", "failure", "-o", "json"}, 0, []string{`"pod": "web"`, `"state": "failure"`}},
 		{[]string{"get", "events"}, 0, []string{"ProbeInvalid", "redsi", refused, "Unhealthy"}},
