@@ -210,7 +210,7 @@ func (f *fleet) afterAPIServer(mark time.Time, twin types.UID) {
 			f.t.Errorf("the new pod has got the state of the old one: %v", c)
 		}
 	}
-	f.wantUnchanged(mark, append(slices.Clone(healthy), "failing", "breaks")...)
+	f.wantNoneOfOurs(mark, append(slices.Clone(healthy), "failing", "breaks")...)
 	f.tell("turns", "well")
 	f.await("turns", gate, yes)
 	f.awaitReady("turns", "recovers", "blinks", "restarted")

@@ -162,7 +162,21 @@ func (f *fleet) awaitTicks(since time.Time, pods ...string) {
 func (f *fleet) wantUnchanged(mark time.Time, pods ...string) {
 	f.t.Helper()
 	for _, c := range f.since(mark, pods...) {
-		f.t.Errorf("a pod to which nothing happens has changed: %s", c)
+		if c.Type == corev1.PodReady {
+			f.t.Errorf("a pod to which nothing happens has changed: %s", c)
+		}
+	}
+	f.wantNoneOfOurs(mark, pods...)
+}
+
+// wantNoneOfOurs fails the test if prober has changed a condition of pods since a time, or written an event.
+// While the API server is away the lease of the node ends, and the controller of nodes may set Ready.
+func (f *fleet) wantNoneOfOurs(mark time.Time, pods ...string) {
+	f.t.Helper()
+	for _, c := range f.since(mark, pods...) {
+		if c.Type != corev1.PodReady {
+			f.t.Errorf("prober has changed a pod to which nothing happens: %s", c)
+		}
 	}
 	for _, w := range f.writes(mark, pods...) {
 		f.t.Errorf("a pod to which nothing happens was written: %s %s of %s: %d", w.Verb, w.Resource, w.Name, w.Code)

@@ -6,6 +6,7 @@
 //	hook                has the app of this container log that a hook runs
 //	touch FILE          makes a file
 //	cat FILE            prints a file, or ends with 1
+//	print BYTES         prints so many bytes
 //	sleep DURATION
 //	get URL             asks the API server, with the token of the service account
 //
@@ -20,6 +21,7 @@
 package main
 
 import (
+	"bytes"
 	"bufio"
 	"cmp"
 	"crypto/tls"
@@ -62,6 +64,10 @@ func main() {
 		data, err := os.ReadFile(args[1])
 		fatal(err)
 		os.Stdout.Write(data)
+	case "print":
+		n, err := strconv.Atoi(args[1])
+		fatal(err)
+		os.Stdout.Write(bytes.Repeat([]byte("x"), n))
 	case "sleep":
 		d, err := time.ParseDuration(args[1])
 		fatal(err)
