@@ -76,6 +76,7 @@ func (s *Source) report(uid types.UID) {
 	known := s.states.of(uid)
 	s.tellTransitions(p, shown, known)
 	probes := s.probesOf(uid, shown, known, text)
+	s.markStarted(uid, probes)
 	s.markRenewed(p, latest, probes)
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
@@ -114,6 +115,20 @@ func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeSt
 		return cmp.Or(cmp.Compare(place[a.Container], place[b.Container]), cmp.Compare(a.Kind, b.Kind))
 	})
 	return probes
+}
+
+// markStarted marks the startup probes as successful that have not decided, of containers that have started:
+// they make no attempts, since they have succeeded before a change of the annotation, or an earlier agent.
+func (s *Source) markStarted(uid types.UID, probes []conditions.Probe) {
+	status, _ := s.store.PodStatus(uid)
+	started := make(map[string]bool)
+	each(&status, func(c *v1.ContainerStatus) { started[c.Name] = c.Started != nil && *c.Started })
+	for i := range probes {
+		is := &probes[i]
+		if is.Kind == probe.Startup && !is.Decided && started[is.Container] {
+			is.State, is.Decided = states.Success, true
+		}
+	}
 }
 
 // markRenewed marks the readiness probes of containers that were started again as failed, until they

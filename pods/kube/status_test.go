@@ -163,13 +163,13 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 		}, false, false, false},
 		{"started by readiness", startup, func(p *v1.Pod, now time.Time) {
 			publish(p, conditions.Ready, v1.ConditionTrue, now.Add(-hour))
-		}, true, false, true},
+		}, true, true, true},
 		{"started by liveness", startup, func(p *v1.Pod, now time.Time) {
 			publish(p, conditions.Live, v1.ConditionTrue, now.Add(-hour))
-		}, true, false, true},
+		}, true, true, true},
 		{"started by its own condition", startup, func(p *v1.Pod, now time.Time) {
 			publish(p, "prober.dev/startup.web", v1.ConditionTrue, now.Add(-hour))
-		}, true, false, true},
+		}, true, true, true},
 		{"not known to have started", startup, func(*v1.Pod, time.Time) {}, false, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,6 +196,42 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 				w.wait(5 * time.Second)
 				if _, ready := w.ready(pod); ready && strings.Contains(c.probes, "readiness") {
 					t.Error("ready after the failure was decided")
+				}
+			})
+		})
+	}
+}
+
+// A startup probe that failed for an earlier agent has to succeed before a condition is true again. One that
+// has succeeded makes no more attempts, and holds nothing back.
+func TestSourceStartupOverAgentRestart(t *testing.T) {
+	const probes = `{web: {startup: {httpGet: {path: /s, port: http}, period: 1s, failureThreshold: 9}, readiness: {httpGet: {path: /r, port: http}, period: 1s}}}`
+	for _, c := range []struct {
+		name string
+		live v1.ConditionStatus
+		want []v1.ConditionStatus // of the conditions that are written
+	}{
+		{"it failed", v1.ConditionFalse, nil},
+		{"it succeeded", v1.ConditionTrue, []v1.ConditionStatus{v1.ConditionTrue}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				w.script("/r", success)
+				w.script("/s", failure)
+				pod := podNamed("web", probes)
+				run(pod, "c1", time.Now().Add(-2*time.Hour))
+				publish(pod, conditions.Ready, v1.ConditionFalse, time.Now().Add(-time.Hour))
+				publish(pod, conditions.Live, c.live, time.Now().Add(-time.Hour))
+				w.cluster.set(pod)
+				w.start()
+				w.wait(3 * time.Second)
+				of := w.setOf("web")
+				var got []v1.ConditionStatus
+				for _, change := range conditions.Decide(&of) {
+					got = append(got, change.Status)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("written: %v, want %v", got, c.want)
 				}
 			})
 		})
