@@ -139,6 +139,27 @@ func TestSourceRestartedContainerIsNotReady(t *testing.T) {
 	})
 }
 
+// So is one that has a startup probe only.
+func TestSourceRestartedContainerHasNotStarted(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := w.script("/s", success)
+		pod := podNamed("web", `{web: {startup: {httpGet: {path: /s, port: http}, period: 1s, failureThreshold: 9}}}`)
+		w.cluster.set(pod)
+		w.start()
+		w.wait(3 * time.Second)
+		w.wantConditions("web", "startup.web=success")
+		h.Then(probetest.Hang())
+		run(pod, "c2", time.Now())
+		w.cluster.set(pod)
+		w.wait(500 * time.Millisecond)
+		w.wantConditions("web", "startup.web=failure!")
+		h.Then(success)
+		w.wait(3 * time.Second)
+		w.wantConditions("web", "startup.web=success")
+		w.wantEvents()
+	})
+}
+
 func TestSourceSeedsAfterRestart(t *testing.T) {
 	const hour = time.Hour
 	for _, c := range []struct {
