@@ -120,7 +120,7 @@ func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeSt
 }
 
 // markStarted marks the startup probes as successful that have not decided, of containers that have started:
-// they make no attempts, since they have succeeded before a change of the annotation, or an earlier agent.
+// they make no attempts, since they have succeeded for an earlier agent.
 func markStarted(status *v1.PodStatus, probes []conditions.Probe) {
 	started := startedOf(status)
 	for i := range probes {
@@ -178,6 +178,7 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 			continue
 		}
 		p.known[key] = is.state
+		delete(p.earlier, key)
 		if is.state == before {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/conditions"
@@ -315,6 +316,30 @@ func TestSourceTellsNothingAgainAfterRestart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A probe that is removed and added again begins anew, and not with what the earlier agent has told.
+func TestSourceTellsFailureOfAddedProbe(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := w.script("/r", success)
+		w.script("/l", success)
+		pod := podNamed("web", readiness)
+		run(pod, "c1", time.Now().Add(-2*time.Hour))
+		publish(pod, conditions.Ready, v1.ConditionFalse, time.Now().Add(-time.Hour))
+		pod.Status.Conditions[0].Reason, pod.Status.Conditions[0].Message = "ProbeFailed", "web readiness: bad"
+		w.cluster.set(pod)
+		w.start()
+		w.wait(5 * time.Second)
+		w.wantEvents("Normal Healthy")
+		pod.Annotations[manager.Annotation] = `{web: {liveness: {httpGet: {path: /l, port: http}}}}`
+		w.cluster.set(pod)
+		w.wait(5 * time.Second)
+		h.Then(failure)
+		pod.Annotations[manager.Annotation] = readiness
+		w.cluster.set(pod)
+		w.wait(5 * time.Second)
+		w.wantEvents("Warning Unhealthy")
+	})
 }
 
 func TestSourceNewContainerIsNotSeeded(t *testing.T) {
