@@ -76,7 +76,10 @@ func (s *Source) report(uid types.UID) {
 	known := s.states.of(uid)
 	s.tellTransitions(p, shown, known)
 	probes := s.probesOf(uid, shown, known, text)
-	s.markRenewed(p, latest, probes)
+	if status, ok := s.store.PodStatus(uid); ok {
+		markStarted(&status, probes)
+		s.markRenewed(p, latest, &status, probes)
+	}
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
 		Gated: isGated(latest), PerProbe: perProbe, Frozen: s.actor.Blind(),
@@ -116,28 +119,43 @@ func (s *Source) probesOf(uid types.UID, pod *v1.Pod, known map[probeKey]probeSt
 	return probes
 }
 
-// markRenewed marks the readiness probes of containers that were started again as failed, until they
-// have succeeded: as for the kubelet, a new container is not ready. Where the agent has seen the end of
+// markStarted marks the startup probes as successful that have not decided, of containers that have started:
+// they make no attempts, since they have succeeded for an earlier agent.
+func markStarted(status *v1.PodStatus, probes []conditions.Probe) {
+	started := startedOf(status)
+	for i := range probes {
+		is := &probes[i]
+		if is.Kind == probe.Startup && !is.Decided && started[is.Container] {
+			is.State, is.Decided = states.Success, true
+		}
+	}
+}
+
+func startedOf(status *v1.PodStatus) map[string]bool {
+	started := make(map[string]bool)
+	each(status, func(c *v1.ContainerStatus) { started[c.Name] = c.Started != nil && *c.Started })
+	return started
+}
+
+// markRenewed marks the readiness and startup probes of containers that were started again as failed, until
+// they have succeeded: as for the kubelet, a new container is not ready. Where the agent has seen the end of
 // the old container, the state says so already; a status may skip it. A container that was started while
 // there was no agent is a new one too, if the gate was true for the one before.
-func (s *Source) markRenewed(p *pod, latest *v1.Pod, probes []conditions.Probe) {
-	status, ok := s.store.PodStatus(latest.UID)
-	if !ok {
-		return
-	}
-	each(&status, func(c *v1.ContainerStatus) {
+func (s *Source) markRenewed(p *pod, latest *v1.Pod, status *v1.PodStatus, probes []conditions.Probe) {
+	each(status, func(c *v1.ContainerStatus) {
 		if c.ContainerID == "" || p.running[c.Name] == c.ContainerID {
 			return
 		}
 		p.renewed[c.Name] = p.running[c.Name] != "" || c.State.Running != nil && trueBefore(conditionOf(latest, conditions.Ready), c.State.Running.StartedAt.Time)
 		p.running[c.Name] = c.ContainerID
 	})
+	started := startedOf(status)
 	for i := range probes {
 		is := &probes[i]
-		if is.Kind != probe.Readiness || !p.renewed[is.Container] {
+		if is.Kind == probe.Liveness || !p.renewed[is.Container] || is.Kind == probe.Startup && started[is.Container] {
 			continue
 		}
-		if r, ok := s.manager.Results(probe.Readiness).Get(p.running[is.Container]); ok && r == results.Success {
+		if r, ok := s.manager.Results(probe.Readiness).Get(p.running[is.Container]); ok && r == results.Success && is.Kind == probe.Readiness {
 			delete(p.renewed, is.Container)
 			continue
 		}
@@ -160,6 +178,7 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 			continue
 		}
 		p.known[key] = is.state
+		delete(p.earlier, key)
 		if is.state == before {
 			continue
 		}

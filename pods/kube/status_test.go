@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/conditions"
@@ -139,6 +140,27 @@ func TestSourceRestartedContainerIsNotReady(t *testing.T) {
 	})
 }
 
+// So is one that has a startup probe only.
+func TestSourceRestartedContainerHasNotStarted(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := w.script("/s", success)
+		pod := podNamed("web", `{web: {startup: {httpGet: {path: /s, port: http}, period: 1s, failureThreshold: 9}}}`)
+		w.cluster.set(pod)
+		w.start()
+		w.wait(3 * time.Second)
+		w.wantConditions("web", "startup.web=success")
+		h.Then(probetest.Hang())
+		run(pod, "c2", time.Now())
+		w.cluster.set(pod)
+		w.wait(500 * time.Millisecond)
+		w.wantConditions("web", "startup.web=failure!")
+		h.Then(success)
+		w.wait(3 * time.Second)
+		w.wantConditions("web", "startup.web=success")
+		w.wantEvents()
+	})
+}
+
 func TestSourceSeedsAfterRestart(t *testing.T) {
 	const hour = time.Hour
 	for _, c := range []struct {
@@ -163,13 +185,13 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 		}, false, false, false},
 		{"started by readiness", startup, func(p *v1.Pod, now time.Time) {
 			publish(p, conditions.Ready, v1.ConditionTrue, now.Add(-hour))
-		}, true, false, true},
+		}, true, true, true},
 		{"started by liveness", startup, func(p *v1.Pod, now time.Time) {
 			publish(p, conditions.Live, v1.ConditionTrue, now.Add(-hour))
-		}, true, false, true},
+		}, true, true, true},
 		{"started by its own condition", startup, func(p *v1.Pod, now time.Time) {
 			publish(p, "prober.dev/startup.web", v1.ConditionTrue, now.Add(-hour))
-		}, true, false, true},
+		}, true, true, true},
 		{"not known to have started", startup, func(*v1.Pod, time.Time) {}, false, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,6 +218,42 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 				w.wait(5 * time.Second)
 				if _, ready := w.ready(pod); ready && strings.Contains(c.probes, "readiness") {
 					t.Error("ready after the failure was decided")
+				}
+			})
+		})
+	}
+}
+
+// A startup probe that failed for an earlier agent has to succeed before a condition is true again. One that
+// has succeeded makes no more attempts, and holds nothing back.
+func TestSourceStartupOverAgentRestart(t *testing.T) {
+	const probes = `{web: {startup: {httpGet: {path: /s, port: http}, period: 1s, failureThreshold: 9}, readiness: {httpGet: {path: /r, port: http}, period: 1s}}}`
+	for _, c := range []struct {
+		name string
+		live v1.ConditionStatus
+		want []v1.ConditionStatus // of the conditions that are written
+	}{
+		{"it failed", v1.ConditionFalse, nil},
+		{"it succeeded", v1.ConditionTrue, []v1.ConditionStatus{v1.ConditionTrue}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				w.script("/r", success)
+				w.script("/s", failure)
+				pod := podNamed("web", probes)
+				run(pod, "c1", time.Now().Add(-2*time.Hour))
+				publish(pod, conditions.Ready, v1.ConditionFalse, time.Now().Add(-time.Hour))
+				publish(pod, conditions.Live, c.live, time.Now().Add(-time.Hour))
+				w.cluster.set(pod)
+				w.start()
+				w.wait(3 * time.Second)
+				of := w.setOf("web")
+				var got []v1.ConditionStatus
+				for _, change := range conditions.Decide(&of) {
+					got = append(got, change.Status)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("written: %v, want %v", got, c.want)
 				}
 			})
 		})
@@ -258,6 +316,30 @@ func TestSourceTellsNothingAgainAfterRestart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A probe that is removed and added again begins anew, and not with what the earlier agent has told.
+func TestSourceTellsFailureOfAddedProbe(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := w.script("/r", success)
+		w.script("/l", success)
+		pod := podNamed("web", readiness)
+		run(pod, "c1", time.Now().Add(-2*time.Hour))
+		publish(pod, conditions.Ready, v1.ConditionFalse, time.Now().Add(-time.Hour))
+		pod.Status.Conditions[0].Reason, pod.Status.Conditions[0].Message = "ProbeFailed", "web readiness: bad"
+		w.cluster.set(pod)
+		w.start()
+		w.wait(5 * time.Second)
+		w.wantEvents("Normal Healthy")
+		pod.Annotations[manager.Annotation] = `{web: {liveness: {httpGet: {path: /l, port: http}}}}`
+		w.cluster.set(pod)
+		w.wait(5 * time.Second)
+		h.Then(failure)
+		pod.Annotations[manager.Annotation] = readiness
+		w.cluster.set(pod)
+		w.wait(5 * time.Second)
+		w.wantEvents("Warning Unhealthy")
+	})
 }
 
 func TestSourceNewContainerIsNotSeeded(t *testing.T) {

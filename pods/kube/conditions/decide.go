@@ -33,13 +33,12 @@ func Decide(pod *Pod) (changed []v1.PodCondition) {
 	return changed
 }
 
-// decide returns the condition of some probes; nil if it is to be left alone. A startup probe that has
-// not decided holds back the first condition only: after that, the other probes wait for it themselves.
+// decide returns the condition of some probes; nil if it is to be left alone.
 func decide(of v1.PodConditionType, probes []*Probe, published *v1.PodCondition, frozen string) *v1.PodCondition {
 	status, reason, undecided := v1.ConditionTrue, ProbeSucceeded, false
 	for _, p := range probes {
 		if !p.Decided {
-			undecided = undecided || p.Kind != probe.Startup || published == nil
+			undecided = true
 			continue
 		}
 		if p.Failed {

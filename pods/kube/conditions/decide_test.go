@@ -82,7 +82,7 @@ func TestDecide(t *testing.T) {
 		{name: "liveness", ungated: true, pod: conditions.Pod{Probes: []conditions.Probe{with(probeIn("web", states.Failure, "wedged"), liveness)}}, want: "prober.dev/live=False ProbeFailed web liveness: wedged"},
 		{name: "liveness does not gate", pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success), with(probeIn("web", states.Failure, ""), liveness)}}, want: "prober.dev/ready=True ProbeSucceeded\nprober.dev/live=False ProbeFailed web liveness"},
 		{name: "startup holds back the first condition", pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success), undecided("web", probe.Startup)}}},
-		{name: "startup after a restart of the agent", pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success), undecided("web", probe.Startup)}}, published: []v1.PodCondition{readyFalse, condition(conditions.Live, v1.ConditionTrue, conditions.ProbeSucceeded, "")}, want: "prober.dev/ready=True ProbeSucceeded"},
+		{name: "undecided startup keeps false", pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success), undecided("db", probe.Startup)}}, published: []v1.PodCondition{readyFalse, condition(conditions.Live, v1.ConditionFalse, conditions.ProbeFailed, "db startup: no")}},
 		{name: "startup fails", pod: conditions.Pod{Probes: []conditions.Probe{with(probeIn("web", states.Failure, "no"), startup)}}, want: "prober.dev/ready=False ProbeFailed web startup: no\nprober.dev/live=False ProbeFailed web startup: no"},
 
 		{name: "frozen", pod: conditions.Pod{Frozen: "31 of 60 probes failed", Probes: []conditions.Probe{probeIn("web", states.Failure, "refused")}}, published: []v1.PodCondition{readyTrue}, want: "prober.dev/ready=True ProbeUnknown 31 of 60 probes failed"},
