@@ -21,8 +21,8 @@
 package main
 
 import (
-	"bytes"
 	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
