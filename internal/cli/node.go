@@ -107,7 +107,8 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.Pod
 	}
 	cfg.Act = func(own liveness.Config) kube.Actor {
 		all := actions
-		all.Current, all.Failing, all.Stalled, all.Recorder, all.Logger = own.Current, own.Failing, own.Stalled, own.Recorder, own.Logger
+		all.Current, all.Failing, all.Asked, all.Stalled = own.Current, own.Failing, own.Asked, own.Stalled
+		all.Recorder, all.Logger = own.Recorder, own.Logger
 		return liveness.New(all)
 	}
 	if o.leaseNamespace != "" {

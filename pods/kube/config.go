@@ -26,7 +26,7 @@ type Config struct {
 	Conditions Conditions
 	Events     Events
 	// Act makes what acts on failures of liveness and startup probes. The source sets Current,
-	// Failing, Stalled, Recorder and Logger.
+	// Failing, Asked, Stalled, Recorder and Logger.
 	Act     func(liveness.Config) Actor
 	Runtime Runtime // nil: there is none
 	// Exec runs a command through the API server, if there is no Runtime and the policy allows it.

@@ -105,7 +105,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 	s.watched = newWatched(cfg.Pods, s)
 	s.events = recorders{cfg.Events, host.Recorder}
 	s.actor = cfg.Act(liveness.Config{
-		Current: s.current, Failing: s.failing, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
+		Current: s.current, Failing: s.failing, Asked: s.asked, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
 	})
 	return s, nil
 }
@@ -249,6 +249,17 @@ func (s *Source) failing(uid types.UID, container string, kind probe.Kind) bool 
 		}
 	}
 	return false
+}
+
+// asked returns the mode that a pod asks for, and whether a probe is paused.
+func (s *Source) asked(uid types.UID, container string, kind probe.Kind) (mode liveness.Mode, paused bool) {
+	now, _ := s.manager.Latest(manager.Key{PodUID: uid, Container: container, Kind: kind})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.pods[uid]; p != nil && p.plan != nil {
+		return p.plan.mode, now.Paused
+	}
+	return liveness.Observe, now.Paused
 }
 
 // stalled returns how long a probe has been due while none was run.

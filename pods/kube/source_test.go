@@ -312,6 +312,22 @@ func TestSourceActsOnFailures(t *testing.T) {
 		if !w.actor.Failing(pod.UID, "web", probe.Liveness) || w.actor.Current(pod.UID) == nil {
 			t.Error("the failure does not last")
 		}
+		key := manager.Key{PodUID: pod.UID, Container: "web", Kind: probe.Liveness}
+		if mode, paused := w.actor.Asked(pod.UID, "web", probe.Liveness); mode != liveness.Restart || paused {
+			t.Errorf("asked for %s, paused %t", mode, paused)
+		}
+		if err := w.manager.Pause(key); err != nil {
+			t.Fatal(err)
+		}
+		pod.Annotations[kube.LivenessAnnotation] = "observe"
+		w.cluster.set(pod)
+		w.wait(100 * time.Millisecond)
+		if mode, paused := w.actor.Asked(pod.UID, "web", probe.Liveness); mode != liveness.Observe || !paused {
+			t.Errorf("asked for %s, paused %t", mode, paused)
+		}
+		if err := w.manager.Resume(key); err != nil {
+			t.Fatal(err)
+		}
 		// Another container, and it fails from the start: the state does not change, and it is told again.
 		run(pod, "c2", time.Now())
 		w.cluster.set(pod)

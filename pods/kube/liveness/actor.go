@@ -193,7 +193,12 @@ func (l *loop) decide(ctx context.Context, p *pending, now time.Time) {
 
 // situation returns what a decision about a failure depends on.
 func (l *loop) situation(p *pending, now time.Time) *situation {
+	held := false
+	if l.cfg.Asked != nil {
+		p.Mode, held = l.cfg.Asked(p.key.uid, p.Container, p.Kind)
+	}
 	s := &situation{
+		held:    held || p.Mode != Restart && p.Mode != Evict,
 		failure: &p.Failure, restarts: p.restarts, acted: p.acted, pod: l.cfg.Current(p.key.uid),
 		failing: l.cfg.Failing(p.key.uid, p.Container, p.Kind), open: l.Open(), onFailure: l.cfg.OnFailure,
 		possible: p.Mode == Restart && l.cfg.Stop != nil || p.Mode == Evict && l.cfg.Evict != nil,

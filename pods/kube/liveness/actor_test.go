@@ -77,6 +77,46 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// What waits for a guard follows the annotation of the pod, and waits while the probe is paused.
+func TestRestartFollowsWhatThePodAsksFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mode, paused := liveness.Restart, false
+		n := newNode()
+		n.add("u", "")
+		n.setLag(time.Minute)
+		a := n.actor(t, func(c *liveness.Config) {
+			c.Asked = func(types.UID, string, probe.Kind) (liveness.Mode, bool) {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				return mode, paused
+			}
+		})
+		ask := func(m liveness.Mode, p bool) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			mode, paused = m, p
+		}
+		n.fail(a, "u")
+		after(time.Minute)
+		ask(liveness.Observe, false)
+		n.setLag(0)
+		after(5 * time.Minute)
+		if stops := n.stopped(); len(stops) != 0 {
+			t.Errorf("the pod asks for %s: stopped %v", mode, stops)
+		}
+		ask(liveness.Restart, true)
+		after(time.Minute)
+		if stops := n.stopped(); len(stops) != 0 {
+			t.Errorf("paused: stopped %v", stops)
+		}
+		ask(liveness.Restart, false)
+		after(time.Minute)
+		if stops := n.stopped(); len(stops) != 1 {
+			t.Errorf("stopped %v, want once", stops)
+		}
+	})
+}
+
 // An action waits until other probes of the same period have had an attempt.
 func TestRestartWaitsForPeriod(t *testing.T) {
 	for period, want := range map[time.Duration]time.Duration{

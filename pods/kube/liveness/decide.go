@@ -28,6 +28,7 @@ type situation struct {
 	acted    bool    // an action was done about this failure
 	pod      *v1.Pod // now; nil: it is gone
 	failing  bool    // now
+	held     bool    // the probe is paused, or the pod asks for no action now
 
 	open         string // why the breaker is open
 	possible     bool   // there is a way to do what the mode asks for
@@ -68,6 +69,8 @@ func decide(s *situation, now time.Time) decision {
 		return decision{do: drop, reason: WithheldGone, text: lost}
 	case !s.failing:
 		return decision{do: drop, text: "the probe does not fail any more"}
+	case s.held:
+		return decision{do: wait, until: now.Add(recheck)}
 	case !s.possible && s.failure.Mode == Restart:
 		return decision{do: drop, reason: WithheldUnavailable, text: "the agent has no access to the container runtime"}
 	case !s.possible:

@@ -56,6 +56,10 @@ type Config struct {
 	Current func(uid types.UID) *v1.Pod                                                                        // the pod with its newest status; nil if it is gone
 	Failing func(uid types.UID, container string, kind probe.Kind) bool                                        // the decided result is still a failure of the present container
 
+	// Asked returns what the pod asks for now, and whether the probe is paused: nothing is done meanwhile.
+	// nil: the mode is that of the failure. It must return from memory.
+	Asked func(uid types.UID, container string, kind probe.Kind) (mode Mode, paused bool)
+
 	// Owner returns the pod of a container as the runtime has it: who may write the status of a pod
 	// must not choose what is stopped. nil: the status is believed.
 	Owner func(containerID string) (uid types.UID, ok bool)
