@@ -107,7 +107,11 @@ func (l *loop) step(ctx context.Context, now time.Time) {
 		l.breaker.changed(&in.changes[i])
 	}
 	for i := range in.failures {
-		l.add(&in.failures[i], now)
+		f := &in.failures[i]
+		l.add(f, now)
+		if l.cfg.Failing(f.Pod.UID, f.Container, f.Kind) {
+			l.breaker.fails(probeKey{string(f.Pod.UID), f.Container, f.Kind}, now)
+		}
 	}
 	before := l.Open()
 	doubts := l.breaker.check(now)

@@ -104,6 +104,14 @@ func (b *breaker) changed(c *change) {
 	b.probes[c.probe] = h
 }
 
+// fails takes a failure that is to be acted upon. There is no change of a state where the container before had
+// ended: the probe has failed since then.
+func (b *breaker) fails(of probeKey, now time.Time) {
+	if h := b.probes[of]; h.good || h.failed.IsZero() {
+		b.probes[of] = history{failed: now}
+	}
+}
+
 // check returns why the breaker is open, and logs when that changes. The zero value means that it is
 // closed.
 func (b *breaker) check(now time.Time) doubts {

@@ -197,6 +197,32 @@ func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 	}
 }
 
+// The state of a probe is a failure from the end of its container until the next one succeeds. That the next one
+// fails is no change of it, and counts.
+func TestBreakerFailureOfNextContainerCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, a := breakerNode(t, 10, nil)
+		for i := range 6 {
+			info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(i), Container: "app"}, Kind: probe.Liveness}
+			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Reason: string(results.NotRunning)})
+		}
+		after(time.Minute)
+		if a.Open() != "" {
+			t.Errorf("containers have ended: %q", a.Open())
+		}
+		for i := range 6 {
+			n.fail(a, types.UID(fmt.Sprint(i)))
+		}
+		after(10 * time.Minute)
+		if want := "6 of 10 liveness and startup probes of the node fail"; a.Open() != want {
+			t.Errorf("open: %q, want %q", a.Open(), want)
+		}
+		if stops := n.stopped(); len(stops) != 0 {
+			t.Errorf("stopped %v", stops)
+		}
+	})
+}
+
 func TestBreakerFailureByWayOfUnknownCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := breakerNode(t, 10, nil)
