@@ -119,7 +119,8 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 			r.counts.written.Add(1)
 			return
 		}
-		if !retried(err) && (!apierrors.IsForbidden(err) || forbidden >= maxForbidden) {
+		refused := !apierrors.IsForbidden(err) || forbidden >= maxForbidden || apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause)
+		if !retried(err) && refused {
 			r.counts.dropped.Add(1)
 			r.client.log.Debug("the API server refuses an event", "namespace", event.Namespace, "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 			return

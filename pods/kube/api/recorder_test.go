@@ -28,6 +28,7 @@ type events struct {
 	told   chan v1.Event
 	fails  atomic.Int32 // requests
 	forbid atomic.Int32 // requests, after those
+	ended  atomic.Int32 // requests for the namespace gone, which is being deleted
 }
 
 func (e *events) handle(w http.ResponseWriter, r request) {
@@ -37,6 +38,13 @@ func (e *events) handle(w http.ResponseWriter, r request) {
 	}
 	if e.forbid.Add(-1) >= 0 {
 		refuse(w, apierrors.NewForbidden(v1.Resource("events"), "", errors.New("not yet ready to handle request")))
+		return
+	}
+	if strings.Contains(r.path, "/namespaces/gone/") {
+		e.ended.Add(1)
+		terminating := apierrors.NewForbidden(v1.Resource("events"), "", errors.New("unable to create new content in namespace gone because it is being terminated"))
+		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1.NamespaceTerminatingCause, Field: "metadata.namespace"}}
+		refuse(w, terminating)
 		return
 	}
 	var event v1.Event
@@ -133,6 +141,19 @@ func TestRecorderRetriesAndNeverBlocks(t *testing.T) {
 	}
 	if got := r.Counts().Dropped; got < 1 || got > 500 {
 		t.Errorf("%d events were dropped", got)
+	}
+}
+
+// The events of a namespace that is being deleted do not delay the others.
+func TestRecorderNamespaceIsDeleted(t *testing.T) {
+	r, e := record(t)
+	gone := *container
+	gone.Namespace = "gone"
+	r.Event(&gone, v1.EventTypeWarning, "Unhealthy", "refused")
+	r.Event(container, v1.EventTypeWarning, "Unhealthy", "refused")
+	<-e.told
+	if counts := r.Counts(); e.ended.Load() != 1 || counts.Dropped != 1 {
+		t.Errorf("%d requests, counts %+v", e.ended.Load(), counts)
 	}
 }
 
