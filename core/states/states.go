@@ -48,8 +48,8 @@ type Change struct {
 	// Text is the output or the error of the attempt, as the handler gave it: a target may have
 	// written it. It has at most [MaxText] bytes.
 	Text string
-	// Removed means that the probe has ended while the agent goes on: its pod was removed, or its
-	// spec was replaced.
+	// Removed means that the probe has ended while the agent goes on: it was removed, or its pod. A
+	// probe with another spec goes on.
 	Removed bool
 }
 
