@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/conditions"
+	"github.com/daeace23/prober/pods/kube/liveness"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -243,6 +244,7 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	text := message(errs)
 	s.mu.Lock()
 	first, news := !p.added, text != p.told
+	acts := !first && p.plan.mode != next.mode && (next.mode == liveness.Restart || next.mode == liveness.Evict)
 	if first {
 		p.prior, p.earlier = priorOf(latest, s.since), toldOf(latest, next.pod, s.since)
 	}
@@ -256,6 +258,9 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	}
 	if news && text == "" && !first {
 		s.log.Info("the probes of a pod are valid again", "namespace", latest.Namespace, "pod", latest.Name)
+	}
+	if acts {
+		s.failedAlready(uid)
 	}
 	s.toPublish.put(uid)
 	s.toReport.put(uid)

@@ -347,6 +347,28 @@ func TestSourceActsOnFailures(t *testing.T) {
 	}, func(w *world) { w.cfg.Policy.Liveness.Modes = []string{"observe", "restart"} })
 }
 
+// A pod that fails already may ask for another mode.
+func TestSourceActsOnFailureOfBefore(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.script("/l", failure)
+		pod := podNamed("web", `{web: {liveness: {httpGet: {path: /l, port: http}, period: 1s, terminationGracePeriodSeconds: 7}}}`)
+		w.cluster.set(pod)
+		w.start()
+		w.wait(5 * time.Second)
+		before := len(w.failed())
+		pod.Annotations[kube.LivenessAnnotation] = "restart"
+		w.cluster.set(pod)
+		w.wait(time.Second)
+		all := w.failed()[before:]
+		if len(all) != 1 {
+			t.Fatalf("%d failures", len(all))
+		}
+		if f := all[0]; f.Mode != liveness.Restart || f.ContainerID != "containerd://web-c1" || f.Kind != probe.Liveness || *f.Grace != 7 || f.Period != time.Second {
+			t.Errorf("got %+v", f)
+		}
+	}, func(w *world) { w.cfg.Policy.Liveness.Modes = []string{"observe", "restart"} })
+}
+
 func TestSourceForbiddenOptions(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.script("/l", failure)

@@ -167,6 +167,21 @@ func attempted(r results.Reason) bool {
 	return true
 }
 
+// failedAlready has the failures acted upon of a pod that asks for it from now on.
+func (s *Source) failedAlready(uid types.UID) {
+	status, _ := s.store.PodStatus(uid)
+	each(&status, func(c *v1.ContainerStatus) {
+		for _, kind := range [...]probe.Kind{probe.Liveness, probe.Startup} {
+			if !s.failing(uid, c.Name, kind) {
+				continue
+			}
+			u := results.Update{ContainerID: c.ContainerID, Kind: kind, Result: results.Failure}
+			u.Container = c.Name
+			s.failed(uid, &u)
+		}
+	})
+}
+
 // failed has a failure acted upon.
 func (s *Source) failed(uid types.UID, u *results.Update) {
 	s.mu.Lock()
