@@ -38,7 +38,7 @@ func newRig(t *testing.T) *rig {
 	socket := bed.Dir + "/counted.sock"
 	r.countCalls(t, socket)
 	r.agent = r.StartAgent(t, bed.AgentConfig{
-		Namespace: r.Namespace(t), Config: bed.AgentYAML + "  liveness: {modes: [observe, sidecar, restart]}\n", Flags: []string{"--cri-socket=" + socket},
+		Namespace: r.Namespace(t), Config: agentYAML, Flags: []string{"--cri-socket=" + socket},
 	})
 	return r
 }
@@ -173,3 +173,11 @@ func (r *rig) awaitTicks(t *testing.T, pod string, n int, labels ...string) {
 	first := r.ticks(t, pod, labels...)
 	bed.Await(t, "ticks of "+pod, func() bool { return r.ticks(t, pod, labels...) >= first+n })
 }
+
+// agentYAML is a prober.yaml whose breaker does not open: most liveness probes of these tests fail.
+const agentYAML = `apiVersion: prober.dev/v1
+kind: AgentConfig
+kubernetes:
+  breaker: {least: 1000, lag: 1m, pressure: {cpu: 100, memory: 100, io: 100}}
+  liveness: {modes: [observe, sidecar, restart]}
+`

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package critest tests pods/kube/cri with containerd.
-package critest
+package cri
 
 import (
 	"context"
@@ -27,8 +26,6 @@ import (
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/test/kube/bed"
 )
-
-func TestMain(m *testing.M) { bed.Main(m) }
 
 // follow returns a client that follows containerd.
 func follow(t *testing.T) (*cri.Client, chan types.UID) {
