@@ -8,11 +8,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/wasmfile"
@@ -126,17 +126,14 @@ func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
 		}
 	}
 	for i, metric := range m.Metrics {
-		if !metricName.MatchString(metric.Name) {
+		if !abi.ValidMetricName(metric.Name) {
 			findings = append(findings, finding{
-				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is not a name of a metric: must match %s", metric.Name, metricName),
+				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$", metric.Name),
 			})
 		}
 	}
 	return findings
 }
-
-// metricName matches the names of metrics that the host accepts.
-var metricName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,127}$`)
 
 // vetCases returns a finding if there are no test cases.
 func vetCases(dir, name string) ([]finding, error) {
