@@ -258,7 +258,7 @@ var packages = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/nearest", "internal/procgroup", "internal/regular",
+			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/procgroup", "internal/regular",
 			"internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
