@@ -332,7 +332,7 @@ func (c counted) Inherit(from probe.Handler) {
 	case counted:
 		from = old.bare
 	case *placed:
-		from = old.bare
+		from = old.inside.bare
 	}
 	probe.Inherit(c.bare, from)
 }

@@ -114,7 +114,7 @@ func (t *targets) check(host string) (own bool, why string) {
 	return false, refused(host)
 }
 
-// CheckAddress implements agent.AddressGuard. It returns an error for addresses that no name and no status of a
+// CheckAddress implements [pods.Guard]. It returns an error for addresses that no name and no status of a
 // pod may lead to: a name that is listed may be somebody else's, and so may a status.
 func (s *Source) CheckAddress(addr netip.Addr) error {
 	t := targets{allowed: s.cfg.Policy.Targets}
