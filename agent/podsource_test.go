@@ -190,7 +190,6 @@ func TestPodSourceIsValidated(t *testing.T) {
 	}{
 		"no status":     {func(s *pods.Source) { s.Status = nil }, "Status, Start, Stop, Pods and Watch are required"},
 		"no end":        {func(s *pods.Source) { s.Stop = nil }, "Status, Start, Stop, Pods and Watch are required"},
-		"negative":      {func(s *pods.Source) { s.RestartGrace = -1 }, "RestartGrace must not be negative"},
 		"node":          {func(s *pods.Source) { s.NodeCounts = nodeCounts }, "requires a Guard"},
 		"guarded node":  {func(s *pods.Source) { s.NodeCounts, s.Guard = nodeCounts, everywhere }, ""},
 		"smallest":      {func(*pods.Source) {}, ""},

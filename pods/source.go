@@ -96,8 +96,6 @@ func (s *Source) Validate() error {
 		return errors.New("source of pods: Status, Start, Stop, Pods and Watch are required")
 	case s.NodeCounts != nil && s.Guard == nil:
 		return errors.New("source of pods: a node of a cluster (NodeCounts) requires a Guard: other people choose the targets of its probes")
-	case s.RestartGrace < 0:
-		return errors.New("source of pods: RestartGrace must not be negative")
 	}
 	return nil
 }
