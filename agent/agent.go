@@ -24,7 +24,6 @@ import (
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
-	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
@@ -204,7 +203,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 // assemble makes the parts of the agent.
 func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.cfg.StateDir != "" {
-		if a.lock, err = statelock.Lock(a.cfg.StateDir); err != nil {
+		if a.lock, err = lockState(a.cfg.StateDir); err != nil {
 			return err
 		}
 	}
