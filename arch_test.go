@@ -131,10 +131,10 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/loopback": {
 		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
-	"pods": {ours: []string{"core/manager", "core/states", "metrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods": {ours: []string{"core/manager", "core/states", "handlers/netns", "metrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube": {
 		ours: []string{
-			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "internal/joined", "internal/netaddr", "metrics", "pods",
+			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "handlers/netns", "internal/joined", "internal/netaddr", "metrics", "pods",
 			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe",
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},

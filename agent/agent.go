@@ -29,7 +29,6 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/metrics"
@@ -264,12 +263,8 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 
 // setNetworks has probes made in the networks of the source, and only to addresses that it allows.
 func (a *Agent) setNetworks() {
-	var guard netns.Guard
-	if a.source.Guard != nil {
-		guard = a.source.Guard.CheckAddress
-	}
-	if a.source.NetworkOf != nil || guard != nil {
-		a.handlers.SetNetworks(a.source.NetworkOf, guard)
+	if a.source.NetworkOf != nil || a.source.Guard != nil {
+		a.handlers.SetNetworks(a.source.NetworkOf, a.source.Guard)
 	}
 }
 

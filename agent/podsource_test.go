@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
 )
@@ -137,12 +137,7 @@ func (c changes) Changed(change *states.Change) {
 	}
 }
 
-// guard is a [pods.Guard] of one function.
-type guard func(addr netip.Addr) error
-
-func (g guard) CheckAddress(addr netip.Addr) error { return g(addr) }
-
-var everywhere = guard(func(netip.Addr) error { return nil })
+func everywhere(string, netns.To) error { return nil }
 
 func nodeCounts() metrics.NodeCounts {
 	return metrics.NodeCounts{PatchesDenied: 3, Followed: 5, Refused: 2, BreakerOpen: true, Withheld: map[string]uint64{"budget": 4}, Done: map[string]uint64{"evict": 1}}
@@ -216,10 +211,10 @@ func TestPodSourceGuard(t *testing.T) {
 	t.Parallel()
 	r := start(t, "", func(c *agent.Config) {
 		c.Source = agent.NewMemory(memoryPod("one", newTarget(t), "")).With(func(s *pods.Source) {
-			s.Guard = guard(func(addr netip.Addr) error { return fmt.Errorf("%s is no target", addr) })
+			s.Guard = func(uid string, to netns.To) error { return fmt.Errorf("%s is no target of %s", to.Addr, uid) }
 		})
 	})
 	awaitProbe(t, r.stream(), "a refusal", func(p *streamedProbe) bool {
-		return p.Last != nil && strings.Contains(p.Last.Output+p.Last.Error, "127.0.0.1 is no target")
+		return p.Last != nil && strings.Contains(p.Last.Output+p.Last.Error, "127.0.0.1 is no target of uid-one")
 	})
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"net/netip"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/metrics"
 )
 
@@ -73,20 +73,15 @@ type Source struct {
 	// probes have: otherwise the last attempts would reach the agent's own network. "" stands for a
 	// namespace that is not there yet: the attempt is an error, and no verdict.
 	NetworkOf func(podUID string) (path string, ok bool)
-	// Guard limits what probes connect to from the network of the agent.
-	Guard Guard
+	// Guard returns why a probe of a pod must not connect to a target, whatever its config says. Every
+	// handler asks it right before it connects: the built-in ones, WebAssembly plugins unless a grant
+	// allows the connection, and plugins that are programs for the target in their request. It must not
+	// block.
+	Guard func(podUID string, to netns.To) error
 	// NodeCounts returns the counts of a node of a cluster, for the metrics. Each scrape calls it: it
 	// must not block. Other people than the agent's operator write the pods of a cluster: with
 	// NodeCounts, Guard is required.
 	NodeCounts func() metrics.NodeCounts
-}
-
-// Guard keeps probes from targets that the author of a pod may not reach from the network of the agent. It
-// is an interface, so that a guard without one of the checks does not compile.
-type Guard interface {
-	// CheckAddress returns why an address must not be that of a target, whatever name or status has led
-	// to it. Every connection of the built-in handlers calls it: it must not block.
-	CheckAddress(addr netip.Addr) error
 }
 
 // Validate returns an error for a source that an agent cannot use, or must not.

@@ -112,7 +112,7 @@ func (s *Source) ForAgent() pods.Source {
 	return pods.Source{
 		Status: s, Start: s.Start, Stop: s.Stop, Pods: s.Pods, Watch: s.Watch,
 		Reload: s.Reload, RunInContainer: s.RunInContainer, States: s, Troubles: s.Troubles,
-		NetworkOf: s.NetworkOf, Guard: s, NodeCounts: s.NodeCounts,
+		NetworkOf: s.NetworkOf, Guard: s.CheckTarget, NodeCounts: s.NodeCounts,
 		// The source itself says which containers an earlier agent has probed, from the conditions that it
 		// has published; see priorOf. So no time has to pass between the start of a container and that of
 		// the agent.
