@@ -56,7 +56,7 @@ var packages = map[string]struct {
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
 	"handlers/builtin/execprobe":        {ours: []string{"probe", "handlers/builtin/internal/action", "internal/explain", "internal/procgroup"}},
-	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*", "internal/explain"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
+	"handlers/builtin/httpprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*", "internal/explain", "internal/httpget"}, others: []string{"golang.org/x/net/http2", "golang.org/x/net/http2/hpack"}},
 	"handlers/builtin/tcpprobe":         {ours: []string{"probe", "handlers/builtin/internal/*"}},
 	"handlers/builtin/grpcprobe":        {ours: []string{"probe", "handlers/netns", "handlers/builtin/internal/*"}, others: []string{"golang.org/x/net/http2/hpack", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	"handlers/builtin/internal/http2":   {others: []string{"golang.org/x/net/http2/hpack"}},
@@ -132,7 +132,9 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/loopback": {
 		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
-	"pods": {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods":                        {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/internal/hook":          {ours: []string{"internal/httpget"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/internal/hook/hooktest": {others: []string{"k8s.io/api", "k8s.io/apimachinery"}}, // for tests
 	"pods/kube": {
 		ours: []string{
 			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "internal/joined", "internal/netaddr", "metrics", "pods",
@@ -143,13 +145,14 @@ var packages = map[string]struct {
 	"pods/kube/api":        {others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
 	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
-	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/internal/hook", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/loss":       {ours: []string{"pods/kube/api", "pods/kube/conditions"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
+	"internal/httpget":     {ours: []string{"probe"}},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/local/manifest", "pods/local/internal/process"},
+		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {

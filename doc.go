@@ -32,7 +32,8 @@
 //   - sdk: what the author of a plugin imports, and sdk/process to serve it as a program.
 //     internal/abi: the contract between host and guest. internal/pluginpb: the same with
 //     a program.
-//   - pods: what an agent and a source of pods offer each other. pods/local: the source that
+//   - pods: what an agent and a source of pods offer each other. pods/internal/hook: the hooks of
+//     containers. internal/httpget: the requests of hooks and of http probes. pods/local: the source that
 //     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml. pods/kube:
 //     the source of a Kubernetes node. pods/kube/api: the API server. pods/kube/cri: the container
 //     runtime. pods/kube/conditions: the rule of the conditions and their writer. pods/kube/liveness:

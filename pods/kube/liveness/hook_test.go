@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/daeace23/prober/pods/internal/hook/hooktest"
 	"github.com/daeace23/prober/pods/kube/liveness"
 )
 
@@ -89,8 +90,6 @@ func TestPreStopCommandWithoutRunner(t *testing.T) {
 
 // TestPreStopRequest sends requests to real servers.
 func TestPreStopRequest(t *testing.T) {
-	secret := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
-	defer secret.Close()
 	for name, c := range map[string]struct {
 		start  func(http.Handler) *httptest.Server
 		scheme v1.URIScheme
@@ -101,10 +100,7 @@ func TestPreStopRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := make(chan *http.Request, 10)
-			server := c.start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				got <- r
-				http.Redirect(w, r, secret.URL, http.StatusFound)
-			}))
+			server := c.start(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }))
 			defer server.Close()
 			_, number, err := net.SplitHostPort(server.Listener.Addr().String())
 			if err != nil {
@@ -123,17 +119,31 @@ func TestPreStopRequest(t *testing.T) {
 					p.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: c.port, ContainerPort: int32(web)}}
 				}
 			})
-			ended := make(chan struct{})
-			n.onStop = func(string, time.Duration) error { close(ended); return nil }
-			n.fail(n.actor(t, nil), "u")
-			<-ended
+			failed := n.restarts(t)
 			r := <-got
 			if r.Host != "app.test" || r.URL.Path != "/quit" || r.URL.RawQuery != "now=1" || r.Header.Get("X-A") != "b" || r.UserAgent() != "kube-lifecycle/1.36" {
 				t.Errorf("got %s %s %v", r.Host, r.URL, r.Header)
 			}
-			if e := n.told("FailedPreStopHook"); len(e) != 0 {
-				t.Errorf("events %q\n%s", e, n.logged())
+			if failed {
+				t.Errorf("events %q\n%s", n.events, n.logged())
 			}
 		})
 	}
+}
+
+// restarts has the pod u fail, waits for its restart, and reports whether its hook failed.
+func (n *node) restarts(t *testing.T) (failed bool) {
+	ended := make(chan struct{})
+	n.onStop = func(string, time.Duration) error { close(ended); return nil }
+	n.fail(n.actor(t, nil), "u")
+	<-ended
+	return len(n.told("FailedPreStopHook")) > 0
+}
+
+func TestPreStopRedirects(t *testing.T) {
+	hooktest.Redirects(t, func(t *testing.T, h v1.LifecycleHandler) (failed bool) {
+		n := newNode()
+		n.add("u", "", hooked(h))
+		return n.restarts(t)
+	})
 }
