@@ -72,7 +72,7 @@ var packages = map[string]struct {
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
 	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
-	"plugin/credentials": {ours: []string{"config", "internal/regular"}},
+	"plugin/credentials": {ours: []string{"config", "internal/regular", "internal/outbound"}},
 	"plugin/live":        {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
 	"plugin/trust":       {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/shipped":   {ours: []string{"plugin"}},
@@ -88,7 +88,7 @@ var packages = map[string]struct {
 		ours: []string{
 			"probe", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/netns", "handlers/wasm/internal/binary", "handlers/wasm/internal/echo", "handlers/wasm/internal/egress",
 			"handlers/wasm/internal/memory",
-			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/dnswire", "internal/explain", "internal/perfdata",
+			"handlers/wasm/internal/sched", "plugin", "internal/abi", "internal/dnswire", "internal/explain", "internal/perfdata", "internal/outbound",
 		},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
@@ -149,6 +149,7 @@ var packages = map[string]struct {
 	"pods/kube/loss":       {ours: []string{"pods/kube/api", "pods/kube/conditions"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
+	"internal/outbound":    {ours: []string{"internal/regular"}},
 	"internal/httpget":     {ours: []string{"probe"}},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
@@ -157,7 +158,7 @@ var packages = map[string]struct {
 	},
 	"pods/targets": {
 		ours: []string{
-			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos",
+			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound",
 		},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
@@ -197,7 +198,7 @@ var packages = map[string]struct {
 	"agent/statelock":       {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound"},
 	},
 	"agent/events":  {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":    {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -207,7 +208,7 @@ var packages = map[string]struct {
 	"agent/reply":   {ours: []string{"agent/api"}},
 	"agent/pauses":  {ours: []string{"agent/api", "core/manager"}},
 	"agent/otlp": {
-		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe"},
+		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe", "internal/outbound"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
 	},
 	"agent/stream": {
@@ -218,7 +219,7 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "agent/api", "agent/secrets", "config", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/netns", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust"},
 		others: []string{"k8s.io/api"},
 	},
-	"agent/client": {ours: []string{"agent/api"}},
+	"agent/client": {ours: []string{"agent/api", "internal/outbound"}},
 	"agent/sidecar": {
 		ours:   []string{"core/manager", "core/results", "core/worker", "internal/explain", "internal/joined", "internal/nearest", "probe"},
 		others: []string{"golang.org/x/net/netutil", "google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
@@ -243,7 +244,7 @@ var packages = map[string]struct {
 	},
 	"internal/cli/systemd": {ours: []string{"agent"}, others: []string{"github.com/coreos/go-systemd/v22/daemon"}},
 	"internal/cli/remote": {
-		ours:   []string{"agent/access", "agent/client", "internal/cli/command", "internal/explain"},
+		ours:   []string{"agent/access", "agent/client", "internal/cli/command", "internal/explain", "internal/outbound"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {

@@ -49,6 +49,8 @@
 //     agent/otlp: metrics and traces for a collector of OpenTelemetry.
 //     agent/client, agent/api: speak to a running agent.
 //     agent/sidecar: answers the kubelet's own probes from a container of their pod.
+//   - internal/outbound: the requests that prober makes by itself, with their files of certificates and
+//     tokens.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. internal/cli/systemd: what
 //     systemd is told.
 //   - internal/release: archives, Debian packages and the container image.

@@ -28,7 +28,7 @@ func (m *mailer) mergeable() bool { return true }
 func (m *mailer) kind() string    { return "mail" }
 
 func (m *mailer) check() error {
-	if _, err := tlsConfig(m.dir, m.spec.CA); err != nil || m.spec.Username == "" {
+	if _, err := m.tls(""); err != nil || m.spec.Username == "" {
 		return err
 	}
 	secrets := &secretFiles{dir: m.dir}
@@ -74,11 +74,10 @@ func (m *mailer) send(ctx context.Context, message *format.Message) (answer stri
 // dial returns a client whose connection is encrypted as the configuration says. It ends with ctx.
 func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 	host, _, _ := net.SplitHostPort(m.spec.Smarthost)
-	secure, err := tlsConfig(m.dir, m.spec.CA)
+	secure, err := m.tls(host)
 	if err != nil {
 		return nil, err
 	}
-	secure.ServerName = host
 	plain, err := m.net(ctx, "tcp", m.spec.Smarthost)
 	if err != nil {
 		return nil, err
@@ -105,6 +104,16 @@ func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 		return nil, err
 	}
 	return client, nil
+}
+
+func (m *mailer) tls(serverName string) (*tls.Config, error) {
+	settings := trusting(m.dir, m.spec.CA)
+	settings.ServerName = serverName
+	loaded, err := settings.Load(nil)
+	if err != nil {
+		return nil, err
+	}
+	return loaded.Config, nil
 }
 
 func helloName() string {

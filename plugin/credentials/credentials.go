@@ -5,9 +5,7 @@
 package credentials
 
 import (
-	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/internal/regular"
 )
 
@@ -36,8 +35,7 @@ type Store struct {
 // loaded is what was last read of the files of credentials.
 type loaded struct {
 	entry config.Credentials
-	texts [3][]byte // of ca, cert and key
-	tls   *tls.Config
+	files *outbound.Loaded
 }
 
 // Set replaces all credentials by those of file, a prober.yaml.
@@ -76,10 +74,10 @@ func (s *Store) TLS(plugin, name string) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if next.tls != last.tls {
+	if next.files != last.files {
 		s.keep(file, next)
 	}
-	return next.tls, nil
+	return next.files.Config, nil
 }
 
 // keep keeps what was read, unless Set has replaced its entry since.
@@ -98,38 +96,16 @@ func (s *Store) keep(file string, next loaded) {
 // read reads the files of an entry, beside file. If they are those of last, it returns last. The zero
 // last stands for none.
 func read(file string, entry config.Credentials, last loaded) (loaded, error) {
-	next := loaded{entry: entry}
-	for i, path := range []string{entry.CA, entry.Cert, entry.Key} {
-		if path == "" {
-			continue
-		}
-		text, err := regular.Read(config.Beside(file, path), maxFile)
-		if err != nil { // which must not be taken for ErrPermission of TLS
-			return next, errors.New(err.Error())
-		}
-		next.texts[i] = text
+	files := outbound.TLS{
+		CA: entry.CA, Cert: entry.Cert, Key: entry.Key, ServerName: entry.ServerName, Insecure: entry.Insecure,
+		ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(file, path), maxFile) },
 	}
-	if last.tls != nil && slices.EqualFunc(next.texts[:], last.texts[:], bytes.Equal) {
-		return last, nil
+	next, err := files.Load(last.files)
+	switch e, ok := errors.AsType[*outbound.FileError](err); {
+	case ok: // which must not be taken for ErrPermission of TLS
+		return loaded{}, errors.New(e.Err.Error())
+	case err != nil:
+		return loaded{}, fmt.Errorf("%s and %s: %w", entry.Cert, entry.Key, err)
 	}
-	next.tls = &tls.Config{ServerName: entry.ServerName, InsecureSkipVerify: entry.Insecure}
-	if ca := next.texts[0]; entry.CA != "" {
-		next.tls.RootCAs = x509.NewCertPool()
-		if !next.tls.RootCAs.AppendCertsFromPEM(ca) {
-			return next, fmt.Errorf("%s has no certificate in PEM", entry.CA)
-		}
-	}
-	if entry.Cert == "" {
-		return next, nil
-	}
-	pair, err := tls.X509KeyPair(next.texts[1], next.texts[2])
-	switch {
-	case err == nil:
-		next.tls.Certificates = []tls.Certificate{pair}
-	case last.tls != nil: // a renewal; the authorities are those of now
-		next.tls.Certificates = last.tls.Certificates
-	default:
-		return next, fmt.Errorf("%s and %s: %w", entry.Cert, entry.Key, err)
-	}
-	return next, nil
+	return loaded{entry, next}, nil
 }
