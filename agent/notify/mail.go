@@ -28,7 +28,7 @@ func (m *mailer) mergeable() bool { return true }
 func (m *mailer) kind() string    { return "mail" }
 
 func (m *mailer) check() error {
-	if _, err := m.tls(""); err != nil || m.spec.Username == "" {
+	if _, err := trusting(m.dir, m.spec.CA).Config(); err != nil || m.spec.Username == "" {
 		return err
 	}
 	secrets := &secretFiles{dir: m.dir}
@@ -74,7 +74,9 @@ func (m *mailer) send(ctx context.Context, message *format.Message) (answer stri
 // dial returns a client whose connection is encrypted as the configuration says. It ends with ctx.
 func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 	host, _, _ := net.SplitHostPort(m.spec.Smarthost)
-	secure, err := m.tls(host)
+	settings := trusting(m.dir, m.spec.CA)
+	settings.ServerName = host
+	secure, err := settings.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -104,16 +106,6 @@ func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 		return nil, err
 	}
 	return client, nil
-}
-
-func (m *mailer) tls(serverName string) (*tls.Config, error) {
-	settings := trusting(m.dir, m.spec.CA)
-	settings.ServerName = serverName
-	loaded, err := settings.Load(nil)
-	if err != nil {
-		return nil, err
-	}
-	return loaded.Config, nil
 }
 
 func helloName() string {

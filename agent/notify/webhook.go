@@ -57,7 +57,7 @@ func (w *webhook) kind() string { return "webhook " + string(w.spec.Format) }
 func (w *webhook) check() error {
 	secrets := &secretFiles{dir: w.dir}
 	_, err := w.request(context.Background(), example("example", ""), secrets)
-	if bad := w.client().Check(); err == nil {
+	if _, bad := trusting(w.dir, w.spec.CA).Config(); err == nil {
 		err = bad
 	}
 	return secrets.hideError(err)
@@ -71,7 +71,9 @@ func (w *webhook) send(ctx context.Context, m *format.Message) (answer string, e
 	if err != nil {
 		return "", err
 	}
-	client := w.client()
+	client := outbound.New(outbound.Config{ // for one request: messages are rare
+		TLS: trusting(w.dir, w.spec.CA), Timeout: w.spec.Timeout, MaxBody: maxAnswer, DialContext: w.dial, KeepAlive: true, DisableCompression: true,
+	})
 	defer client.Close()
 	res, err := client.Do(request)
 	if err != nil {
@@ -182,16 +184,9 @@ func (w *webhook) rendered(m *format.Message) ([]byte, error) {
 	return format.Template(text, w.spec.ContentType, m)
 }
 
-// client returns a client for one request: messages are rare.
-func (w *webhook) client() *outbound.Client {
-	return outbound.New(outbound.Config{
-		TLS: trusting(w.dir, w.spec.CA), Timeout: w.spec.Timeout, MaxBody: maxAnswer, DialContext: w.dial, KeepAlive: true, DisableCompression: true,
-	})
-}
-
 // trusting returns the settings of TLS with the authorities of a file.
-func trusting(dir, ca string) outbound.TLS {
-	return outbound.TLS{CA: ca, ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(dir, path), maxCA) }}
+func trusting(dir, ca string) *outbound.TLS {
+	return &outbound.TLS{CA: ca, ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(dir, path), maxCA) }}
 }
 
 // secretFiles reads secrets, and hides them in what a receiver answers.

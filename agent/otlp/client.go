@@ -39,7 +39,7 @@ func newClient(configFile string, o *config.OTLP) *client {
 		cfg.BearerTokenFile = config.Beside(configFile, o.BearerTokenFile)
 	}
 	if o.CA != "" {
-		cfg.TLS.CA = config.Beside(configFile, o.CA)
+		cfg.TLS = &outbound.TLS{CA: config.Beside(configFile, o.CA)}
 	}
 	return &client{Client: outbound.New(cfg), spec: o, replaced: make(chan struct{})}
 }

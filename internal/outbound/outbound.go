@@ -5,6 +5,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,8 +24,8 @@ import (
 
 // Config configures a [Client].
 type Config struct {
-	// TLS is read again for each request. A change ends idle connections.
-	TLS TLS
+	// TLS is read again for each request. A change ends idle connections. Nil trusts the authorities of the system.
+	TLS *TLS
 	// BearerTokenFile is a file with the token of each request, which is read again for it; "" for none.
 	BearerTokenFile string
 	// Redirects is how many redirects are followed, to the same scheme, host and port only: others could get a
@@ -47,23 +48,20 @@ type Client struct {
 	cfg Config
 
 	mu        sync.Mutex
-	loaded    *Loaded
-	transport *http.Transport // with loaded
+	transport *http.Transport
+	secure    *tls.Config // of transport
 }
 
 // New returns a client. It sends no request and reads no file.
-func New(cfg Config) *Client { return &Client{cfg: cfg} }
+func New(cfg Config) *Client {
+	cfg.TLS = cmp.Or(cfg.TLS, new(TLS))
+	return &Client{cfg: cfg}
+}
 
 // Transport returns a transport for requests with secrets: it uses no proxy, which would get them. Connections
 // are closed after a request.
 func Transport(secure *tls.Config) *http.Transport {
 	return &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}
-}
-
-// Check reads the files of the TLS settings.
-func (c *Client) Check() error {
-	_, err := c.current()
-	return err
 }
 
 // Close closes idle connections.
@@ -77,26 +75,23 @@ func (c *Client) Close() {
 
 // current returns the transport, a new one if a file has changed.
 func (c *Client) current() (*http.Transport, error) {
-	c.mu.Lock()
-	last := c.loaded
-	c.mu.Unlock()
-	loaded, err := c.cfg.TLS.Load(last) // without the lock: a file may be on a host that does not answer
+	secure, err := c.cfg.TLS.Config()
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.loaded == loaded {
+	if c.secure == secure {
 		return c.transport, nil
 	}
 	if c.transport != nil {
 		c.transport.CloseIdleConnections()
 	}
-	t := Transport(loaded.Config)
+	t := Transport(secure)
 	t.DialContext, t.DisableKeepAlives, t.DisableCompression = c.cfg.DialContext, !c.cfg.KeepAlive, c.cfg.DisableCompression
 	t.ForceAttemptHTTP2, t.MaxResponseHeaderBytes = true, 64<<10
 	t.MaxIdleConnsPerHost, t.IdleConnTimeout, t.TLSHandshakeTimeout = 2, 2*time.Minute, c.cfg.Timeout
-	c.loaded, c.transport = loaded, t
+	c.secure, c.transport = secure, t
 	return t, nil
 }
 

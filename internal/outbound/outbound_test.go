@@ -1,7 +1,6 @@
 package outbound_test
 
 import (
-	"crypto/tls"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -83,7 +82,7 @@ func TestFilesAreReadForEachRequest(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) }))
 	defer server.Close()
 	ca, token := filepath.Join(t.TempDir(), "ca.pem"), filepath.Join(t.TempDir(), "token")
-	c := outbound.New(outbound.Config{TLS: outbound.TLS{CA: ca}, BearerTokenFile: token, KeepAlive: true, Timeout: time.Minute})
+	c := outbound.New(outbound.Config{TLS: &outbound.TLS{CA: ca}, BearerTokenFile: token, KeepAlive: true, Timeout: time.Minute})
 	defer c.Close()
 	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	for _, step := range []struct{ ca, token, want string }{
@@ -158,16 +157,11 @@ func TestUnusableKeyPair(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "cert.pem"), "x")
 	settings := outbound.TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "cert.pem")}
-	if _, err := settings.Load(nil); err == nil || !strings.HasPrefix(err.Error(), "tls: ") {
+	if _, err := settings.Config(); err == nil || !strings.HasPrefix(err.Error(), "tls: ") {
 		t.Errorf("got %v", err)
 	}
-	kept := []tls.Certificate{{}}
-	loaded, err := settings.Load(&outbound.Loaded{Config: &tls.Config{Certificates: kept}})
-	if err != nil || len(loaded.Config.Certificates) != 1 {
-		t.Errorf("got %v, %v in the middle of a renewal", loaded, err)
-	}
 	settings.Key = filepath.Join(dir, "gone.pem")
-	_, err = settings.Load(nil)
+	_, err := settings.Config()
 	if e, ok := errors.AsType[*outbound.FileError](err); !ok || e.Field != "key" {
 		t.Errorf("got %v without the key", err)
 	}

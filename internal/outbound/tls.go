@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/daeace23/prober/internal/regular"
 )
@@ -15,7 +16,7 @@ import (
 const maxFile = 1 << 20
 
 // TLS has the settings of TLS for connections that prober makes. The zero value trusts the authorities of the
-// system.
+// system. It is safe for concurrent use.
 type TLS struct {
 	// CA is a file with the authorities to trust instead, in PEM.
 	CA string
@@ -27,12 +28,10 @@ type TLS struct {
 	Insecure bool
 	// ReadFile reads a file; nil reads regular files of at most 1 MiB.
 	ReadFile func(path string) ([]byte, error)
-}
 
-// Loaded is what the files of a TLS have.
-type Loaded struct {
-	Config *tls.Config // read-only
-	texts  [3][]byte   // of CA, Cert and Key
+	mu    sync.Mutex
+	last  *tls.Config
+	texts [3][]byte // of CA, Cert and Key, for last
 }
 
 // FileError is the error of a file that a setting names.
@@ -44,44 +43,44 @@ type FileError struct {
 // Error returns the error with the field.
 func (e *FileError) Error() string { return e.Field + ": " + e.Err.Error() }
 
-// Unwrap returns the error inside.
-func (e *FileError) Unwrap() error { return e.Err }
-
-// Load reads the files, and returns last if it has the same; last may be nil. While a certificate and its key do
-// not belong together, as in the middle of a renewal, the certificate of last is used. Without one, the error is that
-// of [tls.X509KeyPair]. All others are a [*FileError].
-func (t *TLS) Load(last *Loaded) (*Loaded, error) {
-	next := &Loaded{Config: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure}}
-	for i, file := range [3]struct{ field, path string }{{"ca", t.CA}, {"cert", t.Cert}, {"key", t.Key}} {
-		if file.path == "" {
+// Config reads the files. It returns the same config, which is read-only, until they change. While a certificate
+// and its key do not belong together, as in the middle of a renewal, the last ones are used. Without those, the error
+// is that of [tls.X509KeyPair]. All others are a [*FileError]: a file that is gone is no longer used.
+func (t *TLS) Config() (*tls.Config, error) {
+	var texts [3][]byte
+	for i, file := range [3]FileError{{Field: "ca"}, {Field: "cert"}, {Field: "key"}} {
+		path := [3]string{t.CA, t.Cert, t.Key}[i]
+		if path == "" {
 			continue
 		}
-		var err error
-		if next.texts[i], err = t.read(file.path); err != nil {
-			return nil, &FileError{file.field, err}
+		if texts[i], file.Err = t.read(path); file.Err != nil { // without the lock: a file may be on a host that does not answer
+			return nil, &file
 		}
 	}
-	if last != nil && slices.EqualFunc(next.texts[:], last.texts[:], bytes.Equal) {
-		return last, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last != nil && slices.EqualFunc(texts[:], t.texts[:], bytes.Equal) {
+		return t.last, nil
 	}
+	next := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure}
+	var err error
 	if t.CA != "" {
-		var err error
-		if next.Config.RootCAs, err = Authorities(next.texts[0]); err != nil {
+		if next.RootCAs, err = Authorities(texts[0]); err != nil {
 			return nil, &FileError{"ca", fmt.Errorf("%s has %w", t.CA, err)}
 		}
 	}
-	if t.Cert == "" {
-		return next, nil
+	if t.Cert != "" {
+		pair, err := tls.X509KeyPair(texts[1], texts[2])
+		switch {
+		case err == nil:
+			next.Certificates = []tls.Certificate{pair}
+		case t.last != nil: // the authorities are those of now
+			next.Certificates = t.last.Certificates
+		default:
+			return nil, err
+		}
 	}
-	pair, err := tls.X509KeyPair(next.texts[1], next.texts[2])
-	switch {
-	case err == nil:
-		next.Config.Certificates = []tls.Certificate{pair}
-	case last != nil: // the authorities are those of now
-		next.Config.Certificates = last.Config.Certificates
-	default:
-		return nil, err
-	}
+	t.last, t.texts = next, texts
 	return next, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"sync"
 
@@ -27,35 +26,33 @@ type Entry = config.Credentials
 // Store has the credentials of prober.yaml. The zero value has none. It is safe for concurrent use.
 type Store struct {
 	mu    sync.Mutex
-	file  string // prober.yaml
-	named []config.Credentials
-	last  map[string]loaded // by name
+	file  string            // prober.yaml
+	named map[string]*named // by name
 }
 
-// loaded is what was last read of the files of credentials.
-type loaded struct {
-	entry config.Credentials
-	files *outbound.Loaded
+// named are the credentials of a name, and their files.
+type named struct {
+	config.Credentials
+	files *outbound.TLS
 }
 
 // Set replaces all credentials by those of file, a prober.yaml.
-func (s *Store) Set(file string, named []config.Credentials) {
+func (s *Store) Set(file string, all []config.Credentials) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	moved := file != s.file
-	s.file, s.named = file, slices.Clone(named)
-	maps.DeleteFunc(s.last, func(name string, l loaded) bool {
-		entry, ok := s.findLocked(name)
-		return moved || !ok || !entry.SameFiles(&l.entry)
-	})
-}
-
-func (s *Store) findLocked(name string) (config.Credentials, bool) {
-	i := slices.IndexFunc(s.named, func(c config.Credentials) bool { return c.Name == name })
-	if i < 0 {
-		return config.Credentials{}, false
+	old := s.named
+	s.named = make(map[string]*named, len(all))
+	for _, c := range all {
+		next := &named{c, &outbound.TLS{
+			CA: c.CA, Cert: c.Cert, Key: c.Key, ServerName: c.ServerName, Insecure: c.Insecure,
+			ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(file, path), maxFile) },
+		}}
+		if n, ok := old[c.Name]; ok && file == s.file && c.SameFiles(&n.Credentials) {
+			next.files = n.files // with what was last read
+		}
+		s.named[c.Name] = next
 	}
-	return s.named[i], true
+	s.file = file
 }
 
 // TLS returns the credentials of a name for a plugin. The error is [fs.ErrPermission] if prober.yaml
@@ -64,48 +61,17 @@ func (s *Store) findLocked(name string) (config.Credentials, bool) {
 // is returned at once: a file that is gone is no longer used.
 func (s *Store) TLS(plugin, name string) (*tls.Config, error) {
 	s.mu.Lock()
-	file, last := s.file, s.last[name]
-	entry, ok := s.findLocked(name)
+	n := s.named[name]
 	s.mu.Unlock()
-	if !ok || !slices.Contains(entry.Plugins, plugin) {
+	if n == nil || !slices.Contains(n.Plugins, plugin) {
 		return nil, fs.ErrPermission
 	}
-	next, err := read(file, entry, last) // without the lock: a file may be on a host that does not answer
-	if err != nil {
-		return nil, err
-	}
-	if next.files != last.files {
-		s.keep(file, next)
-	}
-	return next.files.Config, nil
-}
-
-// keep keeps what was read, unless Set has replaced its entry since.
-func (s *Store) keep(file string, next loaded) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now, ok := s.findLocked(next.entry.Name); !ok || file != s.file || !now.SameFiles(&next.entry) {
-		return
-	}
-	if s.last == nil {
-		s.last = make(map[string]loaded)
-	}
-	s.last[next.entry.Name] = next
-}
-
-// read reads the files of an entry, beside file. If they are those of last, it returns last. The zero
-// last stands for none.
-func read(file string, entry config.Credentials, last loaded) (loaded, error) {
-	files := outbound.TLS{
-		CA: entry.CA, Cert: entry.Cert, Key: entry.Key, ServerName: entry.ServerName, Insecure: entry.Insecure,
-		ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(file, path), maxFile) },
-	}
-	next, err := files.Load(last.files)
+	read, err := n.files.Config()
 	switch e, ok := errors.AsType[*outbound.FileError](err); {
 	case ok: // which must not be taken for ErrPermission of TLS
-		return loaded{}, errors.New(e.Err.Error())
+		return nil, errors.New(e.Err.Error())
 	case err != nil:
-		return loaded{}, fmt.Errorf("%s and %s: %w", entry.Cert, entry.Key, err)
+		return nil, fmt.Errorf("%s and %s: %w", n.Cert, n.Key, err)
 	}
-	return loaded{entry, next}, nil
+	return read, nil
 }

@@ -78,14 +78,14 @@ func (f *Flags) tls() (*tls.Config, error) {
 		return nil, command.Usage("", "--key-file: --cert-file is not set")
 	}
 	files := outbound.TLS{CA: f.caFile, Cert: f.certFile, Key: cmp.Or(f.keyFile, f.certFile), ReadFile: os.ReadFile} // a file may be a pipe
-	loaded, err := files.Load(nil)
+	cfg, err := files.Config()
 	if e, ok := errors.AsType[*outbound.FileError](err); ok {
 		return nil, command.Usage("", "--%s-file: %w", e.Field, e.Err)
 	}
 	if err != nil {
 		return nil, command.Usage("", "--cert-file: %w", err)
 	}
-	return loaded.Config, nil
+	return cfg, nil
 }
 
 // localSocket returns the socket of the agent that this user runs. If there is none, it returns
