@@ -132,9 +132,8 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/loopback": {
 		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
-	"pods":                        {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"pods/internal/hook":          {ours: []string{"internal/httpget"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"pods/internal/hook/hooktest": {others: []string{"k8s.io/api", "k8s.io/apimachinery"}}, // for tests
+	"pods":               {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/internal/hook": {ours: []string{"internal/httpget"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube": {
 		ours: []string{
 			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "internal/joined", "internal/netaddr", "metrics", "pods",

@@ -16,7 +16,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/daeace23/prober/pods/internal/hook/hooktest"
 	"github.com/daeace23/prober/pods/kube/liveness"
 )
 
@@ -119,31 +118,17 @@ func TestPreStopRequest(t *testing.T) {
 					p.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: c.port, ContainerPort: int32(web)}}
 				}
 			})
-			failed := n.restarts(t)
+			ended := make(chan struct{})
+			n.onStop = func(string, time.Duration) error { close(ended); return nil }
+			n.fail(n.actor(t, nil), "u")
+			<-ended
 			r := <-got
 			if r.Host != "app.test" || r.URL.Path != "/quit" || r.URL.RawQuery != "now=1" || r.Header.Get("X-A") != "b" || r.UserAgent() != "kube-lifecycle/1.36" {
 				t.Errorf("got %s %s %v", r.Host, r.URL, r.Header)
 			}
-			if failed {
-				t.Errorf("events %q\n%s", n.events, n.logged())
+			if e := n.told("FailedPreStopHook"); len(e) != 0 {
+				t.Errorf("events %q\n%s", e, n.logged())
 			}
 		})
 	}
-}
-
-// restarts has the pod u fail, waits for its restart, and reports whether its hook failed.
-func (n *node) restarts(t *testing.T) (failed bool) {
-	ended := make(chan struct{})
-	n.onStop = func(string, time.Duration) error { close(ended); return nil }
-	n.fail(n.actor(t, nil), "u")
-	<-ended
-	return len(n.told("FailedPreStopHook")) > 0
-}
-
-func TestPreStopRedirects(t *testing.T) {
-	hooktest.Redirects(t, func(t *testing.T, h v1.LifecycleHandler) (failed bool) {
-		n := newNode()
-		n.add("u", "", hooked(h))
-		return n.restarts(t)
-	})
 }
