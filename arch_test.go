@@ -49,8 +49,8 @@ var packages = map[string]struct {
 	"handlers":                          {ours: []string{"probe", "internal/nearest"}},
 	"handlers/shadow":                   {ours: []string{"probe"}},
 	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow"}},
-	"handlers/quarantine":               {ours: []string{"probe"}},
-	"handlers/limit":                    {ours: []string{"probe"}},
+	"handlers/quarantine":               {ours: []string{"probe", "internal/pace"}},
+	"handlers/limit":                    {ours: []string{"probe", "internal/pace"}},
 	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi"}},
 	"handlers/internal/rawconn":         {ours: []string{"probe", "handlers/netns"}},
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
@@ -96,7 +96,7 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup"},
+		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup", "internal/pace"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -133,26 +133,27 @@ var packages = map[string]struct {
 		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
 	"pods":               {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"pods/internal/hook": {ours: []string{"internal/httpget"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/internal/hook": {ours: []string{"internal/httpget", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube": {
 		ours: []string{
 			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "internal/joined", "internal/netaddr", "metrics", "pods",
-			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe",
+			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe", "internal/pace", "internal/outbound",
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
 	},
-	"pods/kube/api":        {others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
-	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
-	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/internal/hook", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"pods/kube/loss":       {ours: []string{"pods/kube/api", "pods/kube/conditions"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/api":        {ours: []string{"internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
+	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe", "internal/pace"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
+	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/internal/hook", "pods/kube/api", "probe", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/loss":       {ours: []string{"pods/kube/api", "pods/kube/conditions", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
+	"internal/pace":        {},
 	"internal/outbound":    {ours: []string{"internal/regular"}},
 	"internal/httpget":     {ours: []string{"probe"}},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process"},
+		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
@@ -176,7 +177,7 @@ var packages = map[string]struct {
 		ours: []string{"probe", "plugin", "internal/yamlpos"},
 	},
 	"agent/access": {
-		ours:   []string{"internal/ownership", "internal/regular"},
+		ours:   []string{"internal/ownership", "internal/regular", "internal/pace"},
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/net/netutil", "golang.org/x/sys"},
 	},
 	"agent/blackbox": {
@@ -197,7 +198,7 @@ var packages = map[string]struct {
 	"agent/statelock":       {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace"},
 	},
 	"agent/events":  {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":    {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -207,7 +208,7 @@ var packages = map[string]struct {
 	"agent/reply":   {ours: []string{"agent/api"}},
 	"agent/pauses":  {ours: []string{"agent/api", "core/manager"}},
 	"agent/otlp": {
-		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe", "internal/outbound"},
+		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe", "internal/outbound", "internal/pace"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
 	},
 	"agent/stream": {
@@ -215,7 +216,7 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent/plugins": {
-		ours:   []string{"probe", "agent/api", "agent/secrets", "config", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/netns", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust"},
+		ours:   []string{"probe", "agent/api", "agent/secrets", "config", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/netns", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust", "internal/pace"},
 		others: []string{"k8s.io/api"},
 	},
 	"agent/client": {ours: []string{"agent/api", "internal/outbound"}},
@@ -251,7 +252,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/watch": {
-		ours:   []string{"agent/api", "internal/explain"},
+		ours:   []string{"agent/api", "internal/explain", "internal/pace"},
 		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},
 	},
 	"internal/cli/oneshot": {

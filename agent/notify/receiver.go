@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -311,9 +311,9 @@ func (r *receiver) healthLocked(answer string, f *failure, now time.Time) {
 		h.failing, h.err, h.refused = time.Time{}, "", false
 		return
 	}
-	wait := min(firstPause<<min(r.failures, 20), longestWait)
+	wait := pace.Doubled(firstPause, longestWait, r.failures)
 	r.failures++
-	r.pause = now.Add(max(wait/2+rand.N(wait), f.after))
+	r.pause = now.Add(max(pace.Jitter(wait/2, wait+wait/2), f.after))
 	if h.failing.IsZero() {
 		h.failing = now
 		r.log.Warn("notification was not delivered", "err", f.text, "retried", !f.final)

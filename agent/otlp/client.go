@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/outbound"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -77,7 +77,7 @@ func (c *client) send(ctx context.Context, ended <-chan struct{}, path string, m
 			return nil
 		}
 		failed(err)
-		wait := pause/2 + rand.N(pause)
+		wait := pace.Jitter(pause/2, pause+pause/2)
 		if r, ok := errors.AsType[*refusal](err); ok {
 			if !r.retry {
 				return err

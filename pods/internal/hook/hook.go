@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/daeace23/prober/internal/httpget"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 // userAgent is the kubelet's User-Agent of lifecycle hooks.
@@ -50,14 +51,8 @@ func (k *Hooks) Run(ctx context.Context, h *v1.LifecycleHandler) error {
 	case h.HTTPGet != nil:
 		return k.get(ctx, h.HTTPGet)
 	case h.Sleep != nil:
-		timer := time.NewTimer(time.Duration(min(max(h.Sleep.Seconds, 0), maxSleep)) * time.Second)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		pace.Wait(ctx, nil, time.Duration(min(h.Sleep.Seconds, maxSleep))*time.Second)
+		return ctx.Err()
 	default: // a tcpSocket too: the kubelet has no such hook
 		return errors.New("the hook has no handler")
 	}

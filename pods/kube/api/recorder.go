@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
+
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -125,11 +126,8 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 			r.client.log.Debug("the API server refuses an event", "namespace", event.Namespace, "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Wait(ctx, r.again, pace.Jitter(wait/2, wait)); ctx.Err() != nil {
 			return
-		case <-r.again:
-		case <-time.After(wait/2 + rand.N(wait/2)):
 		}
 	}
 }
