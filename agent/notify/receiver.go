@@ -72,7 +72,7 @@ func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver
 	r := &receiver{
 		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(external),
 		keeps: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), sent: make(chan struct{}, 1), done: make(chan struct{}),
-		dirty: make(map[Key]*change), book: newBook(spec, time.Now()),
+		dirty: make(map[Key]*change), book: newBook(spec),
 	}
 	switch {
 	case spec.Webhook != nil:
