@@ -28,7 +28,7 @@ var packages = map[string]struct {
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe"}},
 	"internal/perfdata":          {ours: []string{"probe"}},
-	"internal/explain":           {ours: []string{"probe"}},
+	"internal/explain":           {ours: []string{"probe", "internal/clip"}},
 	"sdk":                        {ours: []string{"probe", "internal/abi", "internal/dnswire"}},
 	"sdk/sdkhttp":                {ours: []string{"sdk"}},
 	"sdk/sdktest":                {ours: []string{"probe", "sdk", "plugin", "plugin/plugintest", "plugin/schema", "handlers/wasm"}},
@@ -51,7 +51,7 @@ var packages = map[string]struct {
 	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow"}},
 	"handlers/quarantine":               {ours: []string{"probe", "internal/pace"}},
 	"handlers/limit":                    {ours: []string{"probe", "internal/pace"}},
-	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi"}},
+	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip"}},
 	"handlers/internal/rawconn":         {ours: []string{"probe", "handlers/netns"}},
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},
@@ -68,7 +68,7 @@ var packages = map[string]struct {
 	},
 	"plugin/schema": {others: []string{"github.com/santhosh-tekuri/jsonschema"}},
 	"plugin/oci": {
-		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular"},
+		ours:   []string{"plugin", "internal/explain", "internal/netaddr", "internal/ownership", "internal/procgroup", "internal/regular", "internal/clip"},
 		others: []string{"oras.land/oras-go", "github.com/opencontainers/image-spec", "github.com/opencontainers/go-digest", "golang.org/x/mod"},
 	},
 	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
@@ -96,13 +96,13 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup", "internal/pace"},
+		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup", "internal/pace", "internal/clip"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
 	},
 	"plugin/plugintest": {
-		ours: []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "plugin/plugintest/internal/*"},
+		ours: []string{"probe", "handlers/*", "plugin", "plugin/schema", "internal/explain", "plugin/plugintest/internal/*", "internal/clip"},
 	},
 	"plugin/plugintest/internal/clock":   {ours: []string{"handlers/wasm"}},
 	"plugin/plugintest/internal/field":   {ours: []string{"internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
@@ -137,17 +137,18 @@ var packages = map[string]struct {
 	"pods/kube": {
 		ours: []string{
 			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "internal/joined", "internal/netaddr", "metrics", "pods",
-			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe", "internal/pace", "internal/outbound",
+			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe", "internal/pace", "internal/outbound", "internal/clip",
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
 	},
-	"pods/kube/api":        {ours: []string{"internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
-	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
-	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe", "internal/pace"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
-	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/internal/hook", "pods/kube/api", "probe", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/api":        {ours: []string{"internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
+	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe", "internal/pace", "internal/clip"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
+	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/internal/hook", "pods/kube/api", "probe", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/loss":       {ours: []string{"pods/kube/api", "pods/kube/conditions", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
+	"internal/clip":        {},
 	"internal/pace":        {},
 	"internal/outbound":    {ours: []string{"internal/regular"}},
 	"internal/httpget":     {ours: []string{"probe"}},
@@ -158,7 +159,7 @@ var packages = map[string]struct {
 	},
 	"pods/targets": {
 		ours: []string{
-			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound",
+			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound", "internal/clip",
 		},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
@@ -177,7 +178,7 @@ var packages = map[string]struct {
 		ours: []string{"probe", "plugin", "internal/yamlpos"},
 	},
 	"agent/access": {
-		ours:   []string{"internal/ownership", "internal/regular", "internal/pace"},
+		ours:   []string{"internal/ownership", "internal/regular", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/net/netutil", "golang.org/x/sys"},
 	},
 	"agent/blackbox": {
@@ -189,7 +190,7 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
 	},
 	"agent/history": {
-		ours:   []string{"agent/api", "agent/history/record", "core/states", "core/results", "core/worker", "probe"},
+		ours:   []string{"agent/api", "agent/history/record", "core/states", "core/results", "core/worker", "probe", "internal/clip"},
 		others: []string{"go.etcd.io/bbolt"},
 	},
 	"agent/history/record":  {ours: []string{"probe"}},
@@ -208,7 +209,7 @@ var packages = map[string]struct {
 	"agent/reply":   {ours: []string{"agent/api"}},
 	"agent/pauses":  {ours: []string{"agent/api", "core/manager"}},
 	"agent/otlp": {
-		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe", "internal/outbound", "internal/pace"},
+		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
 	},
 	"agent/stream": {
@@ -221,11 +222,11 @@ var packages = map[string]struct {
 	},
 	"agent/client": {ours: []string{"agent/api", "internal/outbound"}},
 	"agent/sidecar": {
-		ours:   []string{"core/manager", "core/results", "core/worker", "internal/explain", "internal/joined", "internal/nearest", "probe"},
+		ours:   []string{"core/manager", "core/results", "core/worker", "internal/explain", "internal/joined", "internal/nearest", "probe", "internal/clip"},
 		others: []string{"golang.org/x/net/netutil", "google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/openapi", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/openapi", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
@@ -248,7 +249,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/clientcmd": {
-		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/timespan", "probe"},
+		ours:   []string{"agent/api", "agent/client", "internal/cli/command", "internal/cli/remote", "internal/cli/watch", "internal/explain", "internal/timespan", "probe", "internal/clip"},
 		others: []string{"github.com/charmbracelet/x/term", "github.com/spf13/cobra", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
 	},
 	"internal/cli/watch": {

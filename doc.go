@@ -50,7 +50,8 @@
 //     agent/client, agent/api: speak to a running agent.
 //     agent/sidecar: answers the kubelet's own probes from a container of their pod.
 //   - internal/outbound: the requests that prober makes by itself, with their files of certificates and
-//     tokens.
+//     tokens. internal/pace: waits between attempts, and token buckets. internal/clip: texts that are
+//     too long.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. internal/cli/systemd: what
 //     systemd is told.
 //   - internal/release: archives, Debian packages and the container image.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/internal/pace"
 )
@@ -59,7 +60,7 @@ type refusal struct {
 
 // Error implements error.
 func (r *refusal) Error() string {
-	return "HTTP status " + strconv.Quote(r.status[:min(len(r.status), 100)])
+	return "HTTP status " + strconv.Quote(clip.Bytes(r.status, 100))
 }
 
 // send sends m to a path below the endpoint, until the collector has taken it, has refused it for good, or

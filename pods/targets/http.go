@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/outbound"
 )
 
@@ -46,7 +47,7 @@ func (s *service) get(ctx context.Context, _ bool) ([]found, error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("HTTP status %s", clipStatus(res.Status))
+		return nil, fmt.Errorf("HTTP status %s", strconv.Quote(clip.Bytes(res.Status, 100)))
 	}
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -63,8 +64,6 @@ func (s *service) get(ctx context.Context, _ bool) ([]found, error) {
 	s.digest, s.last = digest, list
 	return list, nil
 }
-
-func clipStatus(text string) string { return strconv.Quote(text[:min(len(text), 100)]) }
 
 // publicURL returns a URL without its query, which may have a secret.
 func publicURL(text string) string {

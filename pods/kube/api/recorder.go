@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/pace"
 )
 
@@ -64,14 +64,10 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 		r.counts.dropped.Add(1)
 		return
 	}
-	message = OneLine(message)
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
-	}
 	now := metav1.Now()
 	event := &v1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: about.Namespace, Name: util.GenerateEventName(about.Name, now.UnixNano())},
-		InvolvedObject: *about, Reason: reason, Message: message, Type: eventType,
+		InvolvedObject: *about, Reason: reason, Message: clip.Text(OneLine(message), maxMessage), Type: eventType,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source:              v1.EventSource{Component: fieldManager, Host: r.client.node},
 		ReportingController: fieldManager, ReportingInstance: r.client.node,

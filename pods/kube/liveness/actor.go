@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/pace"
 )
 
@@ -257,8 +258,5 @@ func (a *Actor) event(f *Failure, pod *v1.Pod, eventType, reason, message string
 	}
 	_, init := containerNamed(&cmp.Or(pod, f.Pod).Spec, f.Container)
 	const most = 1 << 10 // of the message of an event
-	if len(message) > most {
-		message = message[:most-len("…")] + "…"
-	}
-	a.cfg.Recorder.Event(manager.ContainerReference(f.Pod.Namespace, f.Pod.Name, f.Pod.UID, f.Container, init), eventType, reason, message)
+	a.cfg.Recorder.Event(manager.ContainerReference(f.Pod.Namespace, f.Pod.Name, f.Pod.UID, f.Container, init), eventType, reason, clip.Text(message, most))
 }
