@@ -95,8 +95,8 @@ func (c *Client) current() (*http.Transport, error) {
 	return t, nil
 }
 
-// Do sends r, and returns the response, whose body must be closed. Errors are those of [Failure], or a
-// [*FileError]; so are those of the body.
+// Do sends r, and returns the response, whose body must be closed. Do and the body return the errors of [Failure].
+// An error of a file is a [*FileError].
 func (c *Client) Do(r *http.Request) (*http.Response, error) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if c.cfg.Timeout > 0 {
@@ -183,8 +183,8 @@ func Failure(ctx context.Context, err error) error {
 	return err
 }
 
-// RetryAfter returns how long a response asks to wait, in seconds or until a date; at most the given time, and 0 if
-// it does not say.
+// RetryAfter returns the wait that a response asks for, in seconds or until a date. It is at most the given time,
+// and 0 without a valid header.
 func RetryAfter(res *http.Response, most time.Duration) time.Duration {
 	text, wait := res.Header.Get("Retry-After"), time.Duration(0)
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

@@ -18,11 +18,11 @@ const maxFile = 1 << 20
 // TLS has the settings of TLS for connections that prober makes. The zero value trusts the authorities of the
 // system. It is safe for concurrent use.
 type TLS struct {
-	// CA is a file with the authorities to trust instead, in PEM.
+	// CA is a file with the authorities to trust, in PEM; "" for the authorities of the system.
 	CA string
 	// Cert and Key are files with a client certificate and its key, in PEM.
 	Cert, Key string
-	// ServerName replaces the name that the certificate of the server must have; "" is that of the host.
+	// ServerName is the name that the certificate of the server must have; "" for the name of the host.
 	ServerName string
 	// Insecure verifies no certificate.
 	Insecure bool
@@ -45,7 +45,7 @@ func (e *FileError) Error() string { return e.Field + ": " + e.Err.Error() }
 
 // Config reads the files. It returns the same config, which is read-only, until they change. While a certificate
 // and its key do not belong together, as in the middle of a renewal, the last ones are used. Without those, the error
-// is that of [tls.X509KeyPair]. All others are a [*FileError]: a file that is gone is no longer used.
+// is the one of [tls.X509KeyPair]. All others are a [*FileError]: a file that is gone is no longer used.
 func (t *TLS) Config() (*tls.Config, error) {
 	var texts [3][]byte
 	for i, file := range [3]FileError{{Field: "ca"}, {Field: "cert"}, {Field: "key"}} {
