@@ -115,11 +115,10 @@ var errNoCluster = errors.New("the API server is not known")
 
 // actionsOf returns the limits of actions of a node.
 func actionsOf(policy *config.Kubernetes, client *api.Client) liveness.Config {
-	bucket := func(b config.Budget) liveness.Bucket { return liveness.Bucket{Burst: b.Burst, Every: b.Every} }
 	breaker := policy.Breaker
 	return liveness.Config{
 		Evict: client.Evict, DryRun: policy.DryRun, OnFailure: liveness.OnFailurePolicy(policy.Liveness.OnFailure),
-		Workload: bucket(policy.Budgets.Workload), Node: bucket(policy.Budgets.Node), Backoff: policy.Budgets.Backoff,
+		Workload: liveness.Bucket(policy.Budgets.Workload), Node: liveness.Bucket(policy.Budgets.Node), Backoff: policy.Budgets.Backoff,
 		Breaker: liveness.Breaker{
 			Share: breaker.Share, Least: breaker.Least, Window: breaker.Window, Lag: breaker.Lag, Pressure: breaker.Pressure,
 		},
