@@ -19,12 +19,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Result is a decided result: one that has reached its threshold. The numbers are the kubelet's.
+// Result is a decided result: one that has reached its threshold.
 type Result int8
 
-// The decided results.
+// The decided results. The zero value is Unknown, so that a result that was never decided is no
+// success: of an unknown container, for example. [Result.ToPrometheusType] has the kubelet's numbers.
 const (
-	Unknown Result = iota - 1
+	Unknown Result = iota
 	Success
 	Failure
 )
@@ -145,10 +146,10 @@ type cacheEntry struct {
 }
 
 func newEntry(r Result, subject *Subject, why Cause) *cacheEntry {
-	return &cacheEntry{subject, kept(why), time.Now().UnixMicro()<<2 | int64(r+1)}
+	return &cacheEntry{subject, kept(why), time.Now().UnixMicro()<<2 | int64(r)&3}
 }
 
-func (e *cacheEntry) result() Result     { return Result(e.packed&3) - 1 }
+func (e *cacheEntry) result() Result     { return Result(e.packed & 3) }
 func (e *cacheEntry) decided() time.Time { return time.UnixMicro(e.packed >> 2) }
 
 func (e *cacheEntry) update(kind probe.Kind, containerID string) Update {
@@ -186,7 +187,7 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	defer s.mu.Unlock()
 	e, ok := s.entries[containerID]
 	if !ok {
-		return 0, false
+		return Unknown, false
 	}
 	return e.result(), true
 }
