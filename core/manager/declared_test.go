@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -364,4 +365,58 @@ func (w *statusWalk) counts(name string, kind probe.Kind) bool {
 		configs = append(configs, w.typed...)
 	}
 	return slices.ContainsFunc(configs, func(c manager.ProbeConfig) bool { return c.Container == name && c.Kind == kind })
+}
+
+// Two pods never share a result, though their containers have one ID.
+func TestContainerIDOfTwoPods(t *testing.T) {
+	pods := func(r *rig) (first, second *v1.Pod) {
+		r.handle = func(_ string, config []byte) (*probetest.Handler, error) {
+			if strings.Contains(string(config), "fails") {
+				return probetest.NewHandler(failure), nil
+			}
+			return probetest.NewHandler(success), nil
+		}
+		first, second = podOf("u", container("web", probe.Readiness, probe.Startup)), podOf("v", container("web", probe.Readiness))
+		second.Spec.Containers[0].ReadinessProbe.Exec.Command = []string{"fails"}
+		r.store.SetPodStatus(first, statusOf(starting("web", "same")))
+		r.add(first)
+		r.store.SetContainerStartup(first.UID, "same", true)
+		r.wait(2 * time.Second)
+		return first, second
+	}
+	check := func(r *rig, pod *v1.Pod, want bool) {
+		r.t.Helper()
+		if started, ready := r.resolve(pod, running("web", "same")); !started || ready != want {
+			r.t.Errorf("%s: started %v, ready %v; want ready %v", pod.Name, started, ready, want)
+		}
+	}
+	bubble(t, "AddPod returns an error", func(t *testing.T) {
+		r := newRig(t)
+		first, second := pods(r)
+		r.store.SetPodStatus(second, statusOf(running("web", "same")))
+		err := r.m.AddPod(t.Context(), second)
+		if want := `spec.containers[0].readinessProbe: container ID "same" is in use by ns/pod-u/web`; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		check(r, first, true)
+		check(r, second, false)
+	})
+	bubble(t, "gate says so until the other pod is gone", func(t *testing.T) {
+		r := newRig(t)
+		first, second := pods(r)
+		r.add(second)
+		r.store.SetPodStatus(second, statusOf(running("web", "same")))
+		r.wait(2 * time.Second)
+		if got := r.status("v", "web", probe.Readiness); got.Gate != "container ID in use by ns/pod-u/web" || got.Result != results.Failure {
+			t.Errorf("gate %q, result %v", got.Gate, got.Result)
+		}
+		check(r, first, true)
+		check(r, second, false)
+		r.m.RemovePod(first)
+		r.wait(2 * time.Second)
+		if got := r.status("v", "web", probe.Readiness); got.Gate != "" || got.Last == nil {
+			t.Errorf("gate %q", got.Gate)
+		}
+		check(r, second, false)
+	})
 }

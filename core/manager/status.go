@@ -78,11 +78,20 @@ func (u *statusUpdate) initSpec(statuses []v1.ContainerStatus, i int) *v1.Contai
 	return &specs[i]
 }
 
+// decided returns the decided result of the container of c. One of another container with its ID is none.
+func (u *statusUpdate) decided(c *v1.ContainerStatus, kind probe.Kind) (results.Result, bool) {
+	cache := u.m.Results(kind)
+	if by := cache.Claimant(c.ContainerID); by != nil && (by.PodUID != string(u.pod.UID) || by.Container != c.Name) {
+		return results.Unknown, false
+	}
+	return cache.Get(c.ContainerID)
+}
+
 func (u *statusUpdate) started(c *v1.ContainerStatus, spec *v1.Container) bool {
 	if c.State.Running == nil {
 		return false
 	}
-	if r, ok := u.m.Results(probe.Startup).Get(c.ContainerID); ok {
+	if r, ok := u.decided(c, probe.Startup); ok {
 		return r == results.Success
 	}
 	if u.hadStarted(c) || u.m.record(u.pod.UID).hasStarted(c.Name, c.ContainerID) {
@@ -139,7 +148,7 @@ func (u *statusUpdate) lookup(name string, kind probe.Kind, spec *v1.Container) 
 
 // ready reports whether a container that has started is ready.
 func (u *statusUpdate) ready(c *v1.ContainerStatus, spec *v1.Container) bool {
-	r, decided := u.m.Results(probe.Readiness).Get(c.ContainerID)
+	r, decided := u.decided(c, probe.Readiness)
 	if decided && r == results.Success {
 		return true
 	}
