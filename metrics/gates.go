@@ -43,9 +43,7 @@ func (c *gateCounts) collect(ch chan<- prometheus.Metric) {
 }
 
 // gateWord returns the label of gate.
-func gateWord(gate worker.Gate) string {
-	return strings.ToLower(strings.ReplaceAll(gate.String(), " ", "_"))
-}
+func gateWord(gate worker.Gate) string { return strings.ReplaceAll(gate.String(), " ", "_") }
 
 func gateWords() (words []string) {
 	for _, gate := range gates {
