@@ -178,25 +178,26 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	d, set := declaredBy(pod, typed), newPodSet(m, pod)
-	for i, c := range d.configs {
+	d := Declare(pod, typed...)
+	set, t := newPodSet(m, pod), d.try()
+	for i, c := range t.configs {
 		if ctx.Err() != nil {
-			d.fail(context.Cause(ctx), d.configs[i:]...)
+			t.fail(context.Cause(ctx), t.configs[i:]...)
 			break
 		}
 		if m.group.Has(c.id(pod.UID)) {
 			if m.cfg.Compat.Has(probe.CompatAddPodStops) { // kubernetes#138928
-				d.refused = append(d.refused, m.record(pod.UID).refusals()...)
+				t.refused = append(t.refused, m.record(pod.UID).refusals()...)
 				break
 			}
 			continue
 		}
 		if _, err := m.add(set, c); err != nil {
-			d.fail(err, c)
+			t.fail(err, c)
 		}
 	}
-	m.declare(pod, d, len(typed) > 0)
-	return errors.Join(d.errs...)
+	m.declare(d, t.refused)
+	return errors.Join(t.errs...)
 }
 
 // UpdatePod adds, changes and removes workers so that they match the probes of pod and typed. A probe
@@ -204,32 +205,63 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 // at once. The result of an attempt under way is dropped. From now on ports, labels and
 // restart policies are those of pod. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
+	return m.Apply(ctx, Declare(pod, typed...))
+}
+
+// Apply is [Manager.UpdatePod] with probes that are parsed already. A probe that [Declared.Refuse] took
+// out is never started, and ends before any other one is started or changed.
+func (m *Manager) Apply(ctx context.Context, d *Declared) error {
+	pod := d.pod
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	d, set := declaredBy(pod, typed), newPodSet(m, pod)
-	invalid, desired := len(d.errs) > 0, make(map[probeName]bool)
-	for i, c := range d.configs {
+	set, t := newPodSet(m, pod), d.try()
+	if len(t.forbidden) > 0 {
+		m.declare(d, slices.Concat(t.refused, m.record(pod.UID).refusals())) // before they end
+		m.group.RemoveFunc(pod.UID, func(id probeID) bool { return slices.Contains(t.forbidden, probeName{id.Task, id.Kind}) })
+	}
+	desired := make(map[probeName]bool)
+	for i, c := range t.configs {
 		if ctx.Err() != nil {
-			d.fail(context.Cause(ctx), d.configs[i:]...)
+			t.fail(context.Cause(ctx), t.configs[i:]...)
 			break
 		}
-		desired[probeName{c.Container, c.Kind}] = true
-		if old, running := m.group.Current(c.id(pod.UID)); running && invalid && !c.annotated {
+		desired[c.name()] = true
+		if old, running := m.group.Current(c.id(pod.UID)); running && len(t.invalid) > 0 && !c.annotated {
 			if _, annotated := tagOf(old); annotated {
 				continue // the annotation may still have the probe that is running
 			}
 		}
 		if err := m.put(set, c); err != nil {
-			d.fail(err, c)
+			t.fail(err, c)
 		}
 	}
-	m.declare(pod, d, len(typed) > 0)
+	m.declare(d, t.refused)
 	m.group.RemoveFunc(pod.UID, func(id probeID) bool {
 		name := probeName{id.Task, id.Kind}
-		return !desired[name] && !slices.Contains(d.refused, name)
+		return !desired[name] && !slices.Contains(t.refused, name)
 	})
-	return errors.Join(d.errs...)
+	return errors.Join(t.errs...)
+}
+
+// attempt starts the probes of a [Declared].
+type attempt struct {
+	*list
+	refused []probeName // that do not run, or go on as they were
+	errs    []error
+}
+
+func (d *Declared) try() *attempt {
+	l := d.read()
+	return &attempt{l, slices.Concat(l.invalid, l.forbidden), slices.Clone(l.errs)}
+}
+
+// fail records err, and that the probes of configs could not be started.
+func (a *attempt) fail(err error, configs ...ProbeConfig) {
+	a.errs = append(a.errs, err)
+	for i := range configs {
+		a.refused = append(a.refused, configs[i].name())
+	}
 }
 
 func errNoUID(pod *v1.Pod) error { return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name) }

@@ -43,14 +43,15 @@ func (m *Manager) declares(pod *v1.Pod, r *podRecord, spec *v1.Container, name p
 	if !ok || r != nil && r.annotation == m.textDigest(text) {
 		return false
 	}
-	d := declaredBy(pod, nil)
-	return slices.Contains(d.valid(), name) || slices.Contains(d.refused, name)
+	l := declaredBy(pod, nil)
+	return slices.Contains(l.names(), name) || slices.Contains(l.invalid, name)
 }
 
-func (d *declared) valid() []probeName {
-	names := make([]probeName, len(d.configs))
-	for i := range d.configs {
-		names[i] = probeName{d.configs[i].Container, d.configs[i].Kind}
+// names returns the probes that can be started.
+func (l *list) names() []probeName {
+	names := make([]probeName, len(l.configs))
+	for i := range l.configs {
+		names[i] = l.configs[i].name()
 	}
 	return names
 }
@@ -90,15 +91,15 @@ func (m *Manager) record(uid types.UID) *podRecord {
 	return m.records[uid]
 }
 
-// declare records what a pod declares, unless its fields tell all.
-func (m *Manager) declare(pod *v1.Pod, d *declared, typed bool) {
-	text, annotated := pod.Annotations[Annotation]
-	switch {
-	case annotated || typed || len(d.refused) > 0:
-		next := &podRecord{annotation: m.textDigest(text), declared: d.valid(), refused: slices.Clip(d.refused)}
-		m.rerecord(pod.UID, func(*podRecord) *podRecord { return next })
-	case m.record(pod.UID) != nil: // seldom: the usual case needs no write lock
-		m.rerecord(pod.UID, func(*podRecord) *podRecord { return nil })
+// declare records what a pod declares, unless its fields tell all. refused are the probes that could not
+// be started.
+func (m *Manager) declare(d *Declared, refused []probeName) {
+	switch uid := d.pod.UID; {
+	case d.list != nil || len(refused) > 0:
+		next := &podRecord{annotation: m.textDigest(d.pod.Annotations[Annotation]), declared: d.read().names(), refused: slices.Clip(refused)}
+		m.rerecord(uid, func(*podRecord) *podRecord { return next })
+	case m.record(uid) != nil: // seldom: the usual case needs no write lock
+		m.rerecord(uid, func(*podRecord) *podRecord { return nil })
 	}
 }
 
