@@ -21,7 +21,7 @@ var (
 	endedField   = field{2, 1}  // the first worker has ended; guarded by index.mu
 	gateField    = field{3, 4}  // of the first worker; owned by it, see successor for the others
 	shownField   = field{7, 4}  // the gate that a worker has told last
-	decidedField = field{11, 2} // the decided result + 1 that a worker has told last
+	decidedField = field{11, 2} // the decided result that a worker has told last
 	orderField   = field{13, 19}
 )
 
@@ -35,7 +35,7 @@ func (f field) put(bits, value uint32) uint32 { return bits&^f.mask() | value<<f
 // init sets the state of a probe without ticks, of the series that was made as the made-th.
 func (s *state) init(kind probe.Kind, made uint) {
 	bits := kindField.put(0, uint32(kind))
-	bits = decidedField.put(bits, uint32(worker.InitialResult(kind)+1))
+	bits = decidedField.put(bits, uint32(worker.InitialResult(kind)))
 	s.bits.Store(orderField.put(bits, uint32(made)))
 }
 
@@ -68,7 +68,7 @@ func (s *state) ticked(t *worker.Tick) {
 		gate = worker.Quarantined
 	}
 	s.change(func(bits uint32) uint32 {
-		return shownField.put(decidedField.put(bits, uint32(t.After+1)), uint32(gate))
+		return shownField.put(decidedField.put(bits, uint32(t.After)), uint32(gate))
 	})
 }
 
@@ -81,8 +81,8 @@ func (s *state) isAfter(o *state) bool {
 // shown is what a scrape shows of the state of a probe. Pods of the same name have the same labels:
 // it is the state of the newest one.
 type shown struct {
-	*series     // that has the labels
-	decided int // the decided result + 1
+	*series // that has the labels
+	decided results.Result
 	gate    worker.Gate
 }
 
@@ -99,7 +99,7 @@ func show(container []*series, kind probe.Kind) (shown, bool) {
 		return shown{}, false
 	}
 	bits := newest.bits.Load()
-	return shown{newest, int(decidedField.of(bits)), worker.Gate(shownField.of(bits))}, true
+	return shown{newest, results.Result(decidedField.of(bits)), worker.Gate(shownField.of(bits))}, true
 }
 
 // states yields the states of all probes, one container after another.
@@ -126,7 +126,7 @@ var stateWords = [...]struct {
 func (s *shown) values(yield func(state string, value float64) bool) {
 	for _, w := range stateWords {
 		value := 0.0
-		if s.decided == int(w.result)+1 {
+		if s.decided == w.result {
 			value = 1
 		} else if w.result == results.Unknown && s.kind() != probe.Startup {
 			continue
