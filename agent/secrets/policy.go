@@ -90,9 +90,12 @@ func (p *Policy) Equal(other *Policy) bool {
 	return p.folder == other.folder && slices.Equal(p.allow, other.allow)
 }
 
-// AllowsFile returns an error if ${file:NAME} is not allowed as it is written. It does not access
-// the file.
-func (p *Policy) AllowsFile(name string) error {
+// Allows returns an error if ${file:NAME} or ${env:NAME} is not allowed as it is written; source is "file" or
+// "env". It does not access the file.
+func (p *Policy) Allows(source, name string) error {
+	if source == "env" {
+		return p.allowsVariable(name)
+	}
 	_, err := p.written(name)
 	return err
 }
@@ -102,8 +105,8 @@ func (p *Policy) refusal(why, secret string) error {
 	return fmt.Errorf("%s: add %q to secrets.allow in %s", why, secret, cmp.Or(p.configFile, "a prober.yaml for --config"))
 }
 
-// AllowsVariable returns an error if ${env:NAME} is not allowed.
-func (p *Policy) AllowsVariable(name string) error {
+// allowsVariable returns an error if ${env:NAME} is not allowed.
+func (p *Policy) allowsVariable(name string) error {
 	for _, allowed := range p.allow {
 		pattern, isVariable := strings.CutPrefix(allowed, config.SecretEnv)
 		if ok, err := path.Match(pattern, name); isVariable && ok && err == nil {
@@ -179,7 +182,7 @@ func hasMeta(pattern string) bool {
 // "env". It adds the file to files before it reads it. lookupEnv may be nil.
 func (p *Policy) Resolve(lookupEnv func(name string) (string, bool), files *Files, source, name string) (string, error) {
 	if source == "env" {
-		if err := p.AllowsVariable(name); err != nil {
+		if err := p.allowsVariable(name); err != nil {
 			return "", err
 		}
 		return Resolve(lookupEnv, source, name)

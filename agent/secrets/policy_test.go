@@ -125,8 +125,8 @@ func TestPolicyRelativePath(t *testing.T) {
 			if err != nil || got != string(secret) {
 				t.Errorf("got %q, %v", got, err)
 			}
-			if err := policy.AllowsFile(c.secret); err != nil {
-				t.Errorf("AllowsFile: %v", err)
+			if err := policy.Allows("file", c.secret); err != nil {
+				t.Errorf("Allows: %v", err)
 			}
 			if err := os.WriteFile(filepath.Join(dir, c.path), []byte("a longer secret of "+c.name), 0o600); err != nil {
 				t.Fatal(err)

@@ -95,6 +95,14 @@ func (g *group) sample() (*v1.Pod, error) {
 	return newPod(g, podName(g.name, "sample"), "sample", &a, a.host, g.labels, m), nil
 }
 
+// warnings returns a [*yamlpos.Error] for each warning about the probe of the group.
+func (g *group) warnings(file string) (all []error) {
+	for _, w := range g.blueprint.warnings {
+		all = append(all, &yamlpos.Error{File: file, Line: g.probe.Line(w.path), Field: joinPath(g.probe.Path, w.path), Err: w.err})
+	}
+	return all
+}
+
 // check checks the probe of the group. The error joins a [*yamlpos.Error] for each problem.
 func (g *group) check(file string, check func(*v1.Pod) []error) error {
 	pod, err := g.sample()

@@ -44,7 +44,8 @@ type blueprint struct {
 	url      string         // url of the config of a plugin, whose scheme and path a URL replaces; "" for none
 	// api is the probe with the fields of v1.Probe, if those can express it: it takes far less time
 	// and memory than the annotation.
-	api *v1.Probe
+	api      *v1.Probe
+	warnings []problem // see [manager.Warnings]
 }
 
 // problem is an error at a path below the probe.
@@ -80,6 +81,9 @@ func newBlueprint(kind probe.Kind, text []byte) (*blueprint, []problem) {
 	}
 	if b.needPort {
 		delete(b.fields, "port")
+	}
+	for _, e := range manager.Warnings(&pod) {
+		b.warnings = append(b.warnings, problem{b.below(e.Field), reason(e)})
 	}
 	b.api = b.asAPI(&configs[0])
 	return b, nil
