@@ -35,30 +35,34 @@ func (a *Agent) gate(ctx context.Context, cfg plugins.Config) error {
 	a.scrapes = scrapes
 	cfg.Credentials, cfg.Configured = a.scrapes.Credentials, a.configured
 	var err, pods error
-	if a.handlers, a.pluginStamp, err = plugins.New(ctx, cfg); ctx.Err() != nil || !a.handlers.Scanned() {
-		return verdict(web, modules, err) // nothing is known of handlers
+	if a.handlers, a.pluginStamp, err = plugins.New(ctx, cfg); ctx.Err() != nil || a.handlers == nil || !a.handlers.Scanned() {
+		return a.verdict(err, nil, web, modules) // nothing is known of handlers
 	}
 	if a.source, pods = a.cfg.Source(ctx, a.podHost()); modules == nil {
 		modules = a.scrapes.Check(a.within(ctx))
 	}
-	return verdict(web, modules, err, pods)
+	return a.verdict(err, pods, web, modules)
 }
 
-// verdict joins the errors of parts. It leaves out those that others quote with their place, such as the error of
-// a plugin that probes need.
-func verdict(parts ...error) error {
-	all := joined.Errors(errors.Join(parts...))
-	texts := make([]string, len(all))
-	for i, err := range all {
-		texts[i] = err.Error()
-	}
-	var rest []error
-	for i, err := range all {
-		if !slices.ContainsFunc(texts, func(text string) bool { return strings.HasSuffix(text, ": "+texts[i]) }) {
-			rest = append(rest, err)
+// verdict joins the errors of the parts of the files. Of a plugin that is refused there is one error, and none
+// for each of its probes.
+func (a *Agent) verdict(plugins, pods error, others ...error) error {
+	if pods != nil {
+		if v, err := a.handlers.Scan(); err == nil {
+			plugins = errors.Join(plugins, v.Err()) // probes have asked for more plugins
 		}
 	}
-	return errors.Join(rest...)
+	var all []error
+	seen := make(map[string]bool)
+	for _, err := range joined.Errors(errors.Join(append(others, plugins, pods)...)) {
+		text := err.Error()
+		quotes := func(e error) bool { return strings.HasSuffix(text, ": "+e.Error()) }
+		if !seen[text] && !slices.ContainsFunc(joined.Errors(plugins), quotes) {
+			all = append(all, err)
+		}
+		seen[text] = true
+	}
+	return errors.Join(all...)
 }
 
 // configured uses prober.yaml for what the agent sends. With an error, the last good configuration stays.
