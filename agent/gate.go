@@ -21,6 +21,7 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/probe"
 )
@@ -36,33 +37,35 @@ func (a *Agent) gate(ctx context.Context, cfg plugins.Config) error {
 	cfg.Credentials, cfg.Configured = a.scrapes.Credentials, a.configured
 	var err, pods error
 	if a.handlers, a.pluginStamp, err = plugins.New(ctx, cfg); ctx.Err() != nil || a.handlers == nil || !a.handlers.Scanned() {
-		return a.verdict(err, nil, web, modules) // nothing is known of handlers
+		return verdict(web, modules, err) // nothing is known of handlers
 	}
 	if a.source, pods = a.cfg.Source(ctx, a.podHost()); modules == nil {
 		modules = a.scrapes.Check(a.within(ctx))
 	}
-	return a.verdict(err, pods, web, modules)
+	return verdict(web, modules, err, pods)
 }
 
-// verdict joins the errors of the parts of the files. Of a plugin that is refused there is one error, and none
-// for each of its probes.
-func (a *Agent) verdict(plugins, pods error, others ...error) error {
-	if pods != nil {
-		if v, err := a.handlers.Scan(); err == nil {
-			plugins = errors.Join(plugins, v.Err()) // probes have asked for more plugins
-		}
+// verdict joins the errors of the parts of the files. Where one error quotes another, it leaves one of them out:
+// an entry of prober.yaml that is wrong is told once, and not for each probe that needs its plugin; what is wrong
+// with other plugins is told with the places of their probes.
+func verdict(parts ...error) error {
+	all := joined.Errors(errors.Join(parts...))
+	return errors.Join(slices.DeleteFunc(slices.Clone(all), func(err error) bool {
+		return slices.ContainsFunc(all, func(other error) bool {
+			return isEntry(other) && strings.HasSuffix(err.Error(), ": "+other.Error()) ||
+				!isEntry(err) && strings.HasSuffix(other.Error(), ": "+err.Error())
+		})
+	})...)
+}
+
+// isEntry reports whether err is about an entry of prober.yaml, which says what is to be used.
+func isEntry(err error) bool {
+	e, ok := err.(*admit.PluginError)
+	if !ok {
+		return false
 	}
-	var all []error
-	seen := make(map[string]bool)
-	for _, err := range joined.Errors(errors.Join(append(others, plugins, pods)...)) {
-		text := err.Error()
-		quotes := func(e error) bool { return strings.HasSuffix(text, ": "+e.Error()) }
-		if !seen[text] && !slices.ContainsFunc(joined.Errors(plugins), quotes) {
-			all = append(all, err)
-		}
-		seen[text] = true
-	}
-	return errors.Join(all...)
+	field, ok := errors.AsType[*plugin.FieldError](e)
+	return ok && strings.HasPrefix(field.Field, "plugins[")
 }
 
 // configured uses prober.yaml for what the agent sends. With an error, the last good configuration stays.

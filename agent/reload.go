@@ -137,7 +137,7 @@ func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return a.verdict(plugins, manifests, a.guard.Web.Check(a.guard.Addr), modules)
+	return verdict(a.guard.Web.Check(a.guard.Addr), modules, plugins, manifests)
 }
 
 // reloadPlugins applies the files of the plugins and the answers of registries.
