@@ -38,14 +38,14 @@ func (a *Agent) beginPods() {
 }
 
 // checkPod implements [pods.Host].Check.
-func (a *Agent) checkPod(ctx context.Context, pod *v1.Pod) []error {
+func (a *Agent) checkPod(ctx context.Context, pod *manager.Declared) []error {
 	a.handlers.HoldChecked(pod)
 	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: a.within(ctx), ResolveSecret: a.secret})
 	if err != nil {
 		return []error{err}
 	}
 	defer m.Close()
-	return []error{m.AddPod(ctx, pod)}
+	return []error{m.Apply(ctx, pod)}
 }
 
 // noPods has no status of any pod, so that no worker makes an attempt.
@@ -72,7 +72,7 @@ func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error
 }
 
 // podsApplied implements [pods.Host].Applied.
-func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Pod, err error) error {
+func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*manager.Declared, err error) error {
 	if a.running.CompareAndSwap(false, true) {
 		a.notify(Ready)
 	}

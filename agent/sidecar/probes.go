@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/core/manager"
 )
@@ -53,8 +52,10 @@ func parse(text string, ports Ports) (*v1.Pod, []manager.ProbeConfig, error) {
 	if len(text) > MaxText {
 		return nil, nil, field.TooLong(at, "", MaxText)
 	}
-	var declared map[string]any
-	_ = yaml.Unmarshal([]byte(text), &declared) // ProbesOf returns the error
+	var declared map[string]json.RawMessage
+	if document, err := manager.AnnotationJSON(text); err == nil { // ProbesOf returns the error
+		_ = json.Unmarshal(document, &declared)
+	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, Ports: ports[name]})
