@@ -145,6 +145,7 @@ var packages = map[string]struct {
 	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
 	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/kube/api", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/loss":       {ours: []string{"pods/kube/api", "pods/kube/conditions"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"internal/address":     {others: []string{"k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
@@ -154,7 +155,7 @@ var packages = map[string]struct {
 	},
 	"pods/targets": {
 		ours: []string{
-			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos",
+			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/address", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos",
 		},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
@@ -252,7 +253,7 @@ var packages = map[string]struct {
 		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},
 	},
 	"internal/cli/oneshot": {
-		ours:   []string{"probe", "core/manager", "core/worker", "handlers", "internal/cli/command", "internal/explain"},
+		ours:   []string{"probe", "core/manager", "core/worker", "handlers", "internal/address", "internal/cli/command", "internal/explain"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/plugincmd": {

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
 )
 
@@ -48,7 +49,7 @@ type target struct {
 	listed string // the address after relabelling
 	name   string
 	all    map[string]string // labels after relabelling
-	at     address
+	at     address.Address
 	made   made
 	reason string // why it is dropped; "" if it is not
 
@@ -189,19 +190,19 @@ func newTarget(g *group, source string, f *found) *target {
 		t.reason, t.all = err.Error(), nil
 		return t
 	}
-	if len(f.address) > maxAddress {
-		t.reason = errLongAddress.Error()
+	if len(f.address) > address.Max {
+		t.reason = address.ErrLong.Error()
 		return t
 	}
 	var err error
 	r := relabel(g.steps, g.name, source, f.address, all)
 	t.listed, t.all, t.reason, t.name = r.address, r.labels, r.dropped, r.name
 	t.at, err = parseAddress(t.listed)
-	t.listed = withoutPassword(t.listed)
+	t.listed = address.WithoutPassword(t.listed)
 	if t.name == "" {
 		t.name = t.listed
 	}
-	if len(t.name) > maxAddress {
+	if len(t.name) > address.Max {
 		t.name = ""
 	}
 	if err == nil {
@@ -213,12 +214,21 @@ func newTarget(g *group, source string, f *found) *target {
 	return t
 }
 
-// clipped returns an address that is not too long to be shown.
-func clipped(address string) string {
-	if len(address) > maxAddress {
-		return strings.ToValidUTF8(address[:maxAddress], "") + "…"
+// parseAddress parses an address whose host is that of a pod.
+func parseAddress(text string) (address.Address, error) {
+	a, err := address.Parse(text)
+	if err == nil {
+		a.Host, err = a.PodHost()
 	}
-	return address
+	return a, err
+}
+
+// clipped returns an address that is not too long to be shown.
+func clipped(text string) string {
+	if len(text) > address.Max {
+		return strings.ToValidUTF8(text[:address.Max], "") + "…"
+	}
+	return text
 }
 
 // sourceOf returns where a target is listed.
