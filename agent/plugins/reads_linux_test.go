@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/plugin"

@@ -295,8 +295,3 @@ func texts(err error) (all []string) {
 	slices.Sort(all)
 	return all
 }
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
