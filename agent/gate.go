@@ -97,7 +97,7 @@ func Validate(ctx context.Context, cfg Config) (Notes, error) {
 	a.log = slog.New(a.offline)
 	a.guard.Web, a.guard.Addr = access.Web{ConfigFile: cfg.WebConfigFile, Insecure: true}, &net.TCPAddr{}
 	handlers := a.cfg.plugins()
-	handlers.Offline, handlers.Runner, handlers.Metrics, handlers.Log = true, &containerRunner{}, a.metrics, a.log
+	handlers.Offline, handlers.Runner, handlers.Metrics, handlers.Log = true, containerRunner{&a.source}, a.metrics, a.log
 	err := a.gate(ctx, handlers)
 	if a.handlers != nil {
 		err = errors.Join(err, a.handlers.Close())

@@ -13,11 +13,10 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// reloadPods has the source apply the desired pods. If it is not a [Reloader], only secrets are read
-// again.
+// reloadPods has the source apply the desired pods. If it has no Reload, only secrets are read again.
 func (a *Agent) reloadPods(ctx context.Context, r *request) error {
-	if s, ok := a.source.(Reloader); ok {
-		return s.Reload(ctx, pods.Reload{Cause: r.cause, All: len(r.waiters) > 0})
+	if a.source.Reload != nil {
+		return a.source.Reload(ctx, pods.Reload{Cause: r.cause, All: len(r.waiters) > 0})
 	}
 	a.beginPods()
 	err := a.refreshSecrets(ctx)

@@ -96,19 +96,13 @@ func unsupported(c *manager.ProbeConfig, ports Ports) (errs []error) {
 	if c.Paused {
 		errs = append(errs, field.Forbidden(c.Path.Child("paused"), "prober sidecar has no pauses: the kubelet decides when to probe"))
 	}
-	action := map[string]string{"http": "httpGet", "tcp": "tcpSocket"}[c.Handler]
-	switch {
-	case c.Handler == "exec":
+	if c.Handler == "exec" {
 		errs = append(errs, field.Forbidden(c.Path.Child("exec"), "the command would run in the container of prober sidecar: leave it to the kubelet's own exec probe"))
-	case action != "":
-		var a struct {
-			Port intstr.IntOrString `json:"port"`
-		}
-		_ = json.Unmarshal(c.Config, &a) // ProbesOf has made it
-		named := func(p v1.ContainerPort) bool { return p.Name == a.Port.StrVal }
-		if a.Port.Type == intstr.String && !slices.ContainsFunc(ports[c.Container], named) {
-			errs = append(errs, field.Invalid(c.Path.Child(action, "port"), a.Port.StrVal, whyNoPort))
-		}
+	}
+	place, path, _ := c.Place()
+	named := func(p v1.ContainerPort) bool { return p.Name == place.Port.StrVal }
+	if place.Port.Type == intstr.String && !slices.ContainsFunc(ports[c.Container], named) {
+		errs = append(errs, field.Invalid(path.Child("port"), place.Port.StrVal, whyNoPort))
 	}
 	return errs
 }

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,9 +35,11 @@ type ProbeConfig struct {
 	// container, unless it is nil.
 	TerminationGracePeriodSeconds *int64
 
-	annotated bool // from the annotation: its config may refer to secrets
-	sidecar   bool // of an init container
-	index     int  // of the container in its list
+	action    action // of a built-in handler, whose JSON is Config; nil for a plugin and for Bind
+	asPlugin  bool   // the annotation names a built-in handler as a plugin
+	annotated bool   // from the annotation: its config may refer to secrets
+	sidecar   bool   // of an init container
+	index     int    // of the container in its list
 }
 
 // path returns Path, or makes it for a probe of its container: few of them are ever needed.
@@ -171,8 +172,7 @@ func (c *ProbeConfig) fromAPI(in *v1.Container, own *v1.Probe) field.ErrorList {
 	if errs := checkNumbers(&p, nil); len(errs) > 0 { // again, with their paths
 		return checkNumbers(&p, c.path())
 	}
-	var err error
-	if c.Handler, c.Config, err = handlerConfig(&p.ProbeHandler, in); err != nil {
+	if err := c.setHandler(&p.ProbeHandler, in); err != nil {
 		return field.ErrorList{field.Required(c.path(), err.Error())}
 	}
 	c.Spec = specOf(&p)
@@ -202,27 +202,6 @@ func specOf(p *v1.Probe) probe.Spec {
 		Timeout:          time.Duration(p.TimeoutSeconds) * time.Second,
 		SuccessThreshold: int(p.SuccessThreshold),
 		FailureThreshold: int(p.FailureThreshold),
-	}
-}
-
-// handlerConfig returns the name and the config of the built-in handler of h.
-func handlerConfig(h *v1.ProbeHandler, c *v1.Container) (name string, config []byte, err error) {
-	switch {
-	case h.Exec != nil:
-		action := v1.ExecAction{Command: ExpandCommand(h.Exec.Command, c.Env)}
-		config, err = json.Marshal(action)
-		return "exec", config, err
-	case h.HTTPGet != nil:
-		config, err = json.Marshal(h.HTTPGet)
-		return "http", config, err
-	case h.TCPSocket != nil:
-		config, err = json.Marshal(h.TCPSocket)
-		return "tcp", config, err
-	case h.GRPC != nil:
-		config, err = json.Marshal(h.GRPC)
-		return "grpc", config, err
-	default:
-		return "", nil, errors.New("must specify a handler type")
 	}
 }
 

@@ -30,6 +30,7 @@ type Handler struct {
 	module    *binary.Module
 	stubName  string // of the file with the module's stub in the cache
 	isStub    bool   // module.Code is the stub, until it is compiled
+	static    bool   // no function of the guest is called: see Host.Check
 	runtime   wazero.Runtime
 	compiled  wazero.CompiledModule
 	instances *sched.Quota // of the limit of instances
@@ -50,7 +51,7 @@ type Handler struct {
 	evicting *time.Timer // calls closeStale; nil if there is no idle instance
 }
 
-var _ probe.Preparer = (*Handler)(nil)
+var _ probe.ContextPreparer = (*Handler)(nil)
 
 // Manifest returns the plugin's manifest. It must not be changed.
 func (p *Handler) Manifest() *plugin.Manifest { return p.guest.Manifest }
@@ -109,7 +110,7 @@ func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	return p.PrepareContext(context.Background(), config, target)
 }
 
-// PrepareContext is Prepare with a context.
+// PrepareContext implements [probe.ContextPreparer].
 func (p *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
 	config, err := p.guest.Manifest.Config.Apply(config)
 	if err != nil {

@@ -57,8 +57,8 @@ type manifests struct {
 
 // newPodSource returns the constructor of the agent's source of pods: those of the manifests, which run on this
 // host, and the targets of prober.yaml. system runs the pods; "" only checks the files.
-func (m *manifests) newPodSource(env *command.Env, agentConfig *agent.Config, system string, backoff time.Duration) func(context.Context, pods.Host) (agent.PodSource, error) {
-	return func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+func (m *manifests) newPodSource(env *command.Env, agentConfig *agent.Config, system string, backoff time.Duration) func(context.Context, pods.Host) (pods.Source, error) {
+	return func(ctx context.Context, host pods.Host) (pods.Source, error) {
 		runner, checking := &builtin.HostRunner{}, system == ""
 		cfg := local.Config{
 			Runner: runner, RestartBackoff: backoff, StateDir: agentConfig.StateDir, Empty: checking || agentConfig.BlackboxConfig != "",
@@ -71,13 +71,13 @@ func (m *manifests) newPodSource(env *command.Env, agentConfig *agent.Config, sy
 		manifests := &manifest.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
 		source, err := local.NewPodSource(ctx, manifests, cfg, host)
 		if err != nil {
-			return nil, err
+			return pods.Source{}, err
 		}
 		if len(m.paths) == 0 && !cfg.Empty && len(source.Targets().Sources) == 0 {
-			return nil, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", agentConfig.ConfigFile)
+			return pods.Source{}, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", agentConfig.ConfigFile)
 		}
 		runner.Environment, runner.User = source.Environment, source.User
-		return source, nil
+		return source.ForAgent(), nil
 	}
 }
 

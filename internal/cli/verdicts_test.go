@@ -226,12 +226,16 @@ func flagsOf(dir string, files map[string]string) (cfg agent.Config, args []stri
 			cfg.WebConfigFile, args = path(name), append(args, "--web.config.file", path(name))
 		}
 	}
-	cfg.Source = func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+	cfg.Source = func(ctx context.Context, host pods.Host) (pods.Source, error) {
 		var more local.Config
 		if cfg.ConfigFile != "" {
 			more.Generator = targets.New(targets.Config{ConfigFile: cfg.ConfigFile, Logger: host.Logger, PollInterval: host.PollInterval})
 		}
-		return local.NewPodSource(ctx, &manifest.Source{Paths: []string{path("pods")}, System: runtime.GOOS}, more, host)
+		source, err := local.NewPodSource(ctx, &manifest.Source{Paths: []string{path("pods")}, System: runtime.GOOS}, more, host)
+		if err != nil {
+			return pods.Source{}, err
+		}
+		return source.ForAgent(), nil
 	}
 	return cfg, args
 }

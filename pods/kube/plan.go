@@ -69,7 +69,7 @@ func newPlan(pod *v1.Pod, cfg *Config) *plan {
 		key := probeKey{c.Container, c.Kind}
 		p.grace[key], p.period[key] = c.TerminationGracePeriodSeconds, c.Spec.Period
 		p.startup[c.Container] = p.startup[c.Container] || c.Kind == probe.Startup
-		if !isBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
+		if !manager.IsBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
 			p.plugins = append(p.plugins, c.Handler)
 		}
 	}
@@ -128,11 +128,6 @@ func (p *plan) check(c *manager.ProbeConfig, cfg *Config, allowed *targets) *fie
 	own, refusal := allowed.checkProbe(c)
 	p.own = p.own || own
 	return refusal
-}
-
-// isBuiltin reports whether a handler is prepared at once.
-func isBuiltin(name string) bool {
-	return name == "exec" || name == "grpc" || name == "http" || name == "tcp"
 }
 
 // appendNew appends err unless there is one with the same text.

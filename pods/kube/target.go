@@ -1,10 +1,8 @@
 package kube
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -57,40 +55,22 @@ func (t *targets) checkProbe(c *manager.ProbeConfig) (own bool, refusal *field.E
 	if c.Target.Unix != "" {
 		return false, field.Forbidden(target.Child("unix"), noSockets)
 	}
-	at, hosts := builtinHosts(c)
-	for i, host := range append(hosts, c.Target.Host) {
+	place, at, _ := c.Place()
+	for i, host := range [...]string{place.Host, c.Target.Host} {
 		if host == "" {
 			continue
 		}
-		if i == len(hosts) {
-			at = target.Child("host")
+		path := target.Child("host")
+		if i == 0 {
+			path = at.Child("host")
 		}
 		isOwn, why := t.check(host)
 		if why != "" {
-			return false, field.Forbidden(at, why)
+			return false, field.Forbidden(path, why)
 		}
 		own = own || isOwn
 	}
 	return own, nil
-}
-
-// builtinHosts returns the hosts in the config of a built-in handler. An annotation may name that handler as
-// a plugin, too; then there may be several that differ in case, of which the handler takes one.
-func builtinHosts(c *manager.ProbeConfig) (at *field.Path, hosts []string) {
-	names := map[string]string{"http": "httpGet", "tcp": "tcpSocket", "grpc": "grpc"}
-	name, ok := names[c.Handler]
-	if !ok {
-		return nil, nil
-	}
-	var action map[string]json.RawMessage
-	_ = json.Unmarshal(c.Config, &action) // what cannot be read, the handler refuses
-	for _, key := range slices.Sorted(maps.Keys(action)) {
-		var host string
-		if strings.EqualFold(key, "host") && json.Unmarshal(action[key], &host) == nil {
-			hosts = append(hosts, host)
-		}
-	}
-	return c.Path.Child(name, "host"), hosts
 }
 
 // check returns why a host must not be a target; "" if it may. own reports whether it is an address of
@@ -117,7 +97,7 @@ func (t *targets) check(host string) (own bool, why string) {
 	return false, refused(host)
 }
 
-// CheckTarget implements agent.TargetGuard. It decides by the pod as it is now, and not by the plan that has
+// CheckTarget is the Guard of a [pods.Source]. It decides by the pod as it is now, and not by the plan that has
 // let the probe through: what a probe names, it must be allowed to name, and no name and no status of a pod may
 // lead to the node itself or to metadata.
 func (s *Source) CheckTarget(podUID string, to netns.To) error {

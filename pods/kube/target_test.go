@@ -86,9 +86,7 @@ func TestTargets(t *testing.T) {
 			`{httpGet: {path: /r, port: 80, host: %q}, period: 1s}`,
 			`{tcpSocket: {port: 80, host: %q}, period: 1s}`,
 			`{plugin: {name: redis, target: {host: %q, port: 80}}, period: 1s}`,
-			`{plugin: {name: http, config: {port: 80, HoSt: %q}}, period: 1s}`,
-			`{plugin: {name: http, config: {port: 80, HOST: 10.1.0.7, host: %q}}, period: 1s}`,
-			`{plugin: {name: http, config: {port: 80, host: 10.1.0.7, HOST: %q}}, period: 1s}`,
+			`{plugin: {name: http, config: {port: 80, host: %q}}, period: 1s}`,
 			`{plugin: {name: tcp, config: {port: 80}, target: {host: %q}}, period: 1s}`,
 		} {
 			t.Run(fmt.Sprintf("%s/%v/%t/%.40s", c.host, c.targets, c.inPod, form), func(t *testing.T) {
@@ -118,6 +116,8 @@ func TestTargets(t *testing.T) {
 func TestPolicyRefusals(t *testing.T) {
 	for _, c := range []struct{ name, probe, want string }{
 		{"unix", `plugin: {name: redis, target: {unix: /run/docker.sock}}`, "[web].readiness.plugin.target.unix: Forbidden: a pod of a cluster must not name sockets of its node"},
+		{"other case", `plugin: {name: http, config: {port: 80, HoSt: 10.1.0.7}}`, "[web].readiness.plugin.config.HoSt: Invalid value: unknown field"},
+		{"twice", `plugin: {name: http, config: {port: 80, HOST: 10.1.0.7, host: 127.0.0.1}}`, "[web].readiness.plugin.config.HOST: Invalid value: unknown field"},
 		{"period", `tcpSocket: {port: 1}, period: 20ms`, `[web].readiness.period: Invalid value: "20ms": kubernetes.minPeriod of the agent is 100ms`},
 		{"exec", `exec: {command: ["true"]}`, "[web].readiness.exec: Forbidden: the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec"},
 	} {
