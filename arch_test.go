@@ -145,6 +145,7 @@ var packages = map[string]struct {
 	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe", "internal/pace", "internal/clip"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
 	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/internal/hook", "pods/kube/api", "probe", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/loss":       {ours: []string{"pods/kube/api", "pods/kube/conditions", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"internal/address":     {others: []string{"k8s.io/apimachinery"}},
 	"internal/filestamp":   {},
 	"internal/endless":     {},
 	"internal/clip":        {},
@@ -158,7 +159,7 @@ var packages = map[string]struct {
 	},
 	"pods/targets": {
 		ours: []string{
-			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound", "internal/clip",
+			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/address", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound", "internal/clip",
 		},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
@@ -255,7 +256,7 @@ var packages = map[string]struct {
 		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},
 	},
 	"internal/cli/oneshot": {
-		ours:   []string{"probe", "core/manager", "core/worker", "handlers", "internal/cli/command", "internal/explain"},
+		ours:   []string{"probe", "core/manager", "core/worker", "handlers", "internal/address", "internal/cli/command", "internal/explain"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/plugincmd": {

@@ -25,11 +25,9 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/stream"
-	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
@@ -144,6 +142,7 @@ type Agent struct {
 	socket   *access.Socket // of the HTTP server too; nil for none
 	guard    access.Guard
 	refused  refusals
+	offline  *offline // of Validate; nil for an agent that runs
 
 	pluginStamp string        // of prober.yaml and plugins when they were last read; owned by followPlugins after New
 	secretFiles secrets.Files // that probes refer to
@@ -209,26 +208,14 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if err = a.listen(ctx); err != nil {
 		return err
 	}
-	if a.scrapes, err = blackbox.Open(a.cfg.BlackboxConfig, a.log); err != nil {
-		return err
-	}
 	handlers := a.cfg.plugins()
 	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = containerRunner{&a.source}, a.demanded, a.metrics, a.log
-	handlers.Credentials = a.scrapes.Credentials
 	a.registry = prometheus.NewRegistry()
 	a.exporter = otlp.New(otlp.Config{
 		Metrics: a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}), Version: a.cfg.Version, Log: a.log,
 	})
 	a.notifier = notify.New(a.notifications())
-	var unusable error // receivers of the file that New reads
-	handlers.Configured = func(c *config.Agent) { unusable = a.configured(c) }
-	if a.handlers, a.pluginStamp, err = plugins.New(ctx, handlers); err != nil {
-		return err
-	}
-	if unusable != nil {
-		return unusable
-	}
-	if a.source, err = a.cfg.Source(ctx, a.podHost()); err != nil {
+	if err = a.gate(ctx, handlers); err != nil {
 		return err
 	}
 	if err = a.source.Validate(); err != nil {
@@ -275,17 +262,6 @@ func (a *Agent) notifications() notify.Config {
 		c.StateFile = filepath.Join(a.cfg.StateDir, "notifications.json")
 	}
 	return c
-}
-
-// configured passes prober.yaml on. Its error is about templates; their receivers are told nothing.
-func (a *Agent) configured(c *config.Agent) error {
-	a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
-	a.notifier.Set(a.cfg.ConfigFile, c.Notify)
-	err := errors.Join(notify.Check(a.cfg.ConfigFile, c.Notify)...)
-	if err != nil && a.running.Load() {
-		a.log.Warn("some receivers of notifications cannot be told", "error", joined.Line(err))
-	}
-	return err
 }
 
 // keepHistory makes the history, if there is a state directory, and returns it as an observer and a reader.

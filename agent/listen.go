@@ -21,9 +21,6 @@ func (a *Agent) listen(ctx context.Context) (err error) {
 	}
 	a.guard.Addr = a.listener.Addr()
 	a.cfg.listeners = append(a.cfg.listeners, a.guard.Addr)
-	if err := a.guard.Web.Check(a.guard.Addr); err != nil {
-		return err
-	}
 	if err := a.listenSocket(ctx); err != nil {
 		return err
 	}

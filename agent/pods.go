@@ -8,11 +8,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods"
-	"github.com/daeace23/prober/probe"
 )
 
 // reloadPods has the source apply the desired pods. If it has no Reload, only secrets are read again.
@@ -41,30 +39,12 @@ func (a *Agent) beginPods() {
 // checkPod implements [pods.Host].Check.
 func (a *Agent) checkPod(ctx context.Context, pod *manager.Declared) []error {
 	a.handlers.HoldChecked(pod)
-	return checkProbes(ctx, pod, within{ctx, a.handlers}, a.secret)
-}
-
-// checkProbes prepares every probe of a pod and releases it again.
-func checkProbes(ctx context.Context, pod *manager.Declared, handlers manager.Handlers, secret func(source, name string) (string, error)) []error {
-	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: handlers, ResolveSecret: secret})
+	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: a.within(ctx), ResolveSecret: a.secret})
 	if err != nil {
 		return []error{err}
 	}
 	defer m.Close()
 	return []error{m.Apply(ctx, pod)}
-}
-
-// within prepares handlers with a context, which [manager.Handlers] does not take.
-type within struct {
-	ctx      context.Context
-	handlers *plugins.Set
-}
-
-var _ manager.Handlers = within{}
-
-// Prepare implements [manager.Handlers].
-func (w within) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
-	return w.handlers.PrepareWithin(w.ctx, name, config, target)
 }
 
 // noPods has no status of any pod, so that no worker makes an attempt.
@@ -146,8 +126,16 @@ func (a *Agent) refreshSecrets(ctx context.Context) error {
 	return err
 }
 
-// secret resolves ${file:…} and ${env:…} in a probe's config, if prober.yaml allows it.
+// secret resolves ${file:…} and ${env:…} in a probe's config, if prober.yaml allows it. Offline, a reference
+// stands for itself, since the secret is on another host.
 func (a *Agent) secret(source, name string) (string, error) {
 	policy := a.handlers.SecretPolicy()
+	switch {
+	case a.offline == nil:
+	case a.cfg.unnamed():
+		return "${" + source + ":" + name + "}", nil
+	default:
+		return "${" + source + ":" + name + "}", policy.Allows(source, name)
+	}
 	return policy.Resolve(a.cfg.LookupEnv, &a.secretFiles, source, name)
 }

@@ -123,7 +123,7 @@ func (a *Agent) Reload(ctx context.Context) error { return a.reloadAll(ctx, "req
 // credentials, and then the plugins: the manifests may name a new one. It tries
 // a plugin that was refused again after the manifests, since an old one may be the reason.
 func (a *Agent) reloadAll(ctx context.Context, cause string) error {
-	modules := a.scrapes.Reload()
+	modules := a.scrapes.Reload(a.within(ctx))
 	a.update(func(p *progress) { p.modules = modules }) // the reload of the plugins counts it
 	if modules != nil {
 		a.log.Error("the modules of /probe cannot be used; the last good ones go on", "cause", cause, "error", modules.Error())
@@ -137,7 +137,7 @@ func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return errors.Join(manifests, plugins, modules)
+	return verdict(a.guard.Web.Check(a.guard.Addr), modules, plugins, manifests)
 }
 
 // reloadPlugins applies the files of the plugins and the answers of registries.

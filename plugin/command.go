@@ -31,6 +31,9 @@ func (m *Manifest) CheckSecrets(fields []string) error {
 	return nil
 }
 
+// SecretsInArgumentsWarning is the warning about a plugin with secretsInArguments: true.
+const SecretsInArgumentsWarning = "secretsInArguments: true lets secrets into arguments, which all users of the host can read; env and stdin are safe"
+
 // HasInArguments reports whether one of the fields of the config is in the arguments of the
 // command.
 func (m *Manifest) HasInArguments(fields []string) bool {

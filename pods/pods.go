@@ -57,6 +57,10 @@ type Host struct {
 	Restarted func(Restart)
 }
 
+// Doubtful is the message of a warning about a field of a file that is accepted. Its attribute place has the
+// file, the line, the field and the reason.
+const Doubtful = "doubtful field"
+
 // Reload is a request to apply the desired pods.
 type Reload struct {
 	Cause string // for the log

@@ -3,29 +3,34 @@ package blackbox
 import (
 	"cmp"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 
+	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/probe"
 )
 
 // Preparer checks the config of a handler for a target.
-type Preparer func(handler string, config []byte, target probe.Target) (probe.Handler, error)
+type Preparer interface {
+	Prepare(handler string, config []byte, target probe.Target) (probe.Handler, error)
+}
 
-// Check reads the file at path, and calls prepare with the handler and the config of each module that can
-// be used. Its error joins those of the file, of modules that cannot be used and of prepare, each with
-// the file, the line and the module.
-func Check(path string, prepare Preparer) error {
-	f, err := Load(path)
-	if err != nil {
-		return err
-	}
+// check calls prepare with the handler and the config of each module. Its error joins one for each module
+// whose config is refused, with the file, the line and the module. It logs the modules that cannot be used.
+func (f *File) check(path string, prepare Preparer, log *slog.Logger) error {
 	byLine := func(a, b *Module) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.Name, b.Name)) }
 	var errs []error
 	for _, m := range slices.SortedFunc(maps.Values(f.modules), byLine) {
+		placed := func(err error) error {
+			return &yamlpos.Error{File: path, Line: m.line, Field: yamlpos.Join("modules", m.Name), Err: err}
+		}
+		if err := m.unusable(); err != nil {
+			log.Warn("a module cannot be used", "error", placed(err).Error())
+		}
 		if err := m.check(prepare); err != nil {
-			errs = append(errs, &yamlpos.Error{File: path, Line: m.line, Field: yamlpos.Join("modules", m.Name), Err: err})
+			errs = append(errs, placed(err))
 		}
 	}
 	return errors.Join(errs...)
@@ -34,15 +39,20 @@ func Check(path string, prepare Preparer) error {
 // anyTarget is a target that every module can have.
 const anyTarget = "localhost:443"
 
-// check returns why the module cannot be used.
+// check returns why the handler of the module refuses its config. A module that asks for what prober does not
+// have is not checked.
 func (m *Module) check(prepare Preparer) error {
-	if err := m.unusable(); err != nil {
-		return err
+	if m.unsupported != nil {
+		return nil
 	}
 	config, target, err := m.bind(anyTarget, "", 0)
 	if err != nil {
 		return err
 	}
-	_, err = prepare(m.handler, config, target)
+	h, err := prepare.Prepare(m.handler, config, target)
+	probe.Release(h)
+	if err != nil && len(m.secrets) > 0 {
+		return errors.New(redact.New(m.secrets).Replace(err.Error()))
+	}
 	return err
 }

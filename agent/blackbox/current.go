@@ -14,29 +14,35 @@ type Current struct {
 	file atomic.Pointer[File]
 }
 
-// Open reads the file at path; "" is a file without modules.
+// Open reads the file at path; "" is a file without modules, as is one with an error.
 func Open(path string, log *slog.Logger) (*Current, error) {
-	c := &Current{path: path, log: log}
-	c.file.Store(&File{})
-	return c, c.Reload()
+	c, f := &Current{path: path, log: log}, &File{}
+	var err error
+	if path != "" {
+		if f, err = Load(path); err != nil {
+			f = &File{}
+		}
+	}
+	c.file.Store(f)
+	return c, err
 }
 
-// Reload reads the file again. With an error, the last good one stays.
-func (c *Current) Reload() error {
+// Check returns an error for each module of the file whose handler refuses its config.
+func (c *Current) Check(prepare Preparer) error { return c.File().check(c.path, prepare, c.log) }
+
+// Reload reads the file again, and checks it. With an error, the last good one stays.
+func (c *Current) Reload(prepare Preparer) error {
 	if c.path == "" {
 		return nil
 	}
 	f, err := Load(c.path)
-	if err != nil {
-		return err
+	if err == nil {
+		err = f.check(c.path, prepare, c.log)
 	}
-	c.file.Store(f)
-	for _, name := range f.Names() {
-		if err := f.modules[name].unusable(); err != nil {
-			c.log.Warn("a module cannot be used", "file", c.path, "module", name, "error", err.Error())
-		}
+	if err == nil {
+		c.file.Store(f)
 	}
-	return nil
+	return err
 }
 
 // File returns the file.

@@ -16,10 +16,12 @@ import (
 
 // load loads a plugin with its runtime.
 func (s *Set) load(ctx context.Context, p admit.Plugin) (live.Loaded, error) {
-	switch p.Manifest.Runtime {
-	case plugin.Process:
+	switch {
+	case s.cfg.Offline && (p.Manifest.Runtime == plugin.Process || p.Manifest.Runtime == plugin.Nagios):
+		return s.loadOffline(p)
+	case p.Manifest.Runtime == plugin.Process:
 		return loaded(process.Load(ctx, process.Config{Logger: s.cfg.Log, Version: s.cfg.Version, Env: []string{s.cfg.Mark}}, p.Found))
-	case plugin.Nagios:
+	case p.Manifest.Runtime == plugin.Nagios:
 		return loaded(process.LoadCheck(process.Config{Logger: s.cfg.Log, Env: []string{s.cfg.Mark}}, p.Found))
 	default:
 		host, err := s.wasmHost()

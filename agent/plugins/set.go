@@ -55,8 +55,13 @@ type Config struct {
 	// none. It is called at each snapshot.
 	Credentials func() []credentials.Entry
 
-	// Configured is called with prober.yaml at each snapshot, and not concurrently; nil: nobody asks.
-	Configured func(*config.Agent)
+	// Offline reads all plugins, asks no registry and runs no program: the handlers of plugins that are
+	// programs check configs by their schemas.
+	Offline bool
+
+	// Configured is called with prober.yaml at each snapshot, and not concurrently; nil: nobody asks. Its
+	// error is one of [Set.Reload].
+	Configured func(*config.Agent) error
 	// Demanded is called with the result of loading a plugin for a probe.
 	Demanded func(err error)
 	Metrics  *metrics.Metrics
@@ -89,6 +94,8 @@ type Set struct {
 	host         *wasm.Host       // nil before the first WebAssembly plugin
 	total        uint64           // memory of all plugins
 	appliedTotal uint64           // total at the last Reload
+	scanned      bool             // there was a snapshot
+	refused      error            // of Configured, by the latest snapshot
 	secrets      secrets.Policy   // by the latest snapshot
 	lastSecrets  secrets.Policy   // at the last SecretPolicyChanged
 	watched      []string         // files that the latest snapshot depends on, beside those in plugin folders
@@ -126,7 +133,9 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 		IdleAfter: cfg.IdleAfter, Log: cfg.Log,
 	})
 	stamp = s.Stamp()
-	s.Pull(ctx, true, true, func() {})
+	if !cfg.Offline {
+		s.Pull(ctx, true, true, func() {})
+	}
 	_, err = s.Reload(ctx, false)
 	s.SecretPolicyChanged() // no manifests have been read yet
 	return s, stamp, err
@@ -205,8 +214,17 @@ func (s *Set) Reload(ctx context.Context, retry bool) (changed bool, err error) 
 	s.mu.Lock()
 	retry = retry || s.total != s.appliedTotal
 	s.appliedTotal = s.total
+	refused := s.refused
 	s.mu.Unlock()
-	return s.live.Apply(ctx, v, retry)
+	changed, err = s.live.Apply(ctx, v, retry)
+	return changed, errors.Join(refused, err)
+}
+
+// Scanned reports whether there was a snapshot: without one, nothing is known of plugins.
+func (s *Set) Scanned() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scanned
 }
 
 // Scan takes a snapshot of the plugins. It reads those that something uses, unless their files are the
@@ -217,6 +235,9 @@ func (s *Set) Scan() (*admit.Snapshot, error) { return s.scanFor(s.live.Wants) }
 func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
+	if s.cfg.Offline {
+		wanted = func(string) bool { return true }
+	}
 	v, err := s.scanner.ScanFor(wanted)
 	if err != nil {
 		return nil, err
@@ -229,8 +250,9 @@ func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 		named = slices.Concat(named, s.cfg.Credentials())
 	}
 	s.credentials.Set(s.cfg.ConfigFile, named)
+	var refused error
 	if s.cfg.Configured != nil {
-		s.cfg.Configured(v.Config)
+		refused = s.cfg.Configured(v.Config)
 	}
 	s.live.Note(v)
 	s.cfg.Metrics.PluginSources(v.Remote())
@@ -238,7 +260,7 @@ func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 	files, allowed := append(slices.Clone(v.Files), commands(v)...), secrets.PolicyOf(s.cfg.ConfigFile, v.Config)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watched, s.unused = files, &unused
+	s.watched, s.unused, s.refused, s.scanned = files, &unused, refused, true
 	s.noteReplacedLocked(v)
 	s.secrets = allowed
 	if total := v.Config.TotalMemory; s.total != total {

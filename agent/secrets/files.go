@@ -13,8 +13,14 @@ import (
 // Files are the files that probes refer to with ${file:…}. It is safe for concurrent use. The
 // zero value is ready to use.
 type Files struct {
-	mu     sync.Mutex
-	stamps map[string]string // of each file, from before it was last read
+	mu    sync.Mutex
+	files map[string]noted // by the names that references have
+}
+
+// noted is a file that was read.
+type noted struct {
+	path  string // see [Policy.path]
+	stamp string // from before it was last read
 }
 
 // Begin records that all files are about to be read again. It returns those that have changed
@@ -22,32 +28,34 @@ type Files struct {
 func (s *Files) Begin() (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for file, known := range s.stamps {
-		if s.stamps[file] = filestamp.Of(file); s.stamps[file] != known {
-			changed = append(changed, file)
+	for name, file := range s.files {
+		stamp := filestamp.Of(file.path)
+		if stamp != file.stamp {
+			changed = append(changed, name)
 		}
+		s.files[name] = noted{file.path, stamp}
 	}
 	slices.Sort(changed)
 	return changed
 }
 
-// note records that a file is about to be read.
-func (s *Files) note(file string) {
+// note records that the file at path, which references call name, is about to be read.
+func (s *Files) note(name, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.stamps[file]; known {
+	if s.files[name].path == path {
 		return // another probe may have read the file since that stamp
 	}
-	if s.stamps == nil {
-		s.stamps = make(map[string]string)
+	if s.files == nil {
+		s.files = make(map[string]noted)
 	}
-	s.stamps[file] = filestamp.Of(file)
+	s.files[name] = noted{path, filestamp.Of(path)}
 }
 
 // Keep forgets the files that none of the pods refers to.
 func (s *Files) Keep(pods []*manager.Declared) {
 	s.mu.Lock()
-	none := len(s.stamps) == 0
+	none := len(s.files) == 0
 	s.mu.Unlock()
 	if none {
 		return
@@ -60,18 +68,18 @@ func (s *Files) Keep(pods []*manager.Declared) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.stamps, func(file, _ string) bool { return !used[file] })
+	maps.DeleteFunc(s.files, func(name string, _ noted) bool { return !used[name] })
 }
 
 // Stamps returns the stamp of all files from before they were last read, and their stamp now.
 func (s *Files) Stamps() (known, now string) {
 	s.mu.Lock()
-	stamps := maps.Clone(s.stamps)
+	files := maps.Clone(s.files)
 	s.mu.Unlock()
 	var before, after strings.Builder
-	for _, file := range slices.Sorted(maps.Keys(stamps)) {
-		before.WriteString(stamps[file])
-		after.WriteString(filestamp.Of(file))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		before.WriteString(files[name].stamp)
+		after.WriteString(filestamp.Of(files[name].path))
 	}
 	return before.String(), after.String()
 }

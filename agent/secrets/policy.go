@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -19,28 +20,82 @@ import (
 // read-only.
 type Policy struct {
 	configFile string // "" for none
+	folder     string // absolute, of configFile; "" if it is not known
 	allow      []string
 }
 
 // PolicyOf returns the policy of a prober.yaml and its path, "" for none.
 func PolicyOf(configFile string, file *config.Agent) Policy {
-	p := Policy{configFile: configFile}
+	p := Policy{configFile: configFile, folder: folderOf(configFile)}
 	for _, pattern := range file.Secrets.Allow {
 		if name, ok := strings.CutPrefix(pattern, config.SecretFile); ok {
-			at, _ := filepath.Abs(config.Beside(configFile, name)) // "" matches nothing
-			pattern = config.SecretFile + at
+			if name = p.path(name, escaped(p.folder)); name == "" {
+				continue
+			}
+			pattern = config.SecretFile + name
 		}
 		p.allow = append(p.allow, pattern)
 	}
 	return p
 }
 
-// Equal reports whether two policies allow the same.
-func (p *Policy) Equal(other *Policy) bool { return slices.Equal(p.allow, other.allow) }
+// folderOf returns the absolute path of the folder of a file. A .. in it follows links, as the system does
+// when it opens the file: the folder before a link is not the one above its target.
+func folderOf(file string) string {
+	folder := filepath.Dir(file)
+	if i := strings.LastIndexByte(file, filepath.Separator); i >= 0 {
+		folder = file[:i+1] // Dir would remove .. without a look at links
+	}
+	if !filepath.IsAbs(folder) {
+		working, err := os.Getwd()
+		if err != nil {
+			return ""
+		}
+		folder = working + string(filepath.Separator) + folder
+	}
+	if !hasParent(folder) {
+		return filepath.Clean(folder)
+	}
+	folder, _ = filepath.EvalSymlinks(folder) // "" if there is no such folder
+	return folder
+}
 
-// AllowsFile returns an error if ${file:NAME} is not allowed as it is written. It does not access
-// the file.
-func (p *Policy) AllowsFile(name string) error {
+// hasParent reports whether .. is an element of a path.
+func hasParent(path string) bool {
+	return slices.Contains(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == filepath.Separator }), "..")
+}
+
+// escaped returns a pattern of [filepath.Match] that matches path alone.
+func escaped(path string) string {
+	if runtime.GOOS == "windows" {
+		return path // it has no escapes
+	}
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// path returns the absolute path of what secrets.allow or a reference names; "" if it is not known. A relative
+// name is from the folder of prober.yaml, which is given as it is or as a pattern.
+func (p *Policy) path(name, folder string) string {
+	switch {
+	case filepath.IsAbs(name):
+		return filepath.Clean(name)
+	case folder == "":
+		return ""
+	}
+	return filepath.Join(folder, name)
+}
+
+// Equal reports whether two policies allow the same.
+func (p *Policy) Equal(other *Policy) bool {
+	return p.folder == other.folder && slices.Equal(p.allow, other.allow)
+}
+
+// Allows returns an error if ${file:NAME} or ${env:NAME} is not allowed as it is written; source is "file" or
+// "env". It does not access the file.
+func (p *Policy) Allows(source, name string) error {
+	if source == "env" {
+		return p.allowsVariable(name)
+	}
 	_, err := p.written(name)
 	return err
 }
@@ -50,8 +105,8 @@ func (p *Policy) refusal(why, secret string) error {
 	return fmt.Errorf("%s: add %q to secrets.allow in %s", why, secret, cmp.Or(p.configFile, "a prober.yaml for --config"))
 }
 
-// AllowsVariable returns an error if ${env:NAME} is not allowed.
-func (p *Policy) AllowsVariable(name string) error {
+// allowsVariable returns an error if ${env:NAME} is not allowed.
+func (p *Policy) allowsVariable(name string) error {
 	for _, allowed := range p.allow {
 		pattern, isVariable := strings.CutPrefix(allowed, config.SecretEnv)
 		if ok, err := path.Match(pattern, name); isVariable && ok && err == nil {
@@ -61,13 +116,9 @@ func (p *Policy) AllowsVariable(name string) error {
 	return p.refusal("not allowed", config.SecretEnv+name)
 }
 
-// file returns the path of the file that ${file:NAME} leads to, without links. A link may lead to
+// file returns the path of the file at a path that written has returned, without links. A link may lead to
 // a file below its own folder, as in the volumes of Kubernetes secrets, or to an allowed file.
-func (p *Policy) file(name string) (string, error) {
-	at, err := p.written(name)
-	if err != nil {
-		return "", err
-	}
+func (p *Policy) file(at string) (string, error) {
 	real, err := filepath.EvalSymlinks(at)
 	if err != nil {
 		return "", err
@@ -82,17 +133,14 @@ func (p *Policy) file(name string) (string, error) {
 // written returns the absolute path of ${file:NAME}, and an error if that is not allowed. It does
 // not access the file.
 func (p *Policy) written(name string) (string, error) {
-	if slices.Contains(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == filepath.Separator }), "..") {
+	if hasParent(name) {
 		return "", errors.New("not allowed: the path must not have .. in it")
 	}
-	at, err := filepath.Abs(name)
-	if err != nil {
-		return "", err
-	}
+	at := p.path(name, p.folder)
 	if len(p.matching(at)) > 0 {
 		return at, nil
 	}
-	return "", p.refusal("not allowed", config.SecretFile+at)
+	return "", p.refusal("not allowed", config.SecretFile+cmp.Or(at, name))
 }
 
 // matching returns the patterns of files that match a path.
@@ -134,17 +182,18 @@ func hasMeta(pattern string) bool {
 // "env". It adds the file to files before it reads it. lookupEnv may be nil.
 func (p *Policy) Resolve(lookupEnv func(name string) (string, bool), files *Files, source, name string) (string, error) {
 	if source == "env" {
-		if err := p.AllowsVariable(name); err != nil {
+		if err := p.allowsVariable(name); err != nil {
 			return "", err
 		}
 		return Resolve(lookupEnv, source, name)
 	}
-	if err := p.AllowsFile(name); err != nil {
+	at, err := p.written(name)
+	if err != nil {
 		return "", err
 	}
-	files.note(name)
+	files.note(name, at)
 	for attempt := 1; ; attempt++ {
-		file, err := p.file(name)
+		file, err := p.file(at)
 		if err != nil {
 			return "", err
 		}

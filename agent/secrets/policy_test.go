@@ -81,3 +81,59 @@ func TestPolicyResolve(t *testing.T) {
 		})
 	}
 }
+
+// A relative path is from the folder of prober.yaml, in secrets.allow and in references, whatever the working
+// directory is.
+func TestPolicyRelativePath(t *testing.T) {
+	dir := folders(t, []string{
+		"etc/db.pw", "etc/a[b]/db.pw", "etc/ab/db.pw", "etc/sub/token", "work/db.pw", "work/sub/token", "real/inner/keep", "real/db.pw", "secret.pw",
+	}, map[string]string{"etc/out.pw": "../work/db.pw", "etc/in.pw": "db.pw", "work/link": "../real/inner", "etc/moved": "../work/sub"})
+	t.Chdir(filepath.Join(dir, "work"))
+	for _, c := range []struct{ name, config, allow, secret, path, want string }{
+		{"both relative", dir + "/etc/prober.yaml", "*.pw", "db.pw", "etc/db.pw", ""},
+		{"relative prober.yaml", "../etc/prober.yaml", "*.pw", "db.pw", "etc/db.pw", ""},
+		{"relative prober.yaml beside", "prober.yaml", "*.pw", "db.pw", "work/db.pw", ""},
+		{"relative prober.yaml with a dot", "./prober.yaml", "sub/*", "./sub/token", "work/sub/token", ""},
+		{"absolute pattern", dir + "/etc/prober.yaml", dir + "/etc/*.pw", "db.pw", "etc/db.pw", ""},
+		{"absolute reference", dir + "/etc/prober.yaml", "*.pw", dir + "/etc/db.pw", "etc/db.pw", ""},
+		{"file of the working directory", dir + "/etc/prober.yaml", "*.pw", dir + "/work/db.pw", "", "not allowed: add"},
+		{"link to a file beside it", dir + "/etc/prober.yaml", "*.pw", "in.pw", "etc/db.pw", ""},
+		{"link to a file elsewhere", dir + "/etc/prober.yaml", "*.pw", "out.pw", "", "it leads to " + dir + "/work/db.pw"},
+		{"link in place of a folder", dir + "/etc/prober.yaml", "*/token", "moved/token", "", "it leads to " + dir + "/work/sub/token"},
+		{"reference with ..", dir + "/etc/prober.yaml", "*.pw", "../work/db.pw", "", "must not have .. in it"},
+		{"prober.yaml above a link", "link/../prober.yaml", "*.pw", "db.pw", "real/db.pw", ""},
+		{"folder of prober.yaml like a pattern", dir + "/etc/a[b]/prober.yaml", "*.pw", "db.pw", "etc/a[b]/db.pw", ""},
+		{"file that the folder matches as a pattern", dir + "/etc/a[b]/prober.yaml", "*.pw", dir + "/etc/ab/db.pw", "", "not allowed: add"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			secret := []byte("secret of " + c.name)
+			if c.path != "" {
+				if err := os.WriteFile(filepath.Join(dir, c.path), secret, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var file config.Agent
+			file.Secrets.Allow = []string{"file:" + c.allow}
+			policy, files := secrets.PolicyOf(c.config, &file), new(secrets.Files)
+			got, err := policy.Resolve(nil, files, "file", c.secret)
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %q, %v, want %q", got, err, c.want)
+				}
+				return
+			}
+			if err != nil || got != string(secret) {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if err := policy.Allows("file", c.secret); err != nil {
+				t.Errorf("Allows: %v", err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, c.path), []byte("a longer secret of "+c.name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if changed := files.Begin(); len(changed) != 1 || changed[0] != c.secret {
+				t.Errorf("changed: %q", changed)
+			}
+		})
+	}
+}

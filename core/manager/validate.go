@@ -63,6 +63,25 @@ func ValidatePod(pod *v1.Pod) field.ErrorList {
 	return errs
 }
 
+// Warnings returns what is probably a mistake in the probes of pod, although it is valid: a timeout that is
+// longer than the period.
+func Warnings(pod *v1.Pod) (list field.ErrorList) {
+	configs, _ := ProbesOf(pod)
+	for i := range configs {
+		c := &configs[i]
+		if c.Spec.Timeout <= c.Spec.Period {
+			continue
+		}
+		name := "timeoutSeconds"
+		if c.annotated {
+			name = "timeout"
+		}
+		list = append(list, field.Invalid(c.Path.Child(name), c.Spec.Timeout.String(),
+			fmt.Sprintf("the timeout of %s is longer than the period of %s: what is due during an attempt is skipped", c.Spec.Timeout, c.Spec.Period)))
+	}
+	return list
+}
+
 func forbidProbes(path *field.Path, why string, liveness, readiness, startup *v1.Probe) (errs field.ErrorList) {
 	for _, slot := range [...]struct {
 		name  string

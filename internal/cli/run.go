@@ -55,28 +55,26 @@ type manifests struct {
 	allowUnsupported bool // only warn about fields that local processes do not support
 }
 
-// source returns the reader of the manifests. system runs them; "" only validates them.
-func (m *manifests) source(env *command.Env, system string) *manifest.Source {
-	return &manifest.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
-}
-
-// newPodSource returns the constructor of the agent's source of pods: the pods of the manifests,
-// which run on this host.
-func (o *runOptions) newPodSource(env *command.Env) func(context.Context, pods.Host) (pods.Source, error) {
+// newPodSource returns the constructor of the agent's source of pods: those of the manifests, which run on this
+// host, and the targets of prober.yaml. system runs the pods; "" only checks the files.
+func (m *manifests) newPodSource(env *command.Env, agentConfig *agent.Config, system string, backoff time.Duration) func(context.Context, pods.Host) (pods.Source, error) {
 	return func(ctx context.Context, host pods.Host) (pods.Source, error) {
-		runner := &builtin.HostRunner{}
-		var generator local.Generator
-		if o.ConfigFile != "" {
-			generator = targets.New(targets.Config{ConfigFile: o.ConfigFile, Logger: host.Logger, PollInterval: host.PollInterval, Mark: host.Mark})
+		runner, checking := &builtin.HostRunner{}, system == ""
+		cfg := local.Config{
+			Runner: runner, RestartBackoff: backoff, StateDir: agentConfig.StateDir, Empty: checking || agentConfig.BlackboxConfig != "",
 		}
-		source, err := local.NewPodSource(ctx, o.source(env, runtime.GOOS), local.Config{
-			Runner: runner, RestartBackoff: o.restartBackoff, StateDir: o.StateDir, Generator: generator, Empty: o.BlackboxConfig != "",
-		}, host)
+		if agentConfig.ConfigFile != "" {
+			cfg.Generator = targets.New(targets.Config{
+				ConfigFile: agentConfig.ConfigFile, Logger: host.Logger, PollInterval: host.PollInterval, Mark: host.Mark, Offline: checking,
+			})
+		}
+		manifests := &manifest.Source{Paths: m.paths, Stdin: env.Stdin, AllowUnsupported: m.allowUnsupported, System: system}
+		source, err := local.NewPodSource(ctx, manifests, cfg, host)
 		if err != nil {
 			return pods.Source{}, err
 		}
-		if len(o.paths) == 0 && o.BlackboxConfig == "" && len(source.Targets().Sources) == 0 {
-			return pods.Source{}, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", o.ConfigFile)
+		if len(m.paths) == 0 && !cfg.Empty && len(source.Targets().Sources) == 0 {
+			return pods.Source{}, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", agentConfig.ConfigFile)
 		}
 		runner.Environment, runner.User = source.Environment, source.User
 		return source.ForAgent(), nil
@@ -107,7 +105,7 @@ func newRun(env *command.Env) *cobra.Command {
 			if o.restartBackoff <= 0 {
 				return command.Usage("", "--restart-backoff %s: must be above 0", o.restartBackoff)
 			}
-			o.Source = o.newPodSource(env)
+			o.Source = o.newPodSource(env, &o.Config, runtime.GOOS, o.restartBackoff)
 			return o.run(cmd.Context(), env)
 		},
 	}

@@ -10,35 +10,34 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
-	"github.com/daeace23/prober/internal/cli/plugincmd"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods/local/manifest"
-	"github.com/daeace23/prober/pods/targets"
 )
 
 func newValidate(env *command.Env) *cobra.Command {
 	v := &validation{env: env}
 	c := &cobra.Command{
 		Use:   "validate PATH...",
-		Short: "Check manifests, prober.yaml and configs of plugins, without running anything",
+		Short: "Check manifests, prober.yaml and configs of plugins, without an agent",
 		Long: "Check manifests (files, folders and -), prober.yaml and plugin.yaml, and check the configs of\n" +
-			"probes with the schemas of the plugins in --plugins folders.\n\n" +
-			"With the flags of prober run it checks what prober run checks before it starts anything. It\n" +
-			"compiles and runs no plugin, and reads no registry and no secret. A PATH that is a prober.yaml\n" +
-			"is used as --config. With --blackbox-config no PATH is required.\n\n" +
+			"probes with the plugins that are part of prober and those in --plugins folders.\n\n" +
+			"With the flags of prober run it checks what prober run checks before it starts anything, and what\n" +
+			"a reload checks. Plugins that are modules check the configs of their probes, in their sandbox. It\n" +
+			"runs no program, and reads no registry and no secret. A PATH that is a prober.yaml is used as\n" +
+			"--config. With --config, --blackbox-config or --web.config.file no PATH is\n" +
+			"required.\n\n" +
 			"It prints one line for each error. Exit code 0 no errors, 1 errors, 64 wrong usage.",
 		Example: "  prober validate pods prober.yaml --plugins /etc/prober/plugins\n" +
 			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if v.BlackboxConfig != "" {
+			if v.ConfigFile != "" || v.BlackboxConfig != "" || v.WebConfigFile != "" {
 				return nil
 			}
 			return command.AtLeast("a path")(cmd, args)
@@ -50,6 +49,7 @@ func newValidate(env *command.Env) *cobra.Command {
 	f.StringVar(&v.ConfigFile, "config", "", "the agent's file, prober.yaml")
 	f.StringVar(&v.BlackboxConfig, "blackbox-config", "", "file of blackbox_exporter: its modules are those of /probe")
 	f.StringVar(&v.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
+	f.StringVar(&v.WebConfigFile, "web.config.file", "", "TLS and users of the HTTP server, in the format of Prometheus' exporter-toolkit")
 	f.BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that local processes do not support")
 	return c
 }
@@ -86,7 +86,8 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	if err := v.chooseConfig(); err != nil {
 		return err
 	}
-	notes, err := agent.Validate(ctx, v.Config, v.load)
+	v.Source, v.Compiler, v.Version = v.newPodSource(v.env, &v.Config, "", 0), v.env.Compiler, v.env.Version
+	notes, err := agent.Validate(ctx, v.Config)
 	if ctx.Err() != nil {
 		return command.Failed(context.Cause(ctx))
 	}
@@ -94,24 +95,13 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 		v.printErrors(err)
 	}
 	v.printUnchecked(notes.Unchecked)
-	for _, name := range notes.SecretsInArguments {
-		v.env.Warn("plugin %q: %s", name, plugincmd.SecretsInArguments)
+	for _, text := range notes.Warnings {
+		v.env.Warn("%s", explain.OneLine(text))
 	}
 	if v.wrong > 0 {
 		return &command.Exit{Code: command.ExitFailed}
 	}
 	return nil
-}
-
-// load reads the manifests and the targets, and calls check for each pod that is otherwise valid.
-func (v *validation) load(ctx context.Context, check func(*v1.Pod) []error) error {
-	source := v.source(v.env, "")
-	source.Check = check
-	loaded, err := source.Load(ctx)
-	if v.ConfigFile == "" || ctx.Err() != nil {
-		return err
-	}
-	return errors.Join(err, targets.Check(ctx, v.ConfigFile, loaded.Pods, check))
 }
 
 // chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid
@@ -129,7 +119,7 @@ func (v *validation) chooseConfig() error {
 
 // flags checks that the files and folders of the flags exist.
 func (v *validation) flags() error {
-	for _, path := range append([]string{v.ConfigFile, v.BlackboxConfig, v.LockFile}, v.PluginDirs...) {
+	for _, path := range append([]string{v.ConfigFile, v.BlackboxConfig, v.LockFile, v.WebConfigFile}, v.PluginDirs...) {
 		if _, err := os.Stat(path); path != "" && err != nil {
 			return command.Usage("", "%w", err)
 		}
@@ -186,7 +176,7 @@ func (v *validation) file(path string) (other bool, err error) {
 	} else {
 		var m *plugin.Manifest
 		if m, err = plugin.ParseManifest(path, data); err == nil && m.SecretsInArguments {
-			v.env.Warn("%s: %s", path, plugincmd.SecretsInArguments)
+			v.env.Warn("%s: %s", path, plugin.SecretsInArgumentsWarning)
 		}
 	}
 	if err != nil {

@@ -4,7 +4,7 @@ package joined
 import "strings"
 
 // Errors returns the errors that err joins, at any depth: err itself if it joins none, and none
-// if err is nil.
+// if err is nil. An error that says more than those it wraps, as one of several %w does, joins none.
 func Errors(err error) []error {
 	list, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -14,8 +14,12 @@ func Errors(err error) []error {
 		return []error{err}
 	}
 	var all []error
+	var texts []string
 	for _, e := range list.Unwrap() {
-		all = append(all, Errors(e)...)
+		all, texts = append(all, Errors(e)...), append(texts, e.Error())
+	}
+	if err.Error() != strings.Join(texts, "\n") {
+		return []error{err}
 	}
 	return all
 }

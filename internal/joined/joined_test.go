@@ -12,6 +12,7 @@ import (
 func TestErrors(t *testing.T) {
 	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
 	wrapped := fmt.Errorf("wrapped: %w", errors.Join(a, b))
+	both := fmt.Errorf("%w: %w", a, b)
 	for _, tc := range []struct {
 		err  error
 		want []error
@@ -21,6 +22,7 @@ func TestErrors(t *testing.T) {
 		{errors.Join(a), []error{a}},
 		{errors.Join(errors.Join(a, nil, b), c), []error{a, b, c}},
 		{errors.Join(wrapped, c), []error{wrapped, c}},
+		{errors.Join(both, c), []error{both, c}},
 	} {
 		if got := joined.Errors(tc.err); !slices.Equal(got, tc.want) {
 			t.Errorf("Errors(%q): got %q, want %q", tc.err, got, tc.want)

@@ -19,6 +19,9 @@ import (
 
 // Generator makes pods beside those of manifests: package targets has one.
 type Generator interface {
+	// Check returns the errors of the pods of the next Generate, as far as no source needs to be asked for
+	// them. It changes no pod.
+	Check(ctx context.Context, all bool, others []*v1.Pod, check func(*v1.Pod) []error) error
 	// Generate returns the pods. Those that have not changed are the same as before. all requests a
 	// check of everything. others are the pods of manifests, whose names cannot be used. check is
 	// that of a [pods.Host].
@@ -230,24 +233,19 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 		return s.host.Check(ctx, manager.Declare(pod))
 	}
 	loaded, err := s.manifests.Load(ctx)
-	switch {
-	case err != nil && ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
-	case err != nil:
-		return nil, err
 	}
 	for _, w := range loaded.Warnings {
-		s.host.Logger.Warn("unsupported field", "place", w.Error())
+		s.host.Logger.Warn(pods.Doubtful, "place", w.Error())
 	}
-	return s.generate(ctx, all, loaded.Pods)
-}
-
-// generate adds the pods of the generator to those of manifests.
-func (s *PodSource) generate(ctx context.Context, all bool, manifests []*v1.Pod) ([]*v1.Pod, error) {
 	if s.generator == nil {
-		return manifests, nil
+		return loaded.Pods, err
 	}
 	check := func(pod *v1.Pod) []error { return s.host.Check(ctx, manager.Declare(pod)) }
-	generated, err := s.generator.Generate(ctx, all, manifests, check)
-	return slices.Concat(manifests, generated), err
+	if err != nil {
+		return nil, errors.Join(err, s.generator.Check(ctx, all, loaded.Pods, check))
+	}
+	generated, err := s.generator.Generate(ctx, all, loaded.Pods, check)
+	return slices.Concat(loaded.Pods, generated), err
 }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods"
 )
@@ -49,7 +50,7 @@ type target struct {
 	listed string // the address after relabelling
 	name   string
 	all    map[string]string // labels after relabelling
-	at     address
+	at     address.Address
 	made   made
 	reason string // why it is dropped; "" if it is not
 
@@ -92,7 +93,7 @@ func (b *builder) add(l *list, f *found, n *count) {
 		t = newTarget(l.group, source, f)
 	}
 	shown := pods.Target{
-		Group: l.group.name, Namespace: l.group.namespace, Name: t.name, Address: clip.Marked(t.listed, maxAddress, "…"), Source: source, Labels: visible(t.all),
+		Group: l.group.name, Namespace: l.group.namespace, Name: t.name, Address: clip.Marked(t.listed, address.Max, "…"), Source: source, Labels: visible(t.all),
 		State: pods.TargetDropped, Reason: t.reason,
 	}
 	uid := uidOf(l.group.namespace, l.group.name, t.name)
@@ -190,19 +191,19 @@ func newTarget(g *group, source string, f *found) *target {
 		t.reason, t.all = err.Error(), nil
 		return t
 	}
-	if len(f.address) > maxAddress {
-		t.reason = errLongAddress.Error()
+	if len(f.address) > address.Max {
+		t.reason = address.ErrLong.Error()
 		return t
 	}
 	var err error
 	r := relabel(g.steps, g.name, source, f.address, all)
 	t.listed, t.all, t.reason, t.name = r.address, r.labels, r.dropped, r.name
 	t.at, err = parseAddress(t.listed)
-	t.listed = withoutPassword(t.listed)
+	t.listed = address.WithoutPassword(t.listed)
 	if t.name == "" {
 		t.name = t.listed
 	}
-	if len(t.name) > maxAddress {
+	if len(t.name) > address.Max {
 		t.name = ""
 	}
 	if err == nil {
@@ -212,6 +213,15 @@ func newTarget(g *group, source string, f *found) *target {
 		t.reason = err.Error()
 	}
 	return t
+}
+
+// parseAddress parses an address whose host is that of a pod.
+func parseAddress(text string) (address.Address, error) {
+	a, err := address.Parse(text)
+	if err == nil {
+		a.Host, err = a.PodHost()
+	}
+	return a, err
 }
 
 // sourceOf returns where a target is listed.

@@ -1,41 +1,48 @@
 package targets
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/yamlpos"
 	"github.com/daeace23/prober/pods"
 )
 
-// Check checks the targets of a prober.yaml and its files, and asks no service, name server and command.
-// others are the pods that are no targets. check is called with a pod of each group. The error joins one
-// for each problem, also for each target that would be dropped for another reason than a rule.
-func Check(ctx context.Context, configFile string, others []*v1.Pod, check func(*v1.Pod) []error) error {
-	s := New(Config{ConfigFile: configFile, Logger: slog.New(slog.DiscardHandler), offline: true})
-	if _, err := s.Generate(ctx, true, others, check); err != nil {
-		return err
-	}
-	all := s.Targets()
+// problems returns an error for each list that cannot be read, and for each target that cannot be probed.
+func (l *listing) problems() error {
 	var errs []error
-	for _, source := range all.Sources {
-		if source.Err != nil {
-			errs = append(errs, joined.Errors(source.Err)...)
+	for _, f := range l.fetchers {
+		if f != nil && f.err != nil {
+			errs = append(errs, joined.Errors(f.err)...)
 		}
 	}
-	for i := range all.Items {
-		t := &all.Items[i]
-		if t.State != pods.TargetDropped || strings.HasPrefix(t.Reason, byRule) {
-			continue
+	return errors.Join(append(errs, l.result.problems())...)
+}
+
+// static returns an error for each target of prober.yaml itself that cannot be probed.
+func static(groups []compiled, names taken) error {
+	var lists []list
+	for _, g := range groups {
+		for _, spec := range g.sources {
+			if spec.key == "" {
+				lists = append(lists, list{g.group, spec.label, spec.static})
+			}
 		}
-		_, place, _ := strings.Cut(t.Source, " ") // the other sources were not asked
-		errs = append(errs, &yamlpos.Error{File: place, Err: fmt.Errorf("target %q of group %s: %s", t.Address, t.Group, t.Reason)})
+	}
+	return build(lists, nil, names).problems()
+}
+
+// problems returns an error for each target that is dropped for another reason than a rule.
+func (r *result) problems() error {
+	var errs []error
+	for i := range r.targets {
+		t := &r.targets[i]
+		if t.State == pods.TargetDropped && !strings.HasPrefix(t.Reason, byRule) {
+			_, place, _ := strings.Cut(t.Source, " ")
+			errs = append(errs, &yamlpos.Error{File: place, Err: fmt.Errorf("target %q of group %s: %s", t.Address, t.Group, t.Reason)})
+		}
 	}
 	return errors.Join(errs...)
 }

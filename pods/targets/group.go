@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/yamlpos"
 )
@@ -87,12 +88,20 @@ func definitionOf(c *config.TargetGroup, text *config.Probe) string {
 
 // sample returns a pod of the group for a check of its probe.
 func (g *group) sample() (*v1.Pod, error) {
-	a := address{host: "127.0.0.1", port: placeholder}
+	a := address.Address{Host: "127.0.0.1", Port: placeholder}
 	m, err := g.blueprint.of(&a)
 	if err != nil {
 		return nil, err
 	}
-	return newPod(g, podName(g.name, "sample"), "sample", &a, a.host, g.labels, m), nil
+	return newPod(g, podName(g.name, "sample"), "sample", &a, a.Host, g.labels, m), nil
+}
+
+// warnings returns a [*yamlpos.Error] for each warning about the probe of the group.
+func (g *group) warnings(file string) (all []error) {
+	for _, w := range g.blueprint.warnings {
+		all = append(all, &yamlpos.Error{File: file, Line: g.probe.Line(w.path), Field: joinPath(g.probe.Path, w.path), Err: w.err})
+	}
+	return all
 }
 
 // check checks the probe of the group. The error joins a [*yamlpos.Error] for each problem.

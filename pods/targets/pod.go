@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/manifest"
 	"github.com/daeace23/prober/probe"
@@ -81,11 +82,11 @@ func uidOf(namespace, group, name string) types.UID {
 var noGrace int64
 
 // newPod returns the pod of a target.
-func newPod(g *group, name, target string, a *address, listed string, labels map[string]string, m made) *v1.Pod {
+func newPod(g *group, name, target string, a *address.Address, listed string, labels map[string]string, m made) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: g.namespace, UID: uidOf(g.namespace, g.name, target),
-			Annotations: map[string]string{manifest.AddressAnnotation: a.host, AddressAnnotation: listed},
+			Annotations: map[string]string{manifest.AddressAnnotation: a.Host, AddressAnnotation: listed},
 		},
 		Spec: v1.PodSpec{
 			RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &noGrace,
@@ -100,13 +101,13 @@ func newPod(g *group, name, target string, a *address, listed string, labels map
 		pod.Annotations[LabelsAnnotation] = string(text)
 	}
 	c := &pod.Spec.Containers[0]
-	if a.port != 0 {
-		c.Ports = []v1.ContainerPort{{ContainerPort: int32(a.port), Protocol: v1.ProtocolTCP}}
+	if a.Port != 0 {
+		c.Ports = []v1.ContainerPort{{ContainerPort: int32(a.Port), Protocol: v1.ProtocolTCP}}
 	}
 	if g.blueprint.action == execRun {
-		c.Env = []v1.EnvVar{{Name: "TARGET_ADDRESS", Value: listed}, {Name: "TARGET_HOST", Value: a.host}}
-		if a.port != 0 {
-			c.Env = append(c.Env, v1.EnvVar{Name: "TARGET_PORT", Value: strconv.Itoa(a.port)})
+		c.Env = []v1.EnvVar{{Name: "TARGET_ADDRESS", Value: listed}, {Name: "TARGET_HOST", Value: a.Host}}
+		if a.Port != 0 {
+			c.Env = append(c.Env, v1.EnvVar{Name: "TARGET_PORT", Value: strconv.Itoa(a.Port)})
 		}
 	}
 	switch {

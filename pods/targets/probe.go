@@ -1,7 +1,6 @@
 package targets
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
@@ -44,7 +44,8 @@ type blueprint struct {
 	url      string         // url of the config of a plugin, whose scheme and path a URL replaces; "" for none
 	// api is the probe with the fields of v1.Probe, if those can express it: it takes far less time
 	// and memory than the annotation.
-	api *v1.Probe
+	api      *v1.Probe
+	warnings []problem // see [manager.Warnings]
 }
 
 // problem is an error at a path below the probe.
@@ -80,6 +81,9 @@ func newBlueprint(kind probe.Kind, text []byte) (*blueprint, []problem) {
 	}
 	if b.needPort {
 		delete(b.fields, "port")
+	}
+	for _, e := range manager.Warnings(&pod) {
+		b.warnings = append(b.warnings, problem{b.below(e.Field), reason(e)})
 	}
 	b.api = b.asAPI(&configs[0])
 	return b, nil
@@ -172,8 +176,8 @@ type made struct {
 }
 
 // of returns the probe of a target.
-func (b *blueprint) of(a *address) (made, error) {
-	if a.scheme != "" && b.action != httpGet && (b.url == "" || b.own) {
+func (b *blueprint) of(a *address.Address) (made, error) {
+	if a.Scheme != "" && b.action != httpGet && (b.url == "" || b.own) {
 		return made{}, errors.New("a URL needs an HTTP probe, or a plugin with url in its config")
 	}
 	port, err := b.portOf(a)
@@ -187,10 +191,10 @@ func (b *blueprint) of(a *address) (made, error) {
 	if port != 0 {
 		changes["port"] = port
 	}
-	if a.scheme != "" && b.action == httpGet {
-		changes["scheme"] = strings.ToUpper(a.scheme)
-		if a.path != "" {
-			changes["path"] = a.path
+	if a.Scheme != "" && b.action == httpGet {
+		changes["scheme"] = strings.ToUpper(a.Scheme)
+		if a.Path != "" {
+			changes["path"] = a.Path
 		}
 	}
 	if len(changes) == 0 {
@@ -203,9 +207,9 @@ func (b *blueprint) of(a *address) (made, error) {
 	if b.action == plugin {
 		call := maps.Clone(b.document[name].(map[string]any))
 		call["target"] = fields
-		if a.scheme != "" {
+		if a.Scheme != "" {
 			config := maps.Clone(call["config"].(map[string]any))
-			config["url"] = b.urlOf(a)
+			config["url"] = a.ConfigURL(b.url)
 			call["config"] = config
 		}
 		document[name] = call
@@ -213,32 +217,16 @@ func (b *blueprint) of(a *address) (made, error) {
 	return made{annotation: b.annotation(document)}, nil
 }
 
-// urlOf returns the url of the config of a plugin for a target that is a URL. It has no host, so that it
-// is of the target, and the path of the config if the target has none.
-func (b *blueprint) urlOf(a *address) string {
-	path := a.path
-	if path == "" {
-		path = b.url
-		if _, rest, ok := strings.Cut(path, "://"); ok {
-			_, rest, _ = strings.Cut(rest, "/")
-			path = "/" + rest
-		}
-	}
-	return a.scheme + "://" + path
-}
-
 // portOf returns the port that a target gives its probe; 0 for none.
-func (b *blueprint) portOf(a *address) (int, error) {
+func (b *blueprint) portOf(a *address.Address) (int, error) {
 	_, has := b.fields["port"]
 	switch {
-	case a.scheme == "https":
-		return cmp.Or(a.port, 443), nil
-	case a.scheme != "":
-		return cmp.Or(a.port, 80), nil
+	case a.Scheme != "":
+		return a.ProbePort(), nil
 	case b.action == plugin && (has || b.own), b.action == execRun, !b.needPort && b.action != plugin:
 		return 0, nil
-	case a.port != 0 || b.action == plugin:
-		return a.port, nil
+	case a.Port != 0 || b.action == plugin:
+		return a.Port, nil
 	case b.action == httpGet && strings.EqualFold(fmt.Sprint(b.fields["scheme"]), "https"):
 		return 443, nil
 	case b.action == httpGet:
@@ -249,8 +237,8 @@ func (b *blueprint) portOf(a *address) (int, error) {
 }
 
 // withAddress returns the probe of the API with what the address of a target sets.
-func (b *blueprint) withAddress(a *address, port int) *v1.Probe {
-	if port == 0 && a.scheme == "" {
+func (b *blueprint) withAddress(a *address.Address, port int) *v1.Probe {
+	if port == 0 && a.Scheme == "" {
 		return b.api
 	}
 	p := *b.api
@@ -258,11 +246,11 @@ func (b *blueprint) withAddress(a *address, port int) *v1.Probe {
 	case httpGet:
 		p.HTTPGet = new(*p.HTTPGet)
 		p.HTTPGet.Port = intstr.FromInt(port)
-		if a.scheme != "" {
-			p.HTTPGet.Scheme = v1.URIScheme(strings.ToUpper(a.scheme))
+		if a.Scheme != "" {
+			p.HTTPGet.Scheme = v1.URIScheme(strings.ToUpper(a.Scheme))
 		}
-		if a.path != "" {
-			p.HTTPGet.Path = a.path
+		if a.Path != "" {
+			p.HTTPGet.Path = a.Path
 		}
 	case tcpSocket:
 		p.TCPSocket = new(*p.TCPSocket)

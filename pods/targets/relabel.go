@@ -252,9 +252,9 @@ func merged(a, b map[string]string) map[string]string {
 func (r *relabelled) data(group, source string) map[string]any {
 	host, port := r.address, ""
 	if a, err := parseAddress(r.address); err == nil {
-		host = a.host
-		if a.port != 0 {
-			port = fmt.Sprint(a.port)
+		host = a.Host
+		if a.Port != 0 {
+			port = fmt.Sprint(a.Port)
 		}
 	}
 	return map[string]any{"address": r.address, "group": group, "host": host, "labels": r.labels, "name": r.name, "port": port, "source": source}

@@ -32,7 +32,9 @@ type Config struct {
 	PollInterval time.Duration // how often files are looked at
 	Mark         string        // an environment variable of commands, see pods.Host
 
-	offline bool // read files only
+	// Offline reads files only, and asks no service, name server and command. A list that cannot be read, and
+	// each target of a file that would be dropped for another reason than a rule, is an error of Generate then.
+	Offline bool
 }
 
 // Source has the targets of prober.yaml. It is safe for concurrent use.
@@ -44,7 +46,8 @@ type Source struct {
 	mu       sync.Mutex // held by Generate
 	stamp    string     // of prober.yaml when it was last read
 	err      error      // of its targets
-	groups   []compiled
+	read     []compiled // its groups; nil: those of groups
+	groups   []compiled // the last good ones
 	checked  map[*group]bool
 	fetchers map[string]*fetcher           // by key
 	cancels  map[string]context.CancelFunc // of those that run
@@ -75,15 +78,12 @@ func New(cfg Config) *Source {
 // prober.yaml if that has changed, and with all it asks every source again. others are the pods that
 // are no targets, whose names cannot be used. check is called with a pod of each new group.
 //
-// The error is that of targets in prober.yaml. One of the rest of the file is returned by the first call
-// only: later, the last good targets are kept, and the agent reports the error for the plugins.
+// The error is that of targets in prober.yaml, and the last good ones are kept. An error of the rest of the
+// file is returned by the first call only: the agent reports it for the plugins.
 func (s *Source) Generate(ctx context.Context, all bool, others []*v1.Pod, check func(*v1.Pod) []error) ([]*v1.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.readLocked(all); err != nil {
-		return nil, err
-	}
-	if err := s.checkLocked(all, check); err != nil {
+	if err := s.checkLocked(all, others, check); err != nil {
 		return nil, err
 	}
 	s.openLocked(ctx, all)
@@ -104,6 +104,11 @@ func (s *Source) Generate(ctx context.Context, all bool, others []*v1.Pod, check
 		}
 	}
 	l.result = build(l.lists, s.before, takenBy(others))
+	if s.cfg.Offline {
+		if err := l.problems(); err != nil {
+			return nil, err
+		}
+	}
 	s.noteGoneLocked(l.result)
 	listed := len(l.result.targets)
 	l.targets = append(l.result.targets, s.gone...) // here, so that readers copy nothing
@@ -140,23 +145,41 @@ func (s *Source) readLocked(all bool) error {
 	case err != nil && first:
 		return err
 	case err != nil:
-		s.err = nil // that of contents that no longer exist
+		s.read, s.err = nil, nil // those of contents that no longer exist
 		return nil
 	}
-	groups, err := compile(s.cfg.ConfigFile, cfg, s.groups)
-	s.err = err
-	if err == nil {
-		s.groups = groups
-	}
-	return err
+	s.read, s.err = compile(s.cfg.ConfigFile, cfg, s.groups)
+	return s.err
 }
 
-// checkLocked checks the probes of the groups that are new.
-func (s *Source) checkLocked(all bool, check func(*v1.Pod) []error) error {
+// Check is the part of Generate that finds the errors of targets in prober.yaml. It asks no source.
+func (s *Source) Check(ctx context.Context, all bool, others []*v1.Pod, check func(*v1.Pod) []error) error {
+	if s.cfg.Offline {
+		_, err := s.Generate(ctx, all, others, check)
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.checkLocked(all, others, check)
+}
+
+// checkLocked reads prober.yaml, and checks the probes of groups that are new, and their static targets.
+// Without an error, its groups are the last good ones.
+func (s *Source) checkLocked(all bool, others []*v1.Pod, check func(*v1.Pod) []error) error {
+	if err := s.readLocked(all); err != nil {
+		return err
+	}
+	groups := s.groups
+	if s.read != nil {
+		groups = s.read
+	}
 	checked := make(map[*group]bool)
 	var errs []error
-	for _, g := range s.groups {
+	for _, g := range groups {
 		if !s.checked[g.group] || all {
+			for _, w := range g.warnings(s.cfg.ConfigFile) {
+				s.cfg.Logger.Warn(pods.Doubtful, "place", w.Error())
+			}
 			if err := g.check(s.cfg.ConfigFile, check); err != nil {
 				errs = append(errs, err)
 				continue
@@ -164,8 +187,14 @@ func (s *Source) checkLocked(all bool, check func(*v1.Pod) []error) error {
 		}
 		checked[g.group] = true
 	}
-	s.checked = checked
-	return errors.Join(errs...)
+	if !s.cfg.Offline && (all || s.read != nil) { // else they are in the order of all lists
+		errs = append(errs, static(groups, takenBy(others)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	s.groups, s.read, s.checked = groups, nil, checked
+	return nil
 }
 
 // openLocked begins to ask new sources, and ends those that are no longer used. It waits for the first
@@ -177,7 +206,7 @@ func (s *Source) openLocked(ctx context.Context, all bool) {
 	desired := make(map[string]bool)
 	for _, g := range s.groups {
 		for _, spec := range g.sources {
-			if spec.key == "" || desired[spec.key] || s.cfg.offline && spec.every > 0 {
+			if spec.key == "" || desired[spec.key] || s.cfg.Offline && spec.every > 0 {
 				continue
 			}
 			desired[spec.key] = true

@@ -1,8 +1,10 @@
 package targets_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/pods/targets"
 )
 
 // probed returns the address of a pod, and its probe: handler, config and spec.
@@ -112,10 +115,13 @@ func TestKindsAreThoseOfPods(t *testing.T) {
 
 func TestBadTargetIsDroppedAlone(t *testing.T) {
 	r := newRig(t, `targets:
-- {name: g, probe: {tcpSocket: {}}, static: ["h:1", "h", "a b:1", "h:0", "h:x", "http://h:1", "h:1", "fe80::1%eth0"]}
-- {name: u, probe: {httpGet: {}}, static: ["ftp://h", "http://u:p@h", "http://[::1"]}
-- {name: w, probe: {plugin: {name: web, target: {unix: /run/x}, config: {url: /}}}, static: ["http://h"]}
+- {name: g, probe: {tcpSocket: {}}, file: [g.json]}
+- {name: u, probe: {httpGet: {}}, file: [u.json]}
+- {name: w, probe: {plugin: {name: web, target: {unix: /run/x}, config: {url: /}}}, file: [w.json]}
 `)
+	r.write("g.json", `[{"targets": ["h:1", "h", "a b:1", "h:0", "h:x", "http://h:1", "h:1", "fe80::1%eth0"]}]`)
+	r.write("u.json", `[{"targets": ["ftp://h", "http://u:p@h", "http://[::1"]}]`)
+	r.write("w.json", `[{"targets": ["http://h"]}]`)
 	pods := r.generate()
 	want := []string{
 		"g h:1: probed g-h-1",
@@ -124,7 +130,7 @@ func TestBadTargetIsDroppedAlone(t *testing.T) {
 		`g h:0: dropped g-h-0 the port "0" must be a number from 1 to 65535`,
 		`g h:x: dropped g-h-x the port "x" must be a number from 1 to 65535`,
 		"g http://h:1: dropped g-h-1 a URL needs an HTTP probe, or a plugin with url in its config",
-		`g h:1: dropped g-h-1 the name "h:1" is already that of a target at static prober.yaml:4`,
+		`g h:1: dropped g-h-1 the name "h:1" is already that of a target at file g.json:1`,
 		`g fe80::1%eth0: dropped g-fe80-1-eth0 "fe80::1%eth0": an IPv6 address must not have a zone`,
 		`u ftp://h: dropped u-h the scheme of a URL must be http or https, not "ftp"`,
 		"u http://redacted@h: dropped u-redacted-h a URL must not have a user or a password",
@@ -344,6 +350,61 @@ func TestCheckRefusesProbeOfGroupOnce(t *testing.T) {
 	r.check = func(*v1.Pod) []error { return nil }
 	if len(r.generate()) != 2 {
 		t.Errorf("got %v", r.list())
+	}
+}
+
+// A target of prober.yaml itself is a part of that file, whose errors refuse it.
+func TestGenerateRefusesWrongStaticTarget(t *testing.T) {
+	const probe = "targets:\n- {name: g, probe: {tcpSocket: {}}, static: [%s]}\n"
+	r := newRig(t, fmt.Sprintf(probe, "'h:1'"))
+	first := r.generate()["g-h-1"]
+	for _, c := range []struct{ static, want string }{
+		{"'h:1', 'a b:1'", `prober.yaml:4: target "a b:1" of group g: "a b" is neither an IP address nor a host name`},
+		{"'h:1', 'h:1'", `prober.yaml:4: target "h:1" of group g: the name "h:1" is already that of a target at static prober.yaml:4`},
+		{"h", `prober.yaml:4: target "h" of group g: there is no port, neither in the address nor in the probe`},
+	} {
+		r.write("prober.yaml", head+fmt.Sprintf(probe, c.static))
+		if got := r.refused(); got != c.want {
+			t.Errorf("got %s\nwant %s", got, c.want)
+		}
+		if got := r.list(); len(got) != 1 || got[0] != "g h:1: probed g-h-1" {
+			t.Errorf("after a refusal: %q", got)
+		}
+	}
+	r.write("prober.yaml", head+fmt.Sprintf(probe, "'h:1', 'h:2'"))
+	if pods := r.generate(); pods["g-h-1"] != first || len(pods) != 2 {
+		t.Errorf("got %q", r.list())
+	}
+}
+
+// A group that was refused is forgotten with its contents, also if the next contents are wrong elsewhere.
+func TestGenerateForgetsGroupThatWasRefused(t *testing.T) {
+	const text = "targets: [{name: g, probe: {plugin: {name: %s}}, static: [h]}]\n"
+	r := newRig(t, fmt.Sprintf(text, "good"))
+	r.check = func(pod *v1.Pod) []error {
+		if strings.Contains(pod.Annotations[manager.Annotation], "bad") {
+			return []error{errors.New("bad")}
+		}
+		return nil
+	}
+	first := r.generate()["g-h"]
+	r.write("prober.yaml", head+fmt.Sprintf(text, "bad"))
+	if got := r.refused(); got != "prober.yaml:3: targets[0].probe: bad" {
+		t.Error(got)
+	}
+	r.write("prober.yaml", head+"targets: [")
+	if r.generate()["g-h"] != first {
+		t.Error("another pod of the same target")
+	}
+}
+
+func TestTimeoutLongerThanPeriodIsWarning(t *testing.T) {
+	var log bytes.Buffer
+	r := newRig(t, "targets:\n- name: g\n  static: [h]\n  probe: {httpGet: {}, period: 1s, timeout: 2s}\n")
+	r.source = targets.New(targets.Config{ConfigFile: r.path("prober.yaml"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	r.generate()
+	if want := "prober.yaml:6: targets[0].probe.timeout: the timeout of 2s is longer than the period of 1s"; !strings.Contains(log.String(), want) {
+		t.Errorf("got %s", log.String())
 	}
 }
 

@@ -6,16 +6,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/probe"
 )
 
-// ParseTarget reads HOST:PORT or unix:PATH.
-func ParseTarget(text string) (probe.Target, error) {
+// ParseTarget reads HOST:PORT, unix:PATH or a URL. url returns the field url of the config of a plugin, given that
+// field as it is; it is nil unless text is a URL.
+func ParseTarget(text string) (target probe.Target, url func(field string) string, err error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok && path != "" {
-		return probe.Target{Unix: path}, nil
+		return probe.Target{Unix: path}, nil, nil
 	}
-	return ParseHostPort(text)
+	if !strings.Contains(text, "://") {
+		target, err = ParseHostPort(text)
+		return target, nil, err
+	}
+	a, err := address.Parse(text)
+	if err != nil {
+		return target, nil, command.Usage("a target looks like https://shop.example/healthz", "--target: %w", err)
+	}
+	return probe.Target{Host: a.Host, Port: a.ProbePort()}, a.ConfigURL, nil
 }
 
 // ParseHostPort reads HOST:PORT.

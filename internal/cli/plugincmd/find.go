@@ -42,7 +42,7 @@ type pluginFlags struct {
 }
 
 func (f *pluginFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH; HOST for a plugin that pings")
+	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH; a URL for a plugin with url in its config; HOST for one that pings")
 	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE, with secrets as ${file:PATH} or ${env:NAME}")
 	command.NotFromEnv(c.Flags().Lookup("config"))
 	c.Flags().StringArrayVar(&f.grants, "grant", nil, "grant of a capability beside the target: kv, dns, or a pattern such as tcp://*.internal:5432")
@@ -85,7 +85,8 @@ func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) 
 // input is what a plugin is called with.
 type input struct {
 	target  probe.Target
-	noPort  error // why the target is none for a plugin that needs a port; nil if it has one
+	url     func(field string) string // of a target that is a URL, see [oneshot.ParseTarget]
+	noPort  error                     // why the target is none for a plugin that needs a port; nil if it has one
 	config  json.RawMessage
 	secrets manager.Secrets // that config refers to
 	grants  []plugin.Grant
@@ -94,7 +95,7 @@ type input struct {
 // read returns the values of the flags. It reads the file of --config and the secrets.
 func (f *pluginFlags) read(ctx context.Context, env *command.Env) (in input, err error) {
 	if f.target != "" {
-		in.target, err = oneshot.ParseTarget(f.target)
+		in.target, in.url, err = oneshot.ParseTarget(f.target)
 		if host, ok := hostAlone(f.target); err != nil && ok {
 			in.target, in.noPort, err = host, err, nil
 		}
@@ -104,6 +105,9 @@ func (f *pluginFlags) read(ctx context.Context, env *command.Env) (in input, err
 	}
 	if in.config, err = rawJSON(ctx, f.config); err != nil {
 		return in, command.Usage(`a config looks like '{"maxLag":"5s"}', or @FILE`, "--config: %w", err)
+	}
+	if in.config, err = withURL(in.config, in.url); err != nil {
+		return in, command.Usage("", "--config: %w", err)
 	}
 	in.config, in.secrets, err = manager.ResolveSecrets(in.config, func(source, name string) (string, error) {
 		return secret(ctx, env, source, name)
@@ -127,8 +131,26 @@ func hostAlone(text string) (target probe.Target, ok bool) {
 	return probe.Target{Host: host}, err == nil || plugin.ValidHost(strings.ToLower(strings.TrimSuffix(host, ".")))
 }
 
+// withURL sets the field url of a config to that of the target, as for a target of prober.yaml.
+func withURL(config json.RawMessage, url func(field string) string) (json.RawMessage, error) {
+	if url == nil {
+		return config, nil
+	}
+	fields := make(map[string]any)
+	if err := json.Unmarshal(config, &fields); err != nil {
+		return nil, err
+	}
+	before, _ := fields["url"].(string)
+	fields["url"] = url(before)
+	return json.Marshal(fields)
+}
+
 // check returns an error unless a plugin may have the target. Those that ping need no port.
 func (in *input) check(m *plugin.Manifest) error {
+	var schema configSchema
+	if in.url != nil && (json.Unmarshal(m.Config.JSON(), &schema) != nil || schema.Properties["url"] == nil) {
+		return command.Usage("a target looks like 127.0.0.1:6379", "--target: a URL needs a plugin with url in its config")
+	}
 	if pings := func(r plugin.Request) bool { return r.Capability == plugin.CapabilityICMP }; slices.ContainsFunc(m.Requests, pings) {
 		return nil
 	}
@@ -165,6 +187,7 @@ func NewProbe(env *command.Env) *cobra.Command {
 		Example: "  prober probe plugin redis --plugins /etc/prober/plugins --target 127.0.0.1:6379\n" +
 			"  prober probe plugin demo/demo.wasm --target 127.0.0.1:25 --config @demo.json --explain\n" +
 			"  prober probe plugin redis --plugins /etc/prober/plugins --target unix:/run/redis.sock -o json\n" +
+			"  prober probe plugin httpcheck --target https://shop.example/ready\n" +
 			"  prober probe plugin icmp --target 10.0.0.7",
 		Args: command.Arguments("NAME|FILE.wasm"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

@@ -116,9 +116,6 @@ func newInspect(env *command.Env) *cobra.Command {
 	return c
 }
 
-// SecretsInArguments is the warning about a plugin with secretsInArguments: true.
-const SecretsInArguments = "secretsInArguments: true lets secrets into arguments, which all users of the host can read; env and stdin are safe"
-
 // inspect returns f with the grants and limits of the operator.
 func inspect(f plugin.Found, cfg *config.Agent) inspection {
 	v := inspection{
@@ -126,7 +123,7 @@ func inspect(f plugin.Found, cfg *config.Agent) inspection {
 		Limits: append(plugin.ExplainLimits(f.Manifest.Limits, f.Limits), totalMemory(cfg)),
 	}
 	if f.Manifest.SecretsInArguments {
-		v.Warnings = append(v.Warnings, SecretsInArguments)
+		v.Warnings = append(v.Warnings, plugin.SecretsInArgumentsWarning)
 	}
 	for _, g := range f.Grants {
 		v.Grants = append(v.Grants, g.String())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/yamlpos"
 )
@@ -40,7 +41,7 @@ func (s *Source) Load(ctx context.Context) (Loaded, error) {
 	}
 	s.valid = l.valid
 	if len(l.errs) > 0 {
-		return Loaded{}, errors.Join(l.errs...)
+		return Loaded{Warnings: l.loaded.Warnings}, errors.Join(l.errs...)
 	}
 	return l.loaded, nil
 }
@@ -184,7 +185,7 @@ func (l *loader) pod(c *content, n *yamlpos.Node, path string, kinds ...string) 
 	if !l.source.AllowUnsupported {
 		errs, unsupported = append(errs, unsupported...), nil
 	}
-	for _, e := range unsupported {
+	for _, e := range append(unsupported, manager.Warnings(pod)...) {
 		c.warnings = append(c.warnings, located(l.d.File, n, path, e, messageOf(e)))
 	}
 	l.report(n, path, append(errs, l.sharedErrors(pod, len(errs) == 0)...))

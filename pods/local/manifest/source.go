@@ -48,7 +48,7 @@ type Loaded struct {
 	// Pods are valid, with the defaults of the API and a UID, in the order of the files.
 	// They are read-only: the next Load may return them again.
 	Pods []*v1.Pod
-	// Warnings are the unsupported fields that AllowUnsupported accepted, each a
-	// [*yamlpos.Error].
+	// Warnings are the unsupported fields that AllowUnsupported accepted, and those of
+	// [manager.Warnings], each a [*yamlpos.Error]. They are returned with an error too.
 	Warnings []error
 }

@@ -1,0 +1,222 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/agent/access"
+	"github.com/daeace23/prober/agent/blackbox"
+	"github.com/daeace23/prober/agent/notify"
+	"github.com/daeace23/prober/agent/plugins"
+	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/internal/joined"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/admit"
+	"github.com/daeace23/prober/probe"
+)
+
+// gate reads the files that the agent uses, and checks all of them: the web config, the modules of /probe,
+// prober.yaml with its receivers, plugins, manifests and targets with the configs of their probes. Its error
+// joins all that is wrong. What is doubtful is a warning in the log. [New] and [Validate] call it, and
+// reloadAll has the same checks of each part.
+func (a *Agent) gate(ctx context.Context, cfg plugins.Config) error {
+	web := a.guard.Web.Check(a.guard.Addr)
+	scrapes, modules := blackbox.Open(a.cfg.BlackboxConfig, a.log)
+	a.scrapes = scrapes
+	cfg.Credentials, cfg.Configured = a.scrapes.Credentials, a.configured
+	var err, pods error
+	if a.handlers, a.pluginStamp, err = plugins.New(ctx, cfg); ctx.Err() != nil || a.handlers == nil || !a.handlers.Scanned() {
+		return verdict(web, modules, err) // nothing is known of handlers
+	}
+	if a.source, pods = a.cfg.Source(ctx, a.podHost()); modules == nil {
+		modules = a.scrapes.Check(a.within(ctx))
+	}
+	return verdict(web, modules, err, pods)
+}
+
+// verdict joins the errors of the parts of the files. Where one error quotes another, it leaves one of them out:
+// an entry of prober.yaml that is wrong is told once, and not for each probe that needs its plugin; what is wrong
+// with other plugins is told with the places of their probes.
+func verdict(parts ...error) error {
+	all := joined.Errors(errors.Join(parts...))
+	return errors.Join(slices.DeleteFunc(slices.Clone(all), func(err error) bool {
+		return slices.ContainsFunc(all, func(other error) bool {
+			return isEntry(other) && strings.HasSuffix(err.Error(), ": "+other.Error()) ||
+				!isEntry(err) && strings.HasSuffix(other.Error(), ": "+err.Error())
+		})
+	})...)
+}
+
+// isEntry reports whether err is about an entry of prober.yaml, which says what is to be used.
+func isEntry(err error) bool {
+	e, ok := err.(*admit.PluginError)
+	if !ok {
+		return false
+	}
+	field, ok := errors.AsType[*plugin.FieldError](e)
+	return ok && strings.HasPrefix(field.Field, "plugins[")
+}
+
+// configured uses prober.yaml for what the agent sends. With an error, the last good configuration stays.
+func (a *Agent) configured(c *config.Agent) error {
+	if err := errors.Join(notify.Check(a.cfg.ConfigFile, c.Notify)...); err != nil {
+		return &admit.ConfigError{Err: err}
+	}
+	if a.offline == nil {
+		a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
+		a.notifier.Set(a.cfg.ConfigFile, c.Notify)
+	}
+	return nil
+}
+
+// Notes are the findings of [Validate] that are not errors.
+type Notes struct {
+	// Unchecked are the handlers that could not be checked, sorted: plugins in registries, and, if the
+	// config has neither plugin folders nor prober.yaml, all that are not part of the program.
+	Unchecked []string
+	Warnings  []string // in the order in which they were found
+}
+
+// Validate checks files as [New] does before it starts anything, and as a reload does. It does not depend on
+// this host: it runs no program, asks no registry and reads no secret. Its error joins all errors. The source
+// of pods is not started.
+func Validate(ctx context.Context, cfg Config) (Notes, error) {
+	cfg.PollInterval = cmp.Or(cfg.PollInterval, time.Hour) // the files are read once
+	a := &Agent{cfg: cfg, offline: &offline{missing: make(map[string]bool)}, metrics: metrics.New(metrics.Config{Version: cfg.Version})}
+	a.log = slog.New(a.offline)
+	a.guard.Web, a.guard.Addr = access.Web{ConfigFile: cfg.WebConfigFile, Insecure: true}, &net.TCPAddr{}
+	handlers := a.cfg.plugins()
+	handlers.Offline, handlers.Runner, handlers.Metrics, handlers.Log = true, containerRunner{&a.source}, a.metrics, a.log
+	err := a.gate(ctx, handlers)
+	if a.handlers != nil {
+		err = errors.Join(err, a.handlers.Close())
+	}
+	return Notes{Unchecked: slices.Sorted(maps.Keys(a.offline.missing)), Warnings: a.offline.warnings}, err
+}
+
+// offline is what differs in [Validate]. It is the handler of the log, too.
+type offline struct {
+	mu       sync.Mutex
+	missing  map[string]bool // handlers that could not be checked
+	warnings []string
+}
+
+var _ slog.Handler = (*offline)(nil)
+
+// Enabled implements [slog.Handler].
+func (o *offline) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// WithAttrs implements [slog.Handler].
+func (o *offline) WithAttrs([]slog.Attr) slog.Handler { return o }
+
+// WithGroup implements [slog.Handler].
+func (o *offline) WithGroup(string) slog.Handler { return o }
+
+// Handle implements [slog.Handler].
+func (o *offline) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += ": " + a.Value.String()
+		return true
+	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Contains(o.warnings, text) {
+		o.warnings = append(o.warnings, text)
+	}
+	return nil
+}
+
+// within prepares handlers with a context, which [manager.Handlers] does not take.
+type within struct {
+	ctx   context.Context
+	agent *Agent
+}
+
+func (a *Agent) within(ctx context.Context) within { return within{ctx, a} }
+
+// Prepare implements [manager.Handlers].
+func (w within) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	h, err := w.agent.handlers.PrepareWithin(w.ctx, name, config, target)
+	if o := w.agent.offline; o != nil && err != nil && w.ctx.Err() == nil {
+		_, unknown := errors.AsType[*handlers.UnknownError](err)
+		if errors.Is(err, admit.ErrPending) || unknown && w.agent.cfg.unnamed() {
+			o.missing[name] = true
+			return unchecked{}, nil
+		}
+		return unchecked{}, w.certain(err, name, config, target)
+	}
+	return h, err
+}
+
+// unnamed reports whether neither plugin folders nor prober.yaml are set, so that the plugins and the secrets
+// of the agent are not known.
+func (c *Config) unnamed() bool {
+	return len(c.PluginDirs) == 0 && c.ConfigFile == "" && len(c.DevPlugins) == 0
+}
+
+// unchecked is a handler of which nothing is known. It probes nothing.
+type unchecked struct{ probe.HandlerFunc }
+
+// CheckSecrets implements [probe.SecretChecker].
+func (unchecked) CheckSecrets([]string) error { return nil }
+
+// certain returns the errors that a config has whatever its references to secrets stand for: those that it has
+// without the strings with references too.
+func (w within) certain(err error, name string, config []byte, target probe.Target) error {
+	var document any
+	if json.Unmarshal(config, &document) != nil {
+		return err
+	}
+	rest, found := withoutReferences(document)
+	if !found {
+		return err
+	}
+	config, _ = json.Marshal(rest) // it was decoded
+	h, again := w.agent.handlers.PrepareWithin(w.ctx, name, config, target)
+	probe.Release(h)
+	both := make(map[string]bool)
+	for _, e := range joined.Errors(again) {
+		both[e.Error()] = true
+	}
+	return errors.Join(slices.DeleteFunc(joined.Errors(err), func(e error) bool { return !both[e.Error()] })...)
+}
+
+// withoutReferences returns a document without the fields and items that are strings with references to secrets.
+func withoutReferences(v any) (rest any, found bool) {
+	isReference := func(v any) bool {
+		text, ok := v.(string)
+		isOne := ok && (strings.Contains(text, "${file:") || strings.Contains(text, "${env:"))
+		found = found || isOne
+		return isOne
+	}
+	switch v := v.(type) {
+	case []any:
+		all := slices.DeleteFunc(v, isReference)
+		for i := range all {
+			below := false
+			all[i], below = withoutReferences(all[i])
+			found = found || below
+		}
+		return all, found
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, v any) bool { return isReference(v) })
+		for name := range v {
+			below := false
+			v[name], below = withoutReferences(v[name])
+			found = found || below
+		}
+	}
+	return v, found
+}
