@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 )
 
-// Lines writes a line to out for each probe, and then for each change of a result or of a pause,
+// Lines writes a line to out for each probe, and then for each change of a state or of a pause,
 // until ctx ends or out cannot be written. It says on errs that the connection is lost.
 func Lines(ctx context.Context, cfg *Config, out, errs io.Writer) error {
 	seen := make(map[string]string)
@@ -46,7 +46,7 @@ func Lines(ctx context.Context, cfg *Config, out, errs io.Writer) error {
 // writeLine writes a change, unless what was last written of the probe says the same.
 func writeLine(out io.Writer, c *Change, seen map[string]string) error {
 	p, key, at := &c.Probe, id(&c.Probe), time.Now()
-	state := []string{p.Result}
+	state := []string{p.Now()}
 	switch {
 	case c.Removed:
 		if _, known := seen[key]; !known {
@@ -58,7 +58,7 @@ func writeLine(out io.Writer, c *Change, seen map[string]string) error {
 		state = append(state, message(p))
 	case p.Last != nil:
 		at = p.Last.Time
-		if p.Last.Result != p.Result {
+		if p.Last.Result != p.Now() {
 			state = append(state, "last "+p.Last.Result)
 		}
 	}
