@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,7 +19,7 @@ import (
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/core/manager"
-	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/plugin/live"
 	"github.com/daeace23/prober/pods"
@@ -97,7 +98,7 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 	page, meta := probes.page()
 	writeList(w, probeHead{meta}, page, func(key manager.Key) (any, bool) {
 		s, ok := a.probe(key)
-		return &s, ok && q.matches("result", s.Result) && q.matches("state", s.State)
+		return &s, ok && q.matches("result", s.Result) && q.matches("state", s.Counted())
 	})
 }
 
@@ -127,14 +128,11 @@ func selects(q *query, i *worker.Info) bool {
 
 // isSelected reports whether a probe passes the filters of q for results and states.
 func (a *Agent) isSelected(q *query, i *worker.Info) bool {
-	if q.filters["state"] != "" && !q.matches("state", a.states.Of(i.PodUID, i.Container, i.Kind).State.String()) {
-		return false
-	}
-	if q.filters["result"] == "" {
+	if q.filters["result"] == "" && q.filters["state"] == "" {
 		return true
 	}
-	s, ok := a.manager.Latest(keyOf(i))
-	return ok && q.matches("result", s.Result.Word())
+	s, ok := a.latest(keyOf(i))
+	return ok && q.matches("result", s.Result) && q.matches("state", s.Counted())
 }
 
 // probeHead has the fields of a [probeList] before its items.
@@ -148,21 +146,10 @@ func checkProbeFilters(q *query) error {
 			return err
 		}
 	}
-	var results []string // without warning
-	for _, s := range states.All() {
-		if s != states.Warning {
-			results = append(results, s.String())
-		}
-	}
-	return errors.Join(q.oneOf("result", results), q.oneOf("state", stateWords()))
-}
-
-// stateWords returns the words of all states.
-func stateWords() (words []string) {
-	for _, s := range states.All() {
-		words = append(words, s.String())
-	}
-	return words
+	return cmp.Or(
+		q.oneOf("result", []string{results.Failure.Word(), results.Success.Word(), results.Unknown.Word()}),
+		q.oneOf("state", api.States),
+	)
 }
 
 // probeName is what lists of probes are sorted by.

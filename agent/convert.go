@@ -54,10 +54,14 @@ func (a *Agent) shown(s *manager.ProbeStatus) api.ProbeStatus {
 }
 
 func shownTick(t *manager.TickStatus) api.TickStatus {
-	return api.TickStatus{
+	shown := api.TickStatus{
 		Result: t.Result.String(), Output: t.Output, Error: t.Error, Attempts: t.Attempts, Time: t.Time, DurationSeconds: t.Duration.Seconds(),
-		Metrics: shownMetrics(t.Metrics), Details: json.RawMessage(t.Details),
+		Metrics: shownMetrics(t.Metrics),
 	}
+	if t.Details != "" {
+		shown.Details = json.RawMessage(t.Details)
+	}
+	return shown
 }
 
 // shownMetrics leaves out NaN and infinite values, which JSON cannot represent.

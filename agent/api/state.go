@@ -2,6 +2,9 @@ package api
 
 import "cmp"
 
+// States are what probes are counted as, and selected by: the states, and [Paused].
+var States = []string{"success", "warning", "failure", "unknown", Paused}
+
 // Paused is what counts of probes by state count a paused probe as, beside the states.
 const Paused = "paused"
 

@@ -116,7 +116,7 @@ func (e *UnansweredError) Unwrap() error { return e.Err }
 type Filter struct {
 	Namespace, Pod, Container, Kind string
 	Handler                         string // such as "http", or the name of a plugin
-	State                           string // "success", "warning", "failure" or "unknown"
+	State                           string // one of [api.States]
 	Result                          string // decided: "success", "failure" or "unknown"
 }
 

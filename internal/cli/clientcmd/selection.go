@@ -52,8 +52,8 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "labels of the pods, such as app=shop,tier!=cache")
 	if r.name == "probes" {
 		c.Flags().StringVar(&f.handler, "handler", "", "handler, such as http, or the name of a plugin")
-		state := command.OneOf(&f.state, "", "success", "warning", "failure", "unknown")
-		c.Flags().Var(state, "state", "state of the probe")
+		state := command.OneOf(&f.state, append([]string{""}, api.States...)...)
+		c.Flags().Var(state, "state", "state of the probe; paused probes are paused, in whatever state")
 		c.Flags().Var(state, "result", "older name of --state")
 		c.Flags().Var(command.OneOf(&f.kind, "", "liveness", "readiness", "startup"), "kind", "kind of the probe")
 	}
@@ -162,7 +162,7 @@ func (s *selection) has(i *item) bool {
 	if p, ok := i.object.(*api.ProbeStatus); ok {
 		f := &s.Filter
 		return !s.selectsNone() && s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&
-			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.State == "" || f.State == p.Now())
+			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.State == "" || f.State == p.Counted())
 	}
 	return s.hasPod(i.namespace, i.pod) && s.named(append(i.also, i.pod)...)
 }
