@@ -135,7 +135,7 @@ var packages = map[string]struct {
 	"pods": {ours: []string{"core/manager"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube": {
 		ours: []string{
-			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "internal/joined", "internal/netaddr", "metrics", "pods",
+			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "handlers/netns", "internal/joined", "internal/netaddr", "metrics", "pods",
 			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe",
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
@@ -225,7 +225,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "agent/history", "config", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
+		ours:   []string{"agent", "agent/access", "agent/history", "config", "core/manager", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
@@ -258,7 +258,7 @@ var packages = map[string]struct {
 	"internal/cli/plugincmd": {
 		ours: []string{
 			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
-			"internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/nearest", "internal/procgroup", "internal/regular",
+			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/procgroup", "internal/regular",
 			"internal/wasmfile",
 		},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},

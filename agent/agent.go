@@ -267,9 +267,9 @@ func (a *Agent) setNetworks() {
 	if !ok {
 		return
 	}
-	var guard netns.Guard
-	if g, ok := a.source.(AddressGuard); ok {
-		guard = g.CheckAddress
+	var guard func(podUID string, to netns.To) error
+	if g, ok := a.source.(TargetGuard); ok {
+		guard = g.CheckTarget
 	}
 	a.handlers.SetNetworks(n.NetworkOf, guard)
 }

@@ -69,7 +69,7 @@ func (m *Memory) Reload(ctx context.Context, r pods.Reload) error {
 	m.host.Begin()
 	var errs []error
 	for _, pod := range m.desired {
-		errs = append(errs, m.host.Check(ctx, pod)...)
+		errs = append(errs, m.host.Check(ctx, manager.Declare(pod))...)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return m.host.Refused(ctx, r, err)
@@ -87,7 +87,11 @@ func (m *Memory) Reload(ctx context.Context, r pods.Reload) error {
 	}
 	close(m.changed)
 	m.changed = make(chan struct{})
-	return m.host.Applied(ctx, r, m.desired, errors.Join(errs...))
+	declared := make([]*manager.Declared, len(m.desired))
+	for i, pod := range m.desired {
+		declared[i] = manager.Declare(pod)
+	}
+	return m.host.Applied(ctx, r, declared, errors.Join(errs...))
 }
 
 func (m *Memory) applyLocked(ctx context.Context, pod *v1.Pod) error {

@@ -40,19 +40,19 @@ func (a *Agent) beginPods() {
 }
 
 // checkPod implements [pods.Host].Check.
-func (a *Agent) checkPod(ctx context.Context, pod *v1.Pod) []error {
+func (a *Agent) checkPod(ctx context.Context, pod *manager.Declared) []error {
 	a.handlers.HoldChecked(pod)
 	return checkProbes(ctx, pod, within{ctx, a.handlers}, a.secret)
 }
 
-// checkProbes prepares every probe of pod and releases it again.
-func checkProbes(ctx context.Context, pod *v1.Pod, handlers manager.Handlers, secret func(source, name string) (string, error)) []error {
+// checkProbes prepares every probe of a pod and releases it again.
+func checkProbes(ctx context.Context, pod *manager.Declared, handlers manager.Handlers, secret func(source, name string) (string, error)) []error {
 	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: handlers, ResolveSecret: secret})
 	if err != nil {
 		return []error{err}
 	}
 	defer m.Close()
-	return []error{m.AddPod(ctx, pod)}
+	return []error{m.Apply(ctx, pod)}
 }
 
 // within prepares handlers with a context, which [manager.Handlers] does not take.
@@ -92,7 +92,7 @@ func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error
 }
 
 // podsApplied implements [pods.Host].Applied.
-func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*v1.Pod, err error) error {
+func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*manager.Declared, err error) error {
 	if a.running.CompareAndSwap(false, true) {
 		a.notify(Ready)
 	}

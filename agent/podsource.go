@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/handlers/builtin"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
@@ -83,12 +83,12 @@ type NetworkSource interface {
 	NetworkOf(podUID string) (path string, ok bool)
 }
 
-// AddressGuard is a [NetworkSource] that limits what the built-in handlers connect to from the network of the
-// agent.
-type AddressGuard interface {
-	// CheckAddress returns why an address must not be that of a target, whatever name or status has led
-	// to it. Every connection calls it: it must not block.
-	CheckAddress(addr netip.Addr) error
+// TargetGuard is a [NetworkSource] that limits what probes connect to, whatever their config says. Every
+// handler asks it right before it connects: the built-in ones, WebAssembly plugins unless a grant allows the
+// connection, and plugins that are programs for the target in their request.
+type TargetGuard interface {
+	// CheckTarget returns why a probe of a pod must not connect to a target. It must not block.
+	CheckTarget(podUID string, to netns.To) error
 }
 
 // StateSaver is a [PodSource] that keeps state over a restart of the agent.

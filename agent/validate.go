@@ -52,7 +52,7 @@ func Validate(ctx context.Context, cfg Config, load func(ctx context.Context, ch
 			errs = append(errs, o.registry.Register(e.Name, e.Plugin.Path, static{found: e.Plugin.Found}))
 		}
 	}
-	errs = append(errs, load(ctx, func(pod *v1.Pod) []error { return checkProbes(ctx, pod, o, o.keepReference) }))
+	errs = append(errs, load(ctx, func(pod *v1.Pod) []error { return checkProbes(ctx, manager.Declare(pod), o, o.keepReference) }))
 	errs = append(errs, notify.Check(cfg.ConfigFile, o.plugins.Config.Notify)...)
 	if cfg.BlackboxConfig != "" {
 		errs = append(errs, blackbox.Check(cfg.BlackboxConfig, o.Prepare))

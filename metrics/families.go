@@ -112,8 +112,8 @@ var (
 	containerLabel = Label{Name: "container", About: "name of the container"}
 	typeLabel      = Label{Name: "probe_type", Values: []string{"Liveness", "Readiness", "Startup"}}
 	kindLabel      = Label{Name: "kind", Values: []string{"liveness", "readiness", "startup"}}
-	handlerLabel   = Label{Name: "handler", About: "`exec`, `http`, `tcp`, `grpc`, or the name of a plugin"}
-	builtinLabel   = Label{Name: "handler", Values: []string{"exec", "grpc", "http", "tcp"}}
+	handlerLabel   = Label{Name: "handler", About: "name of a built-in handler, or of a plugin"}
+	builtinLabel   = Label{Name: "handler", About: "name of a built-in handler"}
 	pluginLabel    = Label{Name: "plugin", About: "name of the plugin"}
 )
 

@@ -52,20 +52,3 @@ func Embed(module, manifest []byte) ([]byte, error) {
 	}
 	return out, nil
 }
-
-// CheckContract returns the imports and exports of a module that break the contract between host
-// and guest, so that no host loads it. It neither compiles nor runs the module.
-func CheckContract(module []byte, m *Manifest) []error {
-	g, err := wasmfile.Guest(module)
-	if err != nil {
-		return []error{err}
-	}
-	return g.Check(g.Command(m.Mode == Command))
-}
-
-// RunsAsCommand reports whether a module is run as a command although its manifest does not have
-// that mode: it exports _start, and not probe.
-func RunsAsCommand(module []byte, m *Manifest) bool {
-	g, err := wasmfile.Guest(module)
-	return err == nil && m.Mode != Command && g.Command(false)
-}

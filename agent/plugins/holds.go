@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/daeace23/prober/core/manager"
 )
 
@@ -14,10 +12,9 @@ import (
 // that release them.
 type holds struct {
 	mu      sync.Mutex
-	checked []func()             // of the manifests that are being checked
-	refused []func()             // of the manifests that were refused last
-	applied []func()             // of the pods that run
-	named   map[*v1.Pod][]string // the handlers of each pod that runs
+	checked []func() // of the manifests that are being checked
+	refused []func() // of the manifests that were refused last
+	applied []func() // of the pods that run
 }
 
 func release(holds ...func()) {
@@ -38,9 +35,9 @@ func (s *Set) BeginCheck() {
 }
 
 // HoldChecked holds the plugins of a pod that is being checked.
-func (s *Set) HoldChecked(pod *v1.Pod) {
+func (s *Set) HoldChecked(pod *manager.Declared) {
 	h := &s.holds
-	names := h.handlersOf(pod)
+	names := handlersOf(pod)
 	if len(names) == 0 {
 		return
 	}
@@ -61,42 +58,30 @@ func (s *Set) HoldRefused() {
 	release(ended...)
 }
 
-// HoldApplied holds the plugins of the pods that run, and releases all others. The pods must not be
-// modified later.
-func (s *Set) HoldApplied(pods []*v1.Pod) {
+// HoldApplied holds the plugins of the pods that run, and releases all others.
+func (s *Set) HoldApplied(pods []*manager.Declared) {
 	h := &s.holds
-	all, named := make(map[string]bool), make(map[*v1.Pod][]string)
+	all := make(map[string]bool)
 	for _, pod := range pods {
-		names := h.handlersOf(pod)
-		if len(names) > 0 {
-			named[pod] = names
-		}
-		for _, name := range names {
+		for _, name := range handlersOf(pod) {
 			all[name] = true
 		}
 	}
 	hold := s.live.Hold(slices.Sorted(maps.Keys(all))...)
 	h.mu.Lock()
 	ended := slices.Concat(h.applied, h.refused, h.checked)
-	h.applied, h.refused, h.checked, h.named = []func(){hold}, nil, nil, named
+	h.applied, h.refused, h.checked = []func(){hold}, nil, nil
 	h.mu.Unlock()
 	release(ended...)
 }
 
 // handlersOf returns the names of the handlers that the annotation of a pod names, each once. The
 // probes of its containers have built-in ones.
-func (h *holds) handlersOf(pod *v1.Pod) (names []string) {
-	if pod.Annotations[manager.Annotation] == "" {
+func handlersOf(pod *manager.Declared) (names []string) {
+	if pod.Pod().Annotations[manager.Annotation] == "" {
 		return nil
 	}
-	h.mu.Lock()
-	names, runs := h.named[pod]
-	h.mu.Unlock()
-	if runs {
-		return names
-	}
-	configs, _ := manager.ProbesOf(pod) // probes with errors are never prepared
-	for _, c := range configs {
+	for _, c := range pod.Probes() { // probes with errors are never prepared
 		if !slices.Contains(names, c.Handler) {
 			names = append(names, c.Handler)
 		}

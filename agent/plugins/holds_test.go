@@ -15,11 +15,11 @@ import (
 )
 
 // podWith returns a pod with a probe in its annotation.
-func podWith(field string) *v1.Pod {
-	return &v1.Pod{
+func podWith(field string) *manager.Declared {
+	return manager.Declare(&v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{manager.Annotation: "c: {readiness: {" + field + "}}"}},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
-	}
+	})
 }
 
 // The error of a plugin is dropped as soon as no manifest names the plugin.
@@ -37,19 +37,19 @@ func TestHoldsOfManifests(t *testing.T) {
 	demo, next, other := podWith("plugin: {name: demo}"), podWith("plugin: {name: demo}"), podWith("tcpSocket: {port: 80}")
 	for _, step := range []struct {
 		name   string
-		checks []*v1.Pod
-		runs   []*v1.Pod // nil: they are refused
+		checks []*manager.Declared
+		runs   []*manager.Declared // nil: they are refused
 		held   bool
 	}{
-		{"a pod names it", []*v1.Pod{demo}, []*v1.Pod{demo}, true},
-		{"the same pod", nil, []*v1.Pod{demo}, true},
-		{"the same pod after a check", []*v1.Pod{demo}, []*v1.Pod{demo, other}, true},
-		{"another pod names it", []*v1.Pod{next}, []*v1.Pod{next, other}, true},
-		{"no pod names it", nil, []*v1.Pod{other}, false},
-		{"a pod that is refused names it", []*v1.Pod{demo}, nil, true},
-		{"pods that are refused next do not", []*v1.Pod{other}, nil, false},
-		{"the first pod again", nil, []*v1.Pod{demo}, true},
-		{"no pod", nil, []*v1.Pod{}, false},
+		{"a pod names it", []*manager.Declared{demo}, []*manager.Declared{demo}, true},
+		{"the same pod", nil, []*manager.Declared{demo}, true},
+		{"the same pod after a check", []*manager.Declared{demo}, []*manager.Declared{demo, other}, true},
+		{"another pod names it", []*manager.Declared{next}, []*manager.Declared{next, other}, true},
+		{"no pod names it", nil, []*manager.Declared{other}, false},
+		{"a pod that is refused names it", []*manager.Declared{demo}, nil, true},
+		{"pods that are refused next do not", []*manager.Declared{other}, nil, false},
+		{"the first pod again", nil, []*manager.Declared{demo}, true},
+		{"no pod", nil, []*manager.Declared{}, false},
 	} {
 		if _, err := s.PrepareWithin(t.Context(), "demo", nil, probe.Target{}); err == nil {
 			t.Fatalf("%s: the plugin runs", step.name)

@@ -13,7 +13,7 @@ import (
 // networks are the open network namespaces in which pods are probed.
 type networks struct {
 	of    func(podUID string) (path string, ok bool)
-	guard netns.Guard // of pods that are probed in the network of the agent
+	guard func(podUID string, to netns.To) error
 
 	mu   sync.Mutex
 	open map[string]*shared // by path
@@ -26,9 +26,9 @@ type shared struct {
 }
 
 // SetNetworks has the attempts of pods made in network namespaces. of returns the path of a pod's; see
-// agent.NetworkSource. The attempts of other pods have the guard; nil: none. It is called before the first
-// probe begins.
-func (s *Set) SetNetworks(of func(podUID string) (path string, ok bool), guard netns.Guard) {
+// agent.NetworkSource. guard limits what the attempts of a pod connect to, see agent.TargetGuard; nil: nothing
+// does. SetNetworks is called before the first probe begins.
+func (s *Set) SetNetworks(of func(podUID string) (path string, ok bool), guard func(podUID string, to netns.To) error) {
 	s.networks.Store(&networks{of: of, guard: guard, open: make(map[string]*shared)})
 }
 
@@ -55,11 +55,11 @@ func (p *placed) Probe(ctx context.Context, req probe.Request) (probe.Outcome, e
 	if req.Pod == nil {
 		return p.Handler.Probe(ctx, req)
 	}
+	if guard, uid := p.networks.guard, req.Pod.UID; guard != nil {
+		ctx = netns.WithGuard(ctx, func(to netns.To) error { return guard(uid, to) })
+	}
 	path, ok := p.networks.of(req.Pod.UID)
 	if !ok {
-		if p.networks.guard != nil {
-			ctx = netns.WithGuard(ctx, p.networks.guard)
-		}
 		return p.Handler.Probe(ctx, req)
 	}
 	namespace, err := p.enter(path)

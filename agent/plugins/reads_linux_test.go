@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/daeace23/prober/agent/plugins"
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -68,7 +67,7 @@ func TestPluginsThatComeIntoUseAreReadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var pods []*v1.Pod
+	var pods []*manager.Declared
 	for i := range n {
 		put(i, "1.0.0")
 		pods = append(pods, podWith(fmt.Sprintf("plugin: {name: p%d}", i)))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/filestamp"
 )
@@ -16,8 +14,7 @@ import (
 // zero value is ready to use.
 type Files struct {
 	mu     sync.Mutex
-	stamps map[string]string    // of each file, from before it was last read
-	named  map[*v1.Pod][]string // the files of each pod of the last Keep; nil if there were no files
+	stamps map[string]string // of each file, from before it was last read
 }
 
 // Begin records that all files are about to be read again. It returns those that have changed
@@ -47,29 +44,22 @@ func (s *Files) note(file string) {
 	s.stamps[file] = filestamp.Of(file)
 }
 
-// Keep forgets the files that none of the pods refers to. The pods must not be modified later.
-func (s *Files) Keep(pods []*v1.Pod) {
+// Keep forgets the files that none of the pods refers to.
+func (s *Files) Keep(pods []*manager.Declared) {
 	s.mu.Lock()
-	none, known := len(s.stamps) == 0, s.named
-	s.named = nil
+	none := len(s.stamps) == 0
 	s.mu.Unlock()
 	if none {
 		return
 	}
-	used, named := make(map[string]bool), make(map[*v1.Pod][]string)
+	used := make(map[string]bool)
 	for _, pod := range pods {
-		files, ok := known[pod]
-		if !ok { // most pods are those of the last call
-			files = filesOf(pod)
-		}
-		named[pod] = files
-		for _, file := range files {
+		for _, file := range filesOf(pod) {
 			used[file] = true
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.named = named
 	maps.DeleteFunc(s.stamps, func(file, _ string) bool { return !used[file] })
 }
 
@@ -87,12 +77,11 @@ func (s *Files) Stamps() (known, now string) {
 }
 
 // filesOf returns the files that the probes of pod refer to.
-func filesOf(pod *v1.Pod) (files []string) {
-	if pod.Annotations[manager.Annotation] == "" {
+func filesOf(pod *manager.Declared) (files []string) {
+	if pod.Pod().Annotations[manager.Annotation] == "" {
 		return nil
 	}
-	configs, _ := manager.ProbesOf(pod) // probes with errors are never prepared
-	for _, c := range configs {
+	for _, c := range pod.Probes() { // probes with errors are never prepared
 		for _, r := range c.SecretReferences() {
 			if r.Source == "file" {
 				files = append(files, r.Name)

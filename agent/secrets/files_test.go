@@ -16,29 +16,29 @@ import (
 // A file is watched as long as a pod refers to it.
 func TestFilesKeep(t *testing.T) {
 	dir := folders(t, []string{"a", "b"}, nil)
-	pod := func(config string) *v1.Pod {
-		return &v1.Pod{
+	pod := func(config string) *manager.Declared {
+		return manager.Declare(&v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 				manager.Annotation: fmt.Sprintf("c: {readiness: {plugin: {name: demo, config: {key: %q}}}}", config),
 			}},
 			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
-		}
+		})
 	}
 	a, b, next, other := pod("${file:"+dir+"/a}"), pod("${file:"+dir+"/b}"), pod("${file:"+dir+"/a}"), pod("no reference")
 	var file config.Agent
 	file.Secrets.Allow = []string{"file:" + dir + "/*"}
 	policy, files := secrets.PolicyOf("/etc/prober.yaml", &file), new(secrets.Files)
 	for i, step := range []struct {
-		pods []*v1.Pod
+		pods []*manager.Declared
 		want string // the files that are watched
 	}{
-		{[]*v1.Pod{a, b, other}, "ab"},
-		{[]*v1.Pod{a, b, other}, "ab"},
-		{[]*v1.Pod{a, other}, "a"},
-		{[]*v1.Pod{next, b}, "ab"},
-		{[]*v1.Pod{next, other}, "a"},
-		{[]*v1.Pod{other}, ""},
-		{[]*v1.Pod{a, b}, "ab"},
+		{[]*manager.Declared{a, b, other}, "ab"},
+		{[]*manager.Declared{a, b, other}, "ab"},
+		{[]*manager.Declared{a, other}, "a"},
+		{[]*manager.Declared{next, b}, "ab"},
+		{[]*manager.Declared{next, other}, "a"},
+		{[]*manager.Declared{other}, ""},
+		{[]*manager.Declared{a, b}, "ab"},
 		{nil, ""},
 	} {
 		for _, name := range []string{"a", "b"} {

@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -96,7 +97,8 @@ func maskRequest(r *v1.HTTPGetAction) {
 // Comments are lost.
 func maskAnnotation(text string) string {
 	var containers map[string]map[string]map[string]any
-	if yaml.Unmarshal([]byte(text), &containers) != nil {
+	document, err := manager.AnnotationJSON(text)
+	if err != nil || json.Unmarshal(document, &containers) != nil {
 		return maskText
 	}
 	for _, kinds := range containers {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/core/manager"
 )
@@ -53,8 +52,10 @@ func parse(text string, ports Ports) (*v1.Pod, []manager.ProbeConfig, error) {
 	if len(text) > MaxText {
 		return nil, nil, field.TooLong(at, "", MaxText)
 	}
-	var declared map[string]any
-	_ = yaml.Unmarshal([]byte(text), &declared) // ProbesOf returns the error
+	var declared map[string]json.RawMessage
+	if document, err := manager.AnnotationJSON(text); err == nil { // ProbesOf returns the error
+		_ = json.Unmarshal(document, &declared)
+	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, Ports: ports[name]})
@@ -95,19 +96,13 @@ func unsupported(c *manager.ProbeConfig, ports Ports) (errs []error) {
 	if c.Paused {
 		errs = append(errs, field.Forbidden(c.Path.Child("paused"), "prober sidecar has no pauses: the kubelet decides when to probe"))
 	}
-	action := map[string]string{"http": "httpGet", "tcp": "tcpSocket"}[c.Handler]
-	switch {
-	case c.Handler == "exec":
+	if c.Handler == "exec" {
 		errs = append(errs, field.Forbidden(c.Path.Child("exec"), "the command would run in the container of prober sidecar: leave it to the kubelet's own exec probe"))
-	case action != "":
-		var a struct {
-			Port intstr.IntOrString `json:"port"`
-		}
-		_ = json.Unmarshal(c.Config, &a) // ProbesOf has made it
-		named := func(p v1.ContainerPort) bool { return p.Name == a.Port.StrVal }
-		if a.Port.Type == intstr.String && !slices.ContainsFunc(ports[c.Container], named) {
-			errs = append(errs, field.Invalid(c.Path.Child(action, "port"), a.Port.StrVal, whyNoPort))
-		}
+	}
+	place, path, _ := c.Place()
+	named := func(p v1.ContainerPort) bool { return p.Name == place.Port.StrVal }
+	if place.Port.Type == intstr.String && !slices.ContainsFunc(ports[c.Container], named) {
+		errs = append(errs, field.Invalid(path.Child("port"), place.Port.StrVal, whyNoPort))
 	}
 	return errs
 }

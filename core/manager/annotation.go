@@ -34,13 +34,10 @@ type probeName struct {
 	kind      probe.Kind
 }
 
-// annotationProbe is one probe of the annotation: the fields of v1.Probe and more.
+// annotationProbe is one probe of the annotation: the fields of v1.Probe and more, but for the configs of
+// built-in handlers.
 type annotationProbe struct {
-	Plugin    *pluginAction       `json:"plugin"`
-	Exec      *v1.ExecAction      `json:"exec"`
-	HTTPGet   *v1.HTTPGetAction   `json:"httpGet"`
-	TCPSocket *v1.TCPSocketAction `json:"tcpSocket"`
-	GRPC      *v1.GRPCAction      `json:"grpc"`
+	Plugin *pluginAction `json:"plugin"`
 	times
 	SuccessThreshold              *int32 `json:"successThreshold"`
 	FailureThreshold              *int32 `json:"failureThreshold"`
@@ -81,7 +78,7 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 		return nil, nil, nil
 	}
 	path := annotationPath()
-	asJSON, err := annotationJSON([]byte(text))
+	asJSON, err := AnnotationJSON(text)
 	if err != nil {
 		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, err.Error())}
 	}
@@ -118,13 +115,14 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 	return probes, refused, errs
 }
 
-// annotationJSON returns the YAML text as JSON. A text that is JSON is not parsed as YAML, which takes
-// twenty times as long: programs that make pods by the thousand write JSON.
-func annotationJSON(text []byte) ([]byte, error) {
-	if len(text) > 0 && text[0] == '{' && json.Valid(text) && !repeatsNames(text) {
-		return text, nil
+// AnnotationJSON returns the text of the annotation [Annotation] as JSON. It is the only reader of that
+// text: YAML and JSON differ about some characters and escapes. A text that is JSON is not parsed as YAML,
+// which takes twenty times as long: programs that make pods by the thousand write JSON.
+func AnnotationJSON(text string) ([]byte, error) {
+	if b := []byte(text); len(b) > 0 && b[0] == '{' && json.Valid(b) && !repeatsNames(b) {
+		return b, nil
 	}
-	return yaml.YAMLToJSONStrict(text)
+	return yaml.YAMLToJSONStrict([]byte(text))
 }
 
 // repeatsNames reports whether an object in a valid JSON text has a name twice.
@@ -192,14 +190,14 @@ func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container,
 
 func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path) (ProbeConfig, field.ErrorList) {
 	var a annotationProbe
-	if errs := decodeStrict(raw, &a, path); len(errs) > 0 {
+	actions, raw, errs := builtinFields(raw, path)
+	if errs = append(errs, decodeStrict(raw, &a, path)...); len(errs) > 0 {
 		return ProbeConfig{}, errs
 	}
 	config := ProbeConfig{
 		Path: path, Container: c.Name, Kind: kind, Paused: a.Paused, annotated: true,
 		TerminationGracePeriodSeconds: a.TerminationGracePeriodSeconds,
 	}
-	var errs field.ErrorList
 	config.Spec = a.spec(path, &errs)
 	if g := a.TerminationGracePeriodSeconds; g != nil {
 		if *g <= 0 {
@@ -209,34 +207,82 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 			errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must not be set for readiness probes"))
 		}
 	}
-	a.action(&config, c, path, &errs)
+	a.action(&config, actions, c, path, &errs)
 	return config, errs
 }
 
+// builtinFields decodes the configs of the built-in handlers in a probe: one for each of the table, nil if it is
+// not set. rest is the probe without them.
+func builtinFields(raw json.RawMessage, path *field.Path) (actions []action, rest json.RawMessage, errs field.ErrorList) {
+	actions = make([]action, len(builtins))
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return actions, raw, nil // no object: reported for the whole
+	}
+	found := false
+	for i := range builtins {
+		b := &builtins[i]
+		config, ok := fields[b.Field]
+		if !ok {
+			continue
+		}
+		found = true
+		delete(fields, b.Field)
+		if string(config) == "null" {
+			continue
+		}
+		actions[i] = b.config()
+		errs = append(errs, decodeStrict(config, actions[i], path.Child(b.Field))...)
+	}
+	if !found {
+		return actions, raw, nil
+	}
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		errs = append(errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+	}
+	return actions, rest, errs
+}
+
 // action fills in the handler of config.
-func (a *annotationProbe) action(config *ProbeConfig, c *v1.Container, path *field.Path, errs *field.ErrorList) {
-	h := v1.ProbeHandler{Exec: a.Exec, HTTPGet: a.HTTPGet, TCPSocket: a.TCPSocket, GRPC: a.GRPC}
+func (a *annotationProbe) action(config *ProbeConfig, actions []action, c *v1.Container, path *field.Path, errs *field.ErrorList) {
 	if a.Plugin == nil {
-		p := v1.Probe{ProbeHandler: h}
-		SetProbeDefaults(&p)
-		*errs = append(*errs, validateHandler(&p.ProbeHandler, path)...)
-		if name, raw, err := handlerConfig(&p.ProbeHandler, c); err == nil {
-			config.Handler, config.Config = name, raw
+		for _, a := range actions {
+			if a != nil {
+				a.setDefaults()
+			}
+		}
+		*errs = append(*errs, validateActions(actions, path)...)
+		if i := slices.IndexFunc(actions, func(a action) bool { return a != nil }); i >= 0 {
+			config.use(&builtins[i], expanded(actions[i], c), path, errs)
 		}
 		return
 	}
 	plugin := path.Child("plugin")
-	if h != (v1.ProbeHandler{}) {
+	if slices.ContainsFunc(actions, func(a action) bool { return a != nil }) {
 		*errs = append(*errs, field.Forbidden(plugin, "may not specify more than 1 handler type"))
 	}
 	if a.Plugin.Name == "" {
 		*errs = append(*errs, field.Required(plugin.Child("name"), ""))
 	}
 	config.Handler, config.Config = a.Plugin.Name, compactJSON(a.Plugin.Config)
-	if config.Config[0] != '{' {
-		*errs = append(*errs, field.Invalid(plugin.Child("config"), field.OmitValueType{}, "must be an object"))
-	}
 	config.Target = a.Plugin.Target.resolve(c, plugin.Child("target"), errs)
+	switch b := builtinNamed(a.Plugin.Name); {
+	case config.Config[0] != '{':
+		*errs = append(*errs, field.Invalid(plugin.Child("config"), field.OmitValueType{}, "must be an object"))
+	case b != nil: // one spelling of each field reaches the handler, and the policy of an agent
+		config.asPlugin = true
+		action := b.config()
+		*errs = append(*errs, decodeStrict(config.Config, action, plugin.Child("config"))...)
+		config.use(b, action, plugin.Child("config"), errs)
+	}
+}
+
+// use makes c a probe of a built-in handler, whose config is at path.
+func (c *ProbeConfig) use(b *Builtin, a action, path *field.Path, errs *field.ErrorList) {
+	if err := c.setAction(b, a); err != nil {
+		*errs = append(*errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+	}
 }
 
 func (t *pluginTarget) resolve(c *v1.Container, path *field.Path, errs *field.ErrorList) probe.Target {
@@ -328,7 +374,11 @@ func compactJSON(raw json.RawMessage) []byte {
 func decodeStrict(raw json.RawMessage, into any, path *field.Path) (errs field.ErrorList) {
 	unknown, err := kjson.UnmarshalStrict(raw, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		path = path.Child(strings.TrimPrefix(wrong.Field, "times.")) // embedded: no part of the path
+		name := wrong.Field
+		for _, embedded := range [...]string{"times.", "HTTPGetAction."} { // no part of the path
+			name = strings.TrimPrefix(name, embedded)
+		}
+		path = path.Child(name)
 	}
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, jsonReason(err))}

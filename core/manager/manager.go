@@ -178,25 +178,25 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	d, set := declaredBy(pod, typed), newPodSet(m, pod)
-	for i, c := range d.configs {
+	set, t := newPodSet(m, pod), Declare(pod, typed...).try()
+	for i, c := range t.configs {
 		if ctx.Err() != nil {
-			d.fail(context.Cause(ctx), d.configs[i:]...)
+			t.fail(context.Cause(ctx), t.configs[i:]...)
 			break
 		}
 		if m.group.Has(c.id(pod.UID)) {
 			if m.cfg.Compat.Has(probe.CompatAddPodStops) { // kubernetes#138928
-				d.refused = append(d.refused, m.stillRefused(pod.UID, d.configs[i:])...)
+				t.refused = append(t.refused, m.stillRefused(pod.UID, t.configs[i:])...)
 				break
 			}
 			continue
 		}
 		if _, err := m.add(set, c); err != nil {
-			d.fail(err, c)
+			t.fail(err, c)
 		}
 	}
-	m.refuse(pod.UID, d.refused)
-	return errors.Join(d.errs...)
+	m.refuse(pod.UID, t.refused)
+	return errors.Join(t.errs...)
 }
 
 // UpdatePod adds, changes and removes workers so that they match the probes of pod and typed. A probe
@@ -204,32 +204,63 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 // at once. The result of an attempt under way is dropped. From now on ports, labels and
 // restart policies are those of pod. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
+	return m.Apply(ctx, Declare(pod, typed...))
+}
+
+// Apply is [Manager.UpdatePod] with probes that are parsed already. A probe that [Declared.Refuse] took
+// out is never started, and ends before any other one is started or changed.
+func (m *Manager) Apply(ctx context.Context, d *Declared) error {
+	pod := d.pod
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	d, set := declaredBy(pod, typed), newPodSet(m, pod)
-	invalid, desired := len(d.errs) > 0, make(map[probeName]bool)
-	for i, c := range d.configs {
+	set, t := newPodSet(m, pod), d.try()
+	if len(t.forbidden) > 0 {
+		m.refuse(pod.UID, slices.Concat(t.forbidden, m.refusedOf(pod.UID))) // before they end: they are declared
+		m.group.RemoveFunc(pod.UID, func(id probeID) bool { return slices.Contains(t.forbidden, probeName{id.Task, id.Kind}) })
+	}
+	desired := make(map[probeName]bool)
+	for i, c := range t.configs {
 		if ctx.Err() != nil {
-			d.fail(context.Cause(ctx), d.configs[i:]...)
+			t.fail(context.Cause(ctx), t.configs[i:]...)
 			break
 		}
-		desired[probeName{c.Container, c.Kind}] = true
-		if old, running := m.group.Current(c.id(pod.UID)); running && invalid && !c.annotated {
+		desired[c.name()] = true
+		if old, running := m.group.Current(c.id(pod.UID)); running && len(t.invalid) > 0 && !c.annotated {
 			if _, annotated := tagOf(old); annotated {
 				continue // the annotation may still have the probe that is running
 			}
 		}
 		if err := m.put(set, c); err != nil {
-			d.fail(err, c)
+			t.fail(err, c)
 		}
 	}
-	m.refuse(pod.UID, d.refused)
+	m.refuse(pod.UID, t.refused)
 	m.group.RemoveFunc(pod.UID, func(id probeID) bool {
 		name := probeName{id.Task, id.Kind}
-		return !desired[name] && !slices.Contains(d.refused, name)
+		return !desired[name] && !slices.Contains(t.refused, name)
 	})
-	return errors.Join(d.errs...)
+	return errors.Join(t.errs...)
+}
+
+// attempt starts the probes of a [Declared].
+type attempt struct {
+	*list
+	refused []probeName // that do not run, or go on as they were
+	errs    []error
+}
+
+func (d *Declared) try() *attempt {
+	l := d.read()
+	return &attempt{l, slices.Concat(l.invalid, l.forbidden), slices.Clone(l.errs)}
+}
+
+// fail records err, and that the probes of configs could not be started.
+func (a *attempt) fail(err error, configs ...ProbeConfig) {
+	a.errs = append(a.errs, err)
+	for i := range configs {
+		a.refused = append(a.refused, configs[i].name())
+	}
 }
 
 func errNoUID(pod *v1.Pod) error { return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name) }
@@ -348,16 +379,19 @@ func (m *Manager) forgive(uid types.UID, names map[string]bool) {
 // Refused returns the probes of a pod that it declares, or may declare in the part of its annotation
 // that is invalid, and that do not run: each counts as one that has not run yet.
 func (m *Manager) Refused(uid types.UID) (keys []Key) {
-	m.mu.RLock()
-	names := slices.Clone(m.refused[uid])
-	m.mu.RUnlock()
-	for _, n := range names {
+	for _, n := range m.refusedOf(uid) {
 		key := Key{uid, n.container, n.kind}
 		if !m.group.Has(key.id()) && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
+}
+
+func (m *Manager) refusedOf(uid types.UID) []probeName {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Clone(m.refused[uid])
 }
 
 // lookup reports whether a probe has a worker, or has none because it could not be started. The

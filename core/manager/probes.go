@@ -2,7 +2,6 @@ package manager
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,9 +35,11 @@ type ProbeConfig struct {
 	// container, unless it is nil.
 	TerminationGracePeriodSeconds *int64
 
-	annotated bool // from the annotation: its config may refer to secrets
-	sidecar   bool // of an init container
-	index     int  // of the container in its list
+	action    action // of a built-in handler, whose JSON is Config; nil for a plugin and for Bind
+	asPlugin  bool   // the annotation names a built-in handler as a plugin
+	annotated bool   // from the annotation: its config may refer to secrets
+	sidecar   bool   // of an init container
+	index     int    // of the container in its list
 }
 
 // path returns Path, or makes it for a probe of its container: few of them are ever needed.
@@ -56,6 +57,8 @@ func containerPath(index int, sidecar bool) *field.Path {
 	return field.NewPath("spec", "containers").Index(index)
 }
 
+func (c *ProbeConfig) name() probeName { return probeName{c.Container, c.Kind} }
+
 func (c *ProbeConfig) id(uid types.UID) probeID {
 	return probeID{Key: uid, Task: c.Container, Kind: c.Kind}
 }
@@ -64,25 +67,15 @@ func (c *ProbeConfig) id(uid types.UID) probeID {
 // [*field.Error], for each invalid one. A probe of the annotation takes precedence over that of
 // the container.
 func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
-	d := declaredBy(pod, nil)
-	for i := range d.configs {
-		d.configs[i].Path = d.configs[i].path()
-	}
-	return d.configs, d.errs
-}
-
-// declared are the probes of a pod.
-type declared struct {
-	configs []ProbeConfig
-	refused []probeName // that are invalid, or may be declared by an invalid annotation
-	errs    []error
+	d := Declare(pod)
+	return d.Probes(), d.Errors()
 }
 
 // declaredBy returns the probes of pod, with those of the caller in place of its own.
-func declaredBy(pod *v1.Pod, typed []ProbeConfig) *declared {
-	d := new(declared)
+func declaredBy(pod *v1.Pod, typed []ProbeConfig) *list {
+	d := new(list)
 	var extra map[probeName]*ProbeConfig
-	extra, d.refused, d.errs = parseAnnotation(pod)
+	extra, d.invalid, d.errs = parseAnnotation(pod)
 	extra = d.withTyped(pod, extra, typed)
 	d.configs = make([]ProbeConfig, 0, probesIn(pod.Spec.Containers)+probesIn(pod.Spec.InitContainers)+len(extra))
 	for i := range pod.Spec.Containers {
@@ -108,7 +101,7 @@ func probesIn(containers []v1.Container) (n int) {
 }
 
 // add adds the probes of a container, with those of extra in place of its own.
-func (d *declared) add(c *v1.Container, index int, sidecar bool, extra map[probeName]*ProbeConfig) {
+func (d *list) add(c *v1.Container, index int, sidecar bool, extra map[probeName]*ProbeConfig) {
 	for _, slot := range [...]struct {
 		kind  probe.Kind
 		probe *v1.Probe
@@ -128,7 +121,7 @@ func (d *declared) add(c *v1.Container, index int, sidecar bool, extra map[probe
 			d.errs = append(d.errs, err)
 		}
 		if len(list) > 0 {
-			d.refused = append(d.refused, probeName{c.Name, slot.kind})
+			d.invalid = append(d.invalid, probeName{c.Name, slot.kind})
 			continue
 		}
 		d.configs = append(d.configs, config)
@@ -136,7 +129,7 @@ func (d *declared) add(c *v1.Container, index int, sidecar bool, extra map[probe
 }
 
 // withTyped returns extra with the probes of a caller. They replace those of the annotation.
-func (d *declared) withTyped(pod *v1.Pod, extra map[probeName]*ProbeConfig, typed []ProbeConfig) map[probeName]*ProbeConfig {
+func (d *list) withTyped(pod *v1.Pod, extra map[probeName]*ProbeConfig, typed []ProbeConfig) map[probeName]*ProbeConfig {
 	if extra == nil && len(typed) > 0 {
 		extra = make(map[probeName]*ProbeConfig)
 	}
@@ -144,7 +137,7 @@ func (d *declared) withTyped(pod *v1.Pod, extra map[probeName]*ProbeConfig, type
 		name := probeName{c.Container, c.Kind}
 		if err := c.complete(pod); err != nil {
 			d.errs = append(d.errs, fmt.Errorf("%s: %w", c.Path, err))
-			d.refused, extra[name] = append(d.refused, name), nil
+			d.invalid, extra[name] = append(d.invalid, name), nil
 			continue
 		}
 		extra[name] = &c
@@ -173,22 +166,13 @@ func (c *ProbeConfig) complete(pod *v1.Pod) error {
 	return nil
 }
 
-// fail adds err, and refuses the probes of configs.
-func (d *declared) fail(err error, configs ...ProbeConfig) {
-	d.errs = append(d.errs, err)
-	for _, c := range configs {
-		d.refused = append(d.refused, probeName{c.Container, c.Kind})
-	}
-}
-
 // fromAPI reads a container's own probe.
 func (c *ProbeConfig) fromAPI(in *v1.Container, own *v1.Probe) field.ErrorList {
 	p := withDefaults(own)
 	if errs := checkNumbers(&p, nil); len(errs) > 0 { // again, with their paths
 		return checkNumbers(&p, c.path())
 	}
-	var err error
-	if c.Handler, c.Config, err = handlerConfig(&p.ProbeHandler, in); err != nil {
+	if err := c.setHandler(&p.ProbeHandler, in); err != nil {
 		return field.ErrorList{field.Required(c.path(), err.Error())}
 	}
 	c.Spec = specOf(&p)
@@ -218,27 +202,6 @@ func specOf(p *v1.Probe) probe.Spec {
 		Timeout:          time.Duration(p.TimeoutSeconds) * time.Second,
 		SuccessThreshold: int(p.SuccessThreshold),
 		FailureThreshold: int(p.FailureThreshold),
-	}
-}
-
-// handlerConfig returns the name and the config of the built-in handler of h.
-func handlerConfig(h *v1.ProbeHandler, c *v1.Container) (name string, config []byte, err error) {
-	switch {
-	case h.Exec != nil:
-		action := v1.ExecAction{Command: ExpandCommand(h.Exec.Command, c.Env)}
-		config, err = json.Marshal(action)
-		return "exec", config, err
-	case h.HTTPGet != nil:
-		config, err = json.Marshal(h.HTTPGet)
-		return "http", config, err
-	case h.TCPSocket != nil:
-		config, err = json.Marshal(h.TCPSocket)
-		return "tcp", config, err
-	case h.GRPC != nil:
-		config, err = json.Marshal(h.GRPC)
-		return "grpc", config, err
-	default:
-		return "", nil, errors.New("must specify a handler type")
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -22,17 +20,21 @@ func SetProbeDefaults(p *v1.Probe) {
 			*d.field = d.value
 		}
 	}
-	if h := p.HTTPGet; h != nil {
-		if h.Path == "" {
-			h.Path = "/"
-		}
-		if h.Scheme == "" {
-			h.Scheme = v1.URISchemeHTTP
+	for _, a := range actionsOf(&p.ProbeHandler) {
+		a.setDefaults()
+	}
+}
+
+// actionsOf returns the configs of the handlers in h, which must have one alone.
+func actionsOf(h *v1.ProbeHandler) (all []action) {
+	for i := range builtins {
+		if b := &builtins[i]; b.inAPI != nil {
+			if a := b.inAPI(h); a != nil {
+				all = append(all, a)
+			}
 		}
 	}
-	if p.GRPC != nil && p.GRPC.Service == nil {
-		p.GRPC.Service = new("")
-	}
+	return all
 }
 
 // ValidatePod returns the errors in the probes of pod, by the rules of the Kubernetes API server
@@ -126,65 +128,31 @@ func checkNumbers(p *v1.Probe, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-func validateHandler(h *v1.ProbeHandler, path *field.Path) (errs field.ErrorList) {
-	handlers := 0
-	one := func(name string, check func(path *field.Path) field.ErrorList) {
-		if handlers++; handlers > 1 {
-			errs = append(errs, field.Forbidden(path.Child(name), "may not specify more than 1 handler type"))
-			return
+func validateHandler(h *v1.ProbeHandler, path *field.Path) field.ErrorList {
+	actions := make([]action, len(builtins))
+	for i := range builtins {
+		if b := &builtins[i]; b.inAPI != nil {
+			actions[i] = b.inAPI(h)
 		}
-		errs = append(errs, check(path.Child(name))...)
 	}
-	if h.Exec != nil {
-		one("exec", func(path *field.Path) field.ErrorList { return validateExec(h.Exec, path) })
+	return validateActions(actions, path)
+}
+
+// validateActions checks the config of a probe for each built-in handler, of which one alone may be set.
+func validateActions(actions []action, path *field.Path) (errs field.ErrorList) {
+	found := false
+	for i, a := range actions {
+		switch at := path.Child(builtins[i].Field); {
+		case a == nil:
+		case found:
+			errs = append(errs, field.Forbidden(at, "may not specify more than 1 handler type"))
+		default:
+			found = true
+			errs = append(errs, a.validate(at)...)
+		}
 	}
-	if h.HTTPGet != nil {
-		one("httpGet", func(path *field.Path) field.ErrorList { return validateHTTPGet(h.HTTPGet, path) })
-	}
-	if h.TCPSocket != nil {
-		one("tcpSocket", func(path *field.Path) field.ErrorList { return validatePort(h.TCPSocket.Port, path.Child("port")) })
-	}
-	if h.GRPC != nil {
-		one("grpc", func(path *field.Path) field.ErrorList {
-			return append(validatePort(intstr.FromInt32(h.GRPC.Port), path.Child("port")), validateMode(h.GRPC, path)...)
-		})
-	}
-	if handlers == 0 {
+	if !found {
 		errs = append(errs, field.Required(path, "must specify a handler type"))
-	}
-	return errs
-}
-
-func validateExec(a *v1.ExecAction, path *field.Path) (errs field.ErrorList) {
-	if len(a.Command) == 0 {
-		errs = append(errs, field.Required(path.Child("command"), ""))
-	}
-	return errs
-}
-
-func validateHTTPGet(a *v1.HTTPGetAction, path *field.Path) (errs field.ErrorList) {
-	if a.Path == "" {
-		errs = append(errs, field.Required(path.Child("path"), ""))
-	}
-	errs = append(errs, validatePort(a.Port, path.Child("port"))...)
-	if a.Scheme != v1.URISchemeHTTP && a.Scheme != v1.URISchemeHTTPS {
-		errs = append(errs, field.NotSupported(path.Child("scheme"), a.Scheme, []v1.URIScheme{v1.URISchemeHTTP, v1.URISchemeHTTPS}))
-	}
-	for i, h := range a.HTTPHeaders {
-		for _, msg := range validation.IsHTTPHeaderName(h.Name) {
-			errs = append(errs, field.Invalid(path.Child("httpHeaders").Index(i).Child("name"), h.Name, msg))
-		}
-	}
-	return append(errs, validateProtocol(a, path)...)
-}
-
-func validatePort(port intstr.IntOrString, path *field.Path) (errs field.ErrorList) {
-	msgs := validation.IsValidPortNum(port.IntValue())
-	if port.Type == intstr.String {
-		msgs = validation.IsValidPortName(port.StrVal)
-	}
-	for _, msg := range msgs {
-		errs = append(errs, field.Invalid(path, port.String(), msg))
 	}
 	return errs
 }

@@ -90,22 +90,25 @@ func NewGRPC(cfg Config) *GRPC {
 	return grpcprobe.New(grpcprobe.Config{DialContext: cfg.DialContext, Compat: cfg.Compat, UserAgent: cfg.UserAgent})
 }
 
-// Register adds the four handlers to reg, as exec, http, tcp and grpc.
+// table has the constructor of each handler, in the order in which Register adds them.
+var table = []struct {
+	name string
+	new  func(Config) (probe.Preparer, error)
+}{
+	{"exec", func(cfg Config) (probe.Preparer, error) { return NewExec(cfg) }},
+	{"http", func(cfg Config) (probe.Preparer, error) { return NewHTTP(cfg), nil }},
+	{"tcp", func(cfg Config) (probe.Preparer, error) { return NewTCP(cfg), nil }},
+	{"grpc", func(cfg Config) (probe.Preparer, error) { return NewGRPC(cfg), nil }},
+}
+
+// Register adds the handlers to reg, as exec, http, tcp and grpc.
 func Register(reg *handlers.Registry, cfg Config) error {
-	exec, err := NewExec(cfg)
-	if err != nil {
-		return fmt.Errorf("register handler %q: %w", "exec", err)
-	}
-	for _, h := range []struct {
-		name    string
-		handler probe.Preparer
-	}{
-		{"exec", exec},
-		{"http", NewHTTP(cfg)},
-		{"tcp", NewTCP(cfg)},
-		{"grpc", NewGRPC(cfg)},
-	} {
-		if err := reg.Register(h.name, origin, h.handler); err != nil {
+	for _, row := range table {
+		h, err := row.new(cfg)
+		if err != nil {
+			return fmt.Errorf("register handler %q: %w", row.name, err)
+		}
+		if err := reg.Register(row.name, origin, h); err != nil {
 			return err
 		}
 	}

@@ -10,10 +10,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Guard returns why no connection may be made to an address from the program's own namespace; nil if one
-// may. It is called for each address right before the connection, also for those of names. It is safe for
-// concurrent use.
-type Guard func(addr netip.Addr) error
+// To is what an attempt is about to connect to. One of its fields is set.
+type To struct {
+	Host   string     // an address or a name, before the name is looked up
+	Addr   netip.Addr // right before the connection, also where a name has led to it
+	Socket string     // path of a unix socket
+}
+
+// Guard returns why an attempt must not connect to a target; nil if it may. It is safe for concurrent use.
+type Guard func(to To) error
 
 // guarded is a context with a guard, see inContext.
 type guarded struct {
@@ -24,8 +29,9 @@ type guarded struct {
 // guardKey is the key of the guard in a context.
 type guardKey struct{}
 
-// WithGuard returns ctx, which has no namespace, with a guard for the connections that the built-in handlers
-// make with it. A guard does not apply to unix sockets. The handlers of handlers/wasm have rules of their own.
+// WithGuard returns ctx with a guard for the connections that are made with it to a target. In a namespace
+// of its own, set after it, the guard does not see addresses. What a grant of the operator allows to a
+// plugin needs no permission of the guard.
 func WithGuard(ctx context.Context, guard Guard) context.Context { return &guarded{ctx, guard} }
 
 // Inherit returns ctx with the namespace or the guard of another context, for a library that dials with
@@ -52,30 +58,47 @@ func (c *guarded) AfterFunc(f func()) (stop func() bool) { return context.AfterF
 // program's own host.
 var errNoAddress = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("the target has no address yet")}
 
-// CheckAddress returns the error of the guard of ctx for an address; nil without a guard.
-func CheckAddress(ctx context.Context, addr netip.Addr) error {
+// Check returns the error of the guard of ctx; nil without a guard.
+func Check(ctx context.Context, to To) error {
 	guard, _ := ctx.Value(guardKey{}).(Guard)
-	if guard == nil {
+	if guard == nil || to.Addr.IsValid() && From(ctx) != nil {
 		return nil
 	}
-	return denied(guard(addr))
+	return denied(guard(to))
 }
 
-// CheckDial returns an error if the guard of ctx refuses host:port, or if there is no host. Names are not
-// looked up: see [CheckResolved].
-func CheckDial(ctx context.Context, address string) error {
+// CheckDial returns an error if the guard of ctx refuses an address of package net: host:port, or the path
+// of a unix socket. It refuses one without a host. Names are not looked up: see [CheckResolved].
+func CheckDial(ctx context.Context, network, address string) error {
 	if guard, _ := ctx.Value(guardKey{}).(Guard); guard == nil {
 		return nil
 	}
+	if network == "unix" {
+		return Check(ctx, To{Socket: address})
+	}
 	host, _, err := net.SplitHostPort(address)
-	if err != nil || host == "" {
+	if err != nil {
 		return errNoAddress
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
+	return CheckHost(ctx, host)
+}
+
+// CheckHost is [CheckDial] for a host, which may be an address.
+func CheckHost(ctx context.Context, host string) error {
+	guard, _ := ctx.Value(guardKey{}).(Guard)
+	switch {
+	case guard == nil:
 		return nil
+	case host == "":
+		return errNoAddress
 	}
-	return CheckAddress(ctx, addr)
+	if err := Check(ctx, To{Host: host}); err != nil {
+		return err
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return Check(ctx, To{Addr: addr})
+	}
+	return nil
 }
 
 // CheckResolved is CheckDial for the address that a [net.Dialer] is about to connect to.
@@ -87,7 +110,7 @@ func CheckResolved(ctx context.Context, address string) error {
 	if err != nil {
 		return denied(fmt.Errorf("%q is no address", address))
 	}
-	return CheckAddress(ctx, at.Addr())
+	return Check(ctx, To{Addr: at.Addr()})
 }
 
 func denied(err error) error {

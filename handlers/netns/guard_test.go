@@ -3,7 +3,6 @@ package netns_test
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"testing"
 
 	"github.com/daeace23/prober/handlers/netns"
@@ -11,33 +10,37 @@ import (
 )
 
 func TestGuard(t *testing.T) {
-	guard := netns.WithGuard(t.Context(), func(addr netip.Addr) error {
-		if addr.IsLoopback() {
+	guard := netns.WithGuard(t.Context(), func(to netns.To) error {
+		if to.Addr.IsLoopback() || to.Host == "denied.test" || to.Socket != "" {
 			return errors.New("denied")
 		}
 		return nil
 	})
 	for _, c := range []struct {
-		address        string
-		dial, resolved probe.Reason // "": it may be dialled
+		network, address string
+		dial, resolved   probe.Reason // "": it may be dialled
 	}{
-		{"10.0.0.7:80", "", ""},
-		{"127.0.0.1:80", probe.ReasonDenied, probe.ReasonDenied},
-		{"[::1]:80", probe.ReasonDenied, probe.ReasonDenied},
-		{":80", probe.ReasonHostResources, probe.ReasonDenied},
-		{"name:80", "", probe.ReasonDenied}, // it is looked up
-		{"", probe.ReasonHostResources, probe.ReasonDenied},
+		{"tcp", "10.0.0.7:80", "", ""},
+		{"tcp", "127.0.0.1:80", probe.ReasonDenied, probe.ReasonDenied},
+		{"tcp", "[::1]:80", probe.ReasonDenied, probe.ReasonDenied},
+		{"tcp", ":80", probe.ReasonHostResources, probe.ReasonDenied},
+		{"tcp", "name:80", "", probe.ReasonDenied}, // it is looked up
+		{"tcp", "denied.test:80", probe.ReasonDenied, probe.ReasonDenied},
+		{"tcp", "", probe.ReasonHostResources, probe.ReasonDenied},
+		{"unix", "/run/a.sock", probe.ReasonDenied, probe.ReasonDenied},
 	} {
-		for name, check := range map[string]func(context.Context, string) error{"dial": netns.CheckDial, "resolved": netns.CheckResolved} {
+		dial := func(ctx context.Context) error { return netns.CheckDial(ctx, c.network, c.address) }
+		resolved := func(ctx context.Context) error { return netns.CheckResolved(ctx, c.address) }
+		for name, check := range map[string]func(context.Context) error{"dial": dial, "resolved": resolved} {
 			want := map[string]probe.Reason{"dial": c.dial, "resolved": c.resolved}[name]
-			err := check(guard, c.address)
+			err := check(guard)
 			if (err == nil) != (want == "") || err != nil && probe.ReasonOf(err) != want {
 				t.Errorf("%s %q: got %v, want %q", name, c.address, err, want)
 			}
-			if inherited := check(netns.Inherit(t.Context(), guard), c.address); (inherited == nil) != (err == nil) {
+			if inherited := check(netns.Inherit(t.Context(), guard)); (inherited == nil) != (err == nil) {
 				t.Errorf("%s %q: inherited %v", name, c.address, inherited)
 			}
-			if err := check(t.Context(), c.address); err != nil {
+			if err := check(t.Context()); err != nil {
 				t.Errorf("%s %q without a guard: %v", name, c.address, err)
 			}
 		}

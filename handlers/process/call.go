@@ -81,7 +81,7 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	if ctx.Err() != nil {
 		return ended(ctx, &req, start)
 	}
-	if err := checkNetwork(ctx); err != nil {
+	if err := checkNetwork(ctx, &req); err != nil {
 		return probe.Outcome{}, err
 	}
 	c := &call{ctx: ctx, plugin: b.plugin, req: &req}
@@ -120,11 +120,15 @@ func (b *bound) attempt(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return out, err
 }
 
-// checkNetwork returns an error if ctx asks for another network namespace than that of programs.
-func checkNetwork(ctx context.Context) error {
+// checkNetwork returns an error if ctx asks for another network namespace than the one of programs, or if its
+// guard refuses the target. A program looks names up itself, so the guard does not see their addresses.
+func checkNetwork(ctx context.Context, req *probe.Request) error {
 	n := netns.From(ctx)
-	if n == nil {
-		return nil
+	switch {
+	case n == nil && req.Target.Unix != "":
+		return netns.Check(ctx, netns.To{Socket: req.Target.Unix})
+	case n == nil:
+		return netns.CheckHost(ctx, req.Target.Host)
 	}
 	return &probe.Error{Reason: probe.ReasonDenied, Err: fmt.Errorf("a program cannot probe in the network namespace %s; WebAssembly plugins can", n.Path())}
 }

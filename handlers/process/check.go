@@ -187,7 +187,7 @@ func (b *boundCheck) attempt(ctx context.Context, req *probe.Request) (probe.Out
 	if ctx.Err() != nil {
 		return ended(ctx, req, start)
 	}
-	if err := checkNetwork(ctx); err != nil {
+	if err := checkNetwork(ctx, req); err != nil {
 		return probe.Outcome{}, err
 	}
 	if err := c.gate.enter(); err != nil {

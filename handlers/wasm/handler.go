@@ -30,6 +30,7 @@ type Handler struct {
 	module    *binary.Module
 	stubName  string // of the file with the module's stub in the cache
 	isStub    bool   // module.Code is the stub, until it is compiled
+	static    bool   // no function of the guest is called: see Host.Check
 	runtime   wazero.Runtime
 	compiled  wazero.CompiledModule
 	instances *sched.Quota // of the limit of instances

@@ -118,10 +118,10 @@ func (in *instance) start(ctx context.Context, of *call) error {
 	return in.callFirst(ctx, abi.ExportInitialize)
 }
 
-// callFirst calls an export that runs before all others, if the guest has it.
+// callFirst calls an export that runs before all others, if the guest has it and may run.
 func (in *instance) callFirst(ctx context.Context, name string) error {
 	fn := in.module.ExportedFunction(name)
-	if fn == nil {
+	if fn == nil || in.plugin.static {
 		return nil
 	}
 	if err := in.world.Enter(ctx, fn, nil); err != nil {

@@ -27,6 +27,22 @@ import (
 // handler, which the caller closes. If found has no manifest, it is read from the module. The
 // error has the reason "denied" if a grant is missing, and usually "instantiate" otherwise.
 func (h *Host) Load(ctx context.Context, found plugin.Found) (*Handler, error) {
+	return h.load(ctx, found, false)
+}
+
+// Check returns the error of [Host.Load] as far as it can be known without running the module: it
+// compiles and links the module, and calls no function of it. A module that Check accepts may
+// still fail in its start function or in _initialize.
+func (h *Host) Check(ctx context.Context, found plugin.Found) error {
+	p, err := h.load(ctx, found, true)
+	if err != nil {
+		return err
+	}
+	return p.Close()
+}
+
+// load is [Host.Load], or [Host.Check] if static.
+func (h *Host) load(ctx context.Context, found plugin.Found, static bool) (*Handler, error) {
 	if found.Manifest == nil {
 		var err error
 		if found.Manifest, err = plugin.ReadModule("module", found.Module); err != nil {
@@ -35,6 +51,7 @@ func (h *Host) Load(ctx context.Context, found plugin.Found) (*Handler, error) {
 	}
 	p, err := h.admit(found)
 	if err == nil {
+		p.static = static
 		err = p.load(ctx, found.Module)
 	}
 	if err != nil {

@@ -119,7 +119,10 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.Pod
 	return kube.New(cfg, host)
 }
 
-var _ agent.NetworkSource = (*kube.Source)(nil)
+var (
+	_ agent.NetworkSource = (*kube.Source)(nil)
+	_ agent.TargetGuard   = (*kube.Source)(nil)
+)
 
 // errNoCluster is the error of an agent that does not know how to reach a cluster.
 var errNoCluster = errors.New("the API server is not known")

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
@@ -17,8 +19,36 @@ import (
 )
 
 func newProbe(env *command.Env) *cobra.Command {
-	return command.Folder("probe", "Carry out one probe and print its verdict",
-		newProbeHTTP(env), newProbeTCP(env), newProbeGRPC(env), newProbeExec(env), plugincmd.NewProbe(env))
+	own := map[string]func(*command.Env) *cobra.Command{"exec": newProbeExec, "grpc": newProbeGRPC, "http": newProbeHTTP, "tcp": newProbeTCP}
+	all := []*cobra.Command{plugincmd.NewProbe(env)}
+	for _, b := range manager.Builtins() {
+		if make, ok := own[b.Name]; ok {
+			all = append(all, make(env))
+		} else {
+			all = append(all, newProbeBuiltin(env, b.Name))
+		}
+	}
+	return command.Folder("probe", "Carry out one probe and print its verdict", all...)
+}
+
+// newProbeBuiltin returns the command of a built-in handler that has no arguments of its own.
+func newProbeBuiltin(env *command.Env, name string) *cobra.Command {
+	o := &oneshot.Probe{Env: env, Handler: name}
+	var config string
+	c := &cobra.Command{
+		Use:   name + " HOST:PORT [--config JSON]",
+		Short: "Probe a target with the built-in handler " + name,
+		Args:  command.Arguments("HOST:PORT"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.Target, err = oneshot.ParseHostPort(args[0]); err != nil {
+				return err
+			}
+			o.Config = json.RawMessage(config)
+			return runBuiltin(cmd.Context(), o, builtin.Config{})
+		},
+	}
+	c.Flags().StringVar(&config, "config", "{}", "config of the handler, a JSON object")
+	return o.Flags(c)
 }
 
 func newProbeHTTP(env *command.Env) *cobra.Command {

@@ -82,14 +82,14 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) e
 		}
 		s.apply(ctx, uid)
 	}
-	var applied []*v1.Pod
+	var applied []*manager.Declared
 	var errs []error
 	s.mu.Lock()
 	for _, p := range s.pods {
 		if p.plan == nil {
 			continue
 		}
-		applied = append(applied, p.plan.pod)
+		applied = append(applied, p.plan.declared)
 		for _, err := range p.failed {
 			errs = append(errs, fmt.Errorf("%s/%s: %w", p.latest.Namespace, p.latest.Name, err))
 		}
@@ -164,15 +164,12 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 	s.mu.Lock()
 	p.inPod = next.inPod // before the first attempt
 	s.mu.Unlock()
-	if len(next.refused) > 0 && added {
-		_ = s.manager.UpdatePod(ctx, next.pod) // ends those that are refused now; the errors follow
-	}
-	probed := next.pod
+	probed := next.declared
 	if !added {
-		probed = withStatus(next.pod, priorOf(latest, s.since).Status)
-		s.store.SetPodStatus(published(next.pod), s.firstStatus(latest, probed, next))
+		probed = probed.WithStatus(priorOf(latest, s.since).Status)
+		s.store.SetPodStatus(published(next.pod), s.firstStatus(latest, probed.Pod(), next))
 	}
-	failed = append(failed, joined.Errors(s.manager.UpdatePod(ctx, probed, next.refused...))...)
+	failed = append(failed, joined.Errors(s.manager.Apply(ctx, probed))...)
 	s.applied(p, latest, next, failed)
 }
 
@@ -186,7 +183,7 @@ func (s *Source) check(ctx context.Context, next *plan) (failed []error, slow bo
 	}
 	brief, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := errors.Join(s.host.Check(brief, next.pod)...)
+	err := errors.Join(s.host.Check(brief, next.declared)...)
 	return joined.Errors(err), err != nil && brief.Err() != nil
 }
 
@@ -223,7 +220,7 @@ func (s *Source) prepare(ctx context.Context, uid types.UID) {
 	if latest != nil {
 		next := newPlan(latest, &s.cfg)
 		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", next.plugins)
-		_ = s.host.Check(ctx, next.pod) // the next attempt reports errors
+		_ = s.host.Check(ctx, next.declared) // the next attempt reports errors
 	}
 	s.mu.Lock()
 	delete(s.preparing, uid)
@@ -236,7 +233,7 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	errs := slices.Clone(next.errs)
 	var mendable []error
 	for _, err := range failed {
-		if errors.Is(err, errRefused) || slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+		if slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
 			continue
 		}
 		errs, mendable = append(errs, err), append(mendable, err)
@@ -246,7 +243,7 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	first, news := !p.added, text != p.told
 	acts := !first && p.plan.mode != next.mode && (next.mode == liveness.Restart || next.mode == liveness.Evict)
 	if first {
-		p.prior, p.earlier = priorOf(latest, s.since), toldOf(latest, next.pod, s.since)
+		p.prior, p.earlier = priorOf(latest, s.since), toldOf(latest, next.declared, s.since)
 	}
 	p.plan, p.added, p.failed, p.told = next, true, mendable, text
 	p.prior = withStatus(next.pod, p.prior.Status)
@@ -325,10 +322,9 @@ func priorOf(latest *v1.Pod, since time.Time) *v1.Pod {
 
 // toldOf returns the states that an earlier agent has told in events, of probes of containers that started
 // before this agent: those that a condition lists.
-func toldOf(latest, planned *v1.Pod, since time.Time) map[probeKey]states.State {
+func toldOf(latest *v1.Pod, planned *manager.Declared, since time.Time) map[probeKey]states.State {
 	told := make(map[probeKey]states.State)
-	probes, _ := manager.ProbesOf(planned)
-	for _, p := range probes {
+	for _, p := range planned.Probes() {
 		key := probeKey{p.Container, p.Kind}
 		gate := conditions.Ready
 		if p.Kind == probe.Liveness {

@@ -1,17 +1,13 @@
 package kube
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
@@ -35,9 +31,9 @@ type probeKey struct {
 
 // plan is what a pod asks for, as far as the operator allows it. It is read-only.
 type plan struct {
-	pod     *v1.Pod               // for the manager, with the probes that are allowed
-	refused []manager.ProbeConfig // whose handlers cannot be bound: the manager counts them as not started
-	errs    []error               // what is wrong with the pod
+	pod      *v1.Pod           // for the manager and for readers
+	declared *manager.Declared // its probes; those that the policy refuses are taken out
+	errs     []error           // what is wrong with the pod
 
 	mode     liveness.Mode
 	perProbe bool
@@ -51,39 +47,31 @@ type plan struct {
 	addresses []string // of the pod
 }
 
-// errRefused is in the errors of the manager about probes that the policy refuses.
-var errRefused = errors.New("refused by the policy of the agent")
-
 // newPlan returns what pod asks for. pod is trimmed; see trim.
 func newPlan(pod *v1.Pod, cfg *Config) *plan {
 	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
 	network := p.options(pod, cfg)
-	valid, errs := manager.ProbesOf(p.pod)
-	p.errs = append(p.errs, errs...)
-	for _, err := range manager.ValidatePod(p.pod) {
-		p.errs = appendNew(p.errs, err)
-	}
 	allowed := newTargets(cfg.Policy.Targets, pod, p.inPod)
-	for i := range valid {
-		c := &valid[i]
-		key := probeKey{c.Container, c.Kind}
+	p.declared = manager.Declare(p.pod).Refuse(func(c *manager.ProbeConfig) error {
 		refusal := network
 		if refusal == nil {
 			refusal = p.check(c, cfg, allowed)
 		}
-		if refusal != nil {
-			p.errs = appendNew(p.errs, refusal)
-			p.refuse(c)
-			continue
+		if refusal == nil {
+			return nil // a nil *field.Error is no nil error
 		}
+		return refusal
+	})
+	for _, err := range p.declared.Errors() {
+		p.errs = appendNew(p.errs, err)
+	}
+	for _, c := range p.declared.Probes() {
+		key := probeKey{c.Container, c.Kind}
 		p.grace[key], p.period[key] = c.TerminationGracePeriodSeconds, c.Spec.Period
 		p.startup[c.Container] = p.startup[c.Container] || c.Kind == probe.Startup
-		if !isBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
+		if !manager.IsBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
 			p.plugins = append(p.plugins, c.Handler)
 		}
-	}
-	if len(p.refused) > 0 {
-		p.pod = without(p.pod, p.refused)
 	}
 	return p
 }
@@ -142,44 +130,12 @@ func (p *plan) check(c *manager.ProbeConfig, cfg *Config, allowed *targets) *fie
 	return refusal
 }
 
-// refuse has the manager count a probe as one that could not be started.
-func (p *plan) refuse(c *manager.ProbeConfig) {
-	p.refused = append(p.refused, manager.ProbeConfig{
-		Container: c.Container, Kind: c.Kind, Handler: c.Handler, Spec: c.Spec,
-		Bind: func() (probe.Handler, error) { return nil, errRefused },
-	})
-}
-
-// isBuiltin reports whether a handler is prepared at once.
-func isBuiltin(name string) bool {
-	return name == "exec" || name == "grpc" || name == "http" || name == "tcp"
-}
-
 // appendNew appends err unless there is one with the same text.
 func appendNew(errs []error, err error) []error {
 	if slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
 		return errs
 	}
 	return append(errs, err)
-}
-
-// without returns pod with an annotation that does not have the probes refused.
-func without(pod *v1.Pod, refused []manager.ProbeConfig) *v1.Pod {
-	var probes map[string]map[string]json.RawMessage
-	if err := yaml.Unmarshal([]byte(pod.Annotations[manager.Annotation]), &probes); err != nil {
-		return pod // the manager has read it: this does not happen
-	}
-	for i := range refused {
-		delete(probes[refused[i].Container], refused[i].Kind.String())
-	}
-	text, err := json.Marshal(probes)
-	if err != nil {
-		return pod
-	}
-	next := *pod
-	next.Annotations = maps.Clone(pod.Annotations)
-	next.Annotations[manager.Annotation] = string(text)
-	return &next
 }
 
 // maxMessage is the most bytes of the message of an event.

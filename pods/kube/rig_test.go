@@ -137,8 +137,9 @@ type world struct {
 
 	mu       sync.Mutex
 	log      strings.Builder
-	handlers map[string]*probetest.Handler // by the path or the port in the config
-	custom   probe.Handler                 // of all probes; nil: handlers
+	handlers map[string]*probetest.Handler                                                // by the path or the port in the config
+	custom   probe.Handler                                                                // of all probes; nil: handlers
+	bind     func(name string, config []byte, target probe.Target) (probe.Handler, error) // nil: custom or handlers
 	prepare  func(ctx context.Context, name string) error
 	set      map[string]conditions.Pod // by name of the pod
 	sets     int
@@ -177,16 +178,16 @@ func newWorld(t *testing.T, edit ...func(*world)) *world {
 	source, err := kube.New(w.cfg, pods.Host{
 		Logger: slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo})), Begin: func() {},
 		Recorder: agentEvents{w},
-		Check: func(ctx context.Context, pod *v1.Pod) []error {
-			probes, errs := manager.ProbesOf(pod)
-			for _, p := range probes {
+		Check: func(ctx context.Context, pod *manager.Declared) []error {
+			errs := pod.Errors()
+			for _, p := range pod.Probes() {
 				if err := w.prepared(ctx, p.Handler); err != nil {
 					errs = append(errs, fmt.Errorf("%s: %w", p.Path, err))
 				}
 			}
 			return errs
 		},
-		Applied: func(_ context.Context, r pods.Reload, _ []*v1.Pod, err error) error {
+		Applied: func(_ context.Context, r pods.Reload, _ []*manager.Declared, err error) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.applied = append(w.applied, err)
@@ -258,7 +259,10 @@ func (w *world) prepared(ctx context.Context, name string) error {
 
 // Prepare implements [manager.Handlers]. The script of a probe is that of the handler whose key is in
 // its config.
-func (w *world) Prepare(name string, config []byte, _ probe.Target) (probe.Handler, error) {
+func (w *world) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
+	if w.bind != nil {
+		return w.bind(name, config, target)
+	}
 	if err := w.prepared(context.Background(), name); err != nil {
 		return nil, err
 	}

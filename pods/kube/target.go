@@ -1,18 +1,19 @@
 package kube
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/netaddr"
 )
 
@@ -52,42 +53,24 @@ func addressesOf(status *v1.PodStatus) (all []string) {
 func (t *targets) checkProbe(c *manager.ProbeConfig) (own bool, refusal *field.Error) {
 	target := c.Path.Child("plugin", "target")
 	if c.Target.Unix != "" {
-		return false, field.Forbidden(target.Child("unix"), "a pod of a cluster must not name sockets of its node")
+		return false, field.Forbidden(target.Child("unix"), noSockets)
 	}
-	at, hosts := builtinHosts(c)
-	for i, host := range append(hosts, c.Target.Host) {
+	place, at, _ := c.Place()
+	for i, host := range [...]string{place.Host, c.Target.Host} {
 		if host == "" {
 			continue
 		}
-		if i == len(hosts) {
-			at = target.Child("host")
+		path := target.Child("host")
+		if i == 0 {
+			path = at.Child("host")
 		}
 		isOwn, why := t.check(host)
 		if why != "" {
-			return false, field.Forbidden(at, why)
+			return false, field.Forbidden(path, why)
 		}
 		own = own || isOwn
 	}
 	return own, nil
-}
-
-// builtinHosts returns the hosts in the config of a built-in handler. An annotation may name that handler as
-// a plugin, too; then there may be several that differ in case, of which the handler takes one.
-func builtinHosts(c *manager.ProbeConfig) (at *field.Path, hosts []string) {
-	names := map[string]string{"http": "httpGet", "tcp": "tcpSocket", "grpc": "grpc"}
-	name, ok := names[c.Handler]
-	if !ok {
-		return nil, nil
-	}
-	var action map[string]json.RawMessage
-	_ = json.Unmarshal(c.Config, &action) // what cannot be read, the handler refuses
-	for _, key := range slices.Sorted(maps.Keys(action)) {
-		var host string
-		if strings.EqualFold(key, "host") && json.Unmarshal(action[key], &host) == nil {
-			hosts = append(hosts, host)
-		}
-	}
-	return c.Path.Child(name, "host"), hosts
 }
 
 // check returns why a host must not be a target; "" if it may. own reports whether it is an address of
@@ -114,20 +97,40 @@ func (t *targets) check(host string) (own bool, why string) {
 	return false, refused(host)
 }
 
-// CheckAddress implements agent.AddressGuard. It returns an error for addresses that no name and no status of a
-// pod may lead to: a name that is listed may be somebody else's, and so may a status.
-func (s *Source) CheckAddress(addr netip.Addr) error {
+// CheckTarget implements agent.TargetGuard. It decides by the pod as it is now, and not by the plan that has
+// let the probe through: what a probe names, it must be allowed to name, and no name and no status of a pod may
+// lead to the node itself or to metadata.
+func (s *Source) CheckTarget(podUID string, to netns.To) error {
+	s.mu.Lock()
+	p := s.pods[types.UID(podUID)]
+	if p == nil {
+		s.mu.Unlock()
+		return errors.New("the pod of the probe is not known")
+	}
+	latest, inPod := p.latest, p.inPod
+	s.mu.Unlock()
+	switch {
+	case to.Socket != "":
+		return errors.New(noSockets)
+	case to.Host != "":
+		if _, why := newTargets(s.cfg.Policy.Targets, latest, inPod).check(to.Host); why != "" {
+			return errors.New(why)
+		}
+		return nil
+	}
 	t := targets{allowed: s.cfg.Policy.Targets}
-	switch plain, class := netaddr.Plain(addr), netaddr.Nearest(addr); {
+	switch plain, class := netaddr.Plain(to.Addr), netaddr.Nearest(to.Addr); {
 	case class == netaddr.NoHost:
-		return fmt.Errorf("%s is the address of no host", addr)
+		return fmt.Errorf("%s is the address of no host", to.Addr)
 	case class == netaddr.Loopback:
-		return fmt.Errorf("%s would be the node itself", addr)
+		return fmt.Errorf("%s would be the node itself", to.Addr)
 	case class == netaddr.Metadata && !t.listed(plain, true):
-		return fmt.Errorf("%s is a link-local or metadata address, and kubernetes.targets of the agent does not list it", addr)
+		return fmt.Errorf("%s is a link-local or metadata address, and kubernetes.targets of the agent does not list it", to.Addr)
 	}
 	return nil
 }
+
+const noSockets = "a pod of a cluster must not name sockets of its node"
 
 // isOfPod reports whether a pod may have an address.
 func isOfPod(text string) bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/probe"
 )
@@ -85,9 +86,7 @@ func TestTargets(t *testing.T) {
 			`{httpGet: {path: /r, port: 80, host: %q}, period: 1s}`,
 			`{tcpSocket: {port: 80, host: %q}, period: 1s}`,
 			`{plugin: {name: redis, target: {host: %q, port: 80}}, period: 1s}`,
-			`{plugin: {name: http, config: {port: 80, HoSt: %q}}, period: 1s}`,
-			`{plugin: {name: http, config: {port: 80, HOST: 10.1.0.7, host: %q}}, period: 1s}`,
-			`{plugin: {name: http, config: {port: 80, host: 10.1.0.7, HOST: %q}}, period: 1s}`,
+			`{plugin: {name: http, config: {port: 80, host: %q}}, period: 1s}`,
 			`{plugin: {name: tcp, config: {port: 80}, target: {host: %q}}, period: 1s}`,
 		} {
 			t.Run(fmt.Sprintf("%s/%v/%t/%.40s", c.host, c.targets, c.inPod, form), func(t *testing.T) {
@@ -117,6 +116,8 @@ func TestTargets(t *testing.T) {
 func TestPolicyRefusals(t *testing.T) {
 	for _, c := range []struct{ name, probe, want string }{
 		{"unix", `plugin: {name: redis, target: {unix: /run/docker.sock}}`, "[web].readiness.plugin.target.unix: Forbidden: a pod of a cluster must not name sockets of its node"},
+		{"other case", `plugin: {name: http, config: {port: 80, HoSt: 10.1.0.7}}`, "[web].readiness.plugin.config.HoSt: Invalid value: unknown field"},
+		{"twice", `plugin: {name: http, config: {port: 80, HOST: 10.1.0.7, host: 127.0.0.1}}`, "[web].readiness.plugin.config.HOST: Invalid value: unknown field"},
 		{"period", `tcpSocket: {port: 1}, period: 20ms`, `[web].readiness.period: Invalid value: "20ms": kubernetes.minPeriod of the agent is 100ms`},
 		{"exec", `exec: {command: ["true"]}`, "[web].readiness.exec: Forbidden: the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec"},
 	} {
@@ -203,25 +204,37 @@ func TestHostNetworkPodHasAddressesOfItsNode(t *testing.T) {
 	})
 }
 
-// A name that the operator lists may lead anywhere, when an attempt looks it up.
-func TestCheckAddress(t *testing.T) {
+// The guard decides about every connection, whatever plan let its probe through.
+func TestCheckTarget(t *testing.T) {
 	bubble(t, func(w *world) {
+		pod, other := podNamed("web", `{web: {liveness: {tcpSocket: {port: 2}, period: 1s}}}`), podNamed("other", `{web: {liveness: {tcpSocket: {port: 2}, period: 1s}}}`)
+		other.Status.PodIP, other.Status.PodIPs = "10.1.0.8", []v1.PodIP{{IP: "10.1.0.8"}}
+		w.cluster.set(pod)
+		w.cluster.set(other)
 		w.start()
-		for addr, want := range map[string]string{
-			"10.1.0.8": "", "192.0.2.1": "", "fd00:1::8": "", "169.254.170.2": "",
-			"127.0.0.1": "would be the node itself", "::1": "would be the node itself", "::ffff:127.0.0.1": "would be the node itself",
-			"169.254.169.254": "is a link-local or metadata address", "fd00:ec2::254": "is a link-local or metadata address",
-			"0.0.0.0": "is the address of no host", "::": "is the address of no host", "224.0.0.1": "is the address of no host",
+		const node, metadata, none = "would be the node itself", "is a link-local or metadata address", "is the address of no host"
+		for _, c := range []struct {
+			to   netns.To
+			want string // "": allowed
+		}{
+			{netns.To{Host: "10.1.0.7"}, ""}, {netns.To{Host: "10.1.0.8"}, "is no address of the pod"}, {netns.To{Host: "10.96.0.1"}, "is no address of the pod"},
+			{netns.To{Host: "::ffff:10.1.0.7"}, ""}, {netns.To{Host: "loop.test"}, ""}, {netns.To{Host: "LOOP.test."}, ""}, {netns.To{Host: "db.test"}, "is no address of the pod"},
+			{netns.To{Host: "localhost"}, node}, {netns.To{Host: "127.0.0.1"}, node}, {netns.To{Host: "169.254.169.254"}, "is no address of the pod"}, {netns.To{Host: "169.254.170.2"}, ""},
+			{netns.To{Socket: "/run/containerd/containerd.sock"}, "must not name sockets"}, {netns.To{}, none},
+			{netns.To{Addr: netip.MustParseAddr("10.1.0.8")}, ""}, {netns.To{Addr: netip.MustParseAddr("169.254.170.2")}, ""},
+			{netns.To{Addr: netip.MustParseAddr("127.0.0.1")}, node}, {netns.To{Addr: netip.MustParseAddr("::1")}, node}, {netns.To{Addr: netip.MustParseAddr("::ffff:127.0.0.1")}, node},
+			{netns.To{Addr: netip.MustParseAddr("169.254.169.254")}, metadata}, {netns.To{Addr: netip.MustParseAddr("fd00:ec2::254")}, metadata},
+			{netns.To{Addr: netip.MustParseAddr("0.0.0.0")}, none}, {netns.To{Addr: netip.MustParseAddr("::")}, none}, {netns.To{Addr: netip.MustParseAddr("224.0.0.1")}, none},
 		} {
-			err := w.source.CheckAddress(netip.MustParseAddr(addr))
-			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: got %v, want %q", addr, err, want)
+			err := w.source.CheckTarget(string(pod.UID), c.to)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: got %v, want %q", c.to, err, c.want)
 			}
 		}
-		if err := w.source.CheckAddress(netip.Addr{}); err == nil {
-			t.Error("no address may be dialled")
+		if err := w.source.CheckTarget("nobody", netns.To{Host: "10.1.0.7"}); err == nil {
+			t.Error("a pod that is not known may connect")
 		}
-	}, func(w *world) { w.cfg.Policy.Targets = allowed("0.0.0.0/0", "169.254.170.2/32", "loop.test") })
+	}, func(w *world) { w.cfg.Policy.Targets = allowed("169.254.170.2/32", "loop.test") })
 }
 
 // Who may write statuses of pods must not choose what is probed. Addresses that no pod has are no target.

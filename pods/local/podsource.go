@@ -42,10 +42,11 @@ type PodSource struct {
 	cancel    context.CancelFunc // set by Start
 	polls     sync.WaitGroup
 
-	mu      sync.Mutex // held while manifests are read and applied
-	desired []*v1.Pod  // the pods that were last read without an error
-	applied bool       // they were applied without an error
-	stamp   string     // of the manifests before they were last read
+	mu       sync.Mutex          // held while manifests are read and applied
+	desired  []*v1.Pod           // the pods that were last read without an error
+	declared []*manager.Declared // the probes of the pods that were last applied
+	applied  bool                // the desired pods were applied without an error
+	stamp    string              // of the manifests before they were last read
 }
 
 // podSet is Pods: an embedded field with the name Pods would hide the method Pods.
@@ -158,7 +159,23 @@ func (s *PodSource) applyLocked(ctx context.Context, r pods.Reload) error {
 		return context.Cause(ctx)
 	}
 	s.applied = err == nil
-	return s.host.Applied(ctx, r, s.desired, err)
+	s.declared = declaredBy(s.desired, s.declared)
+	return s.host.Applied(ctx, r, s.declared, err)
+}
+
+// declaredBy returns the probes of the pods. Those of a pod that is in before are not parsed again.
+func declaredBy(desired []*v1.Pod, before []*manager.Declared) []*manager.Declared {
+	known := make(map[*v1.Pod]*manager.Declared, len(before))
+	for _, d := range before {
+		known[d.Pod()] = d
+	}
+	all := make([]*manager.Declared, len(desired))
+	for i, pod := range desired {
+		if all[i] = known[pod]; all[i] == nil {
+			all[i] = manager.Declare(pod)
+		}
+	}
+	return all
 }
 
 // errSuperseded ends a read of manifests that have changed since it began.
@@ -210,7 +227,7 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 		if !all && s.applied && pod == desired[pod.UID] {
 			return nil // its handlers are in use
 		}
-		return s.host.Check(ctx, pod)
+		return s.host.Check(ctx, manager.Declare(pod))
 	}
 	loaded, err := s.manifests.Load(ctx)
 	switch {
@@ -230,7 +247,7 @@ func (s *PodSource) generate(ctx context.Context, all bool, manifests []*v1.Pod)
 	if s.generator == nil {
 		return manifests, nil
 	}
-	check := func(pod *v1.Pod) []error { return s.host.Check(ctx, pod) }
+	check := func(pod *v1.Pod) []error { return s.host.Check(ctx, manager.Declare(pod)) }
 	generated, err := s.generator.Generate(ctx, all, manifests, check)
 	return slices.Concat(manifests, generated), err
 }

@@ -60,9 +60,12 @@ func startSource(t testing.TB, dir string) (source *local.PodSource, applied fun
 	host := testHost()
 	host.PollInterval = time.Hour
 	host.Begin = func() {}
-	host.Check = func(context.Context, *v1.Pod) []error { return nil }
-	host.Applied = func(_ context.Context, r pods.Reload, pods []*v1.Pod, err error) error {
-		last = pods
+	host.Check = func(context.Context, *manager.Declared) []error { return nil }
+	host.Applied = func(_ context.Context, r pods.Reload, pods []*manager.Declared, err error) error {
+		last = nil
+		for _, d := range pods {
+			last = append(last, d.Pod())
+		}
 		if r.Cause == "start" {
 			started <- err
 		}

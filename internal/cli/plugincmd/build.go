@@ -41,8 +41,8 @@ func newBuild(env *command.Env) *cobra.Command {
 			"builds a WASI program: in Rust from main.rs, in C with wasi-libc.\n\n" +
 			"With \"runtime: process\" in plugin.yaml it builds a Go program for this machine,\n" +
 			"prober-plugin-NAME, and writes the manifest beside it.\n\n" +
-			"It is an error if the imports and exports of a module do not follow the plugin contract, or if\n" +
-			"a program does not serve within 5 s. Build starts the program once, without a sandbox.",
+			"It is an error if prober cannot load the module, or if a program does not serve within 5 s. Build\n" +
+			"starts the module once, in the sandbox, and the program without one.",
 		Example: "  prober plugin build demo\n  RUSTC=~/.cargo/bin/rustc prober plugin build",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -138,14 +138,7 @@ func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plug
 		}
 		return putProgram(env, dir, built, text, manifest)
 	}
-	errs := plugin.CheckContract(built, manifest)
-	for i := range errs {
-		errs[i] = fmt.Errorf("%s: %w", dir, errs[i])
-	}
-	if len(errs) > 0 {
-		return &command.Exit{Code: command.ExitFailed, Err: errors.Join(errs...), Hint: "nothing was written: no prober loads such a module"}
-	}
-	return putModule(env, dir, built, text, manifest)
+	return putModule(ctx, env, dir, built, text, manifest)
 }
 
 // startTimeout is how long a built program may take until it serves.
@@ -168,10 +161,13 @@ func tryProgram(ctx context.Context, env *command.Env, dir string, code []byte, 
 	return loaded.Close()
 }
 
-// putModule writes a module with its manifest inside.
-func putModule(env *command.Env, dir string, module, text []byte, m *plugin.Manifest) (err error) {
+// putModule writes a module with its manifest inside, if hosts load it.
+func putModule(ctx context.Context, env *command.Env, dir string, module, text []byte, m *plugin.Manifest) (err error) {
 	if module, err = plugin.Embed(module, text); err != nil {
 		return command.Failed(fmt.Errorf("%s: %w", dir, err))
+	}
+	if err := refuse(ctx, env, plugin.Found{Path: dir, Manifest: m, Module: module}, nothingWritten); err != nil {
+		return err
 	}
 	out := filepath.Join(dir, m.Name+".wasm")
 	if err := regular.ReplaceBytes(out, 0o644, module); err != nil {

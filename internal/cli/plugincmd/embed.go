@@ -2,6 +2,7 @@ package plugincmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,12 +24,13 @@ func newEmbed(env *command.Env) *cobra.Command {
 		Short: "Put a manifest into a module that other tools have built",
 		Long: "Embed writes the manifest into the module, as its custom section \"prober.manifest\". It replaces\n" +
 			"a manifest that is there. The file of the module is replaced atomically, and not at all if the\n" +
-			"manifest is invalid. With -o it writes another file, NAME.wasm in a folder, or stdout.\n\n" +
+			"manifest is invalid or prober cannot load the module, which is started once, in the sandbox. With\n" +
+			"-o it writes another file, NAME.wasm in a folder, or stdout.\n\n" +
 			"The new module has another digest, and needs a new signature.",
 		Example: "  prober plugin embed target/wasm32-unknown-unknown/release/demo.wasm plugin.yaml -o .\n  prober plugin embed demo.wasm plugin.yaml",
 		Args:    command.Arguments("MODULE", "plugin.yaml"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return embedManifest(env, args[0], args[1], out)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return embedManifest(cmd.Context(), env, args[0], args[1], out)
 		},
 	}
 	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to (default the file of the module); - writes to stdout")
@@ -36,7 +38,7 @@ func newEmbed(env *command.Env) *cobra.Command {
 }
 
 // embedManifest writes the module from, with the manifest inside, to out.
-func embedManifest(env *command.Env, from, manifest, out string) error {
+func embedManifest(ctx context.Context, env *command.Env, from, manifest, out string) error {
 	if isModule(manifest) {
 		return command.Usage(fmt.Sprintf("`prober plugin embed %s %s`", manifest, from),
 			"%s is a module: the first argument must be the module, and the second its manifest", manifest)
@@ -58,6 +60,9 @@ func embedManifest(env *command.Env, from, manifest, out string) error {
 	}
 	if module, err = plugin.Embed(module, text); err != nil {
 		return command.Usage("", "%s: %w", from, err)
+	}
+	if err := refuse(ctx, env, plugin.Found{Path: from, Manifest: m, Module: module}, nothingWritten); err != nil {
+		return err
 	}
 	if out == "-" {
 		_, err := env.Stdout.Write(module)

@@ -23,7 +23,8 @@ func newSave(env *command.Env) *cobra.Command {
 		Short: "Write a plugin to an OCI layout, for sites without a registry",
 		Long: "Save writes a plugin of a registry or a file, with its signature if there is one, to an OCI\n" +
 			"layout. That is a folder, which may hold several plugins, or a tar archive if the name ends\n" +
-			"in .tar. It prints the digest, which is the same as in a registry.\n\n" +
+			"in .tar. It prints the digest, which is the same as in a registry. A module that prober cannot load\n" +
+			"is not saved from a file, and saved with a warning from a registry.\n\n" +
 			"From a registry, programs are saved for all platforms, or for that of --platform alone. From a\n" +
 			"file, the program is added to the programs in the folder.",
 		Example: "  prober plugin save ghcr.io/me/demo:1.0.0 -o demo.tar\n  prober plugin save demo.wasm -o plugins",
@@ -33,7 +34,7 @@ func newSave(env *command.Env) *cobra.Command {
 				return command.Usage("usage: "+cmd.UseLine(), "save: -o is required")
 			}
 			if isFileName(args[0]) {
-				a, err := packed(env, args[0], f.platform)
+				a, err := packed(cmd.Context(), env, args[0], f.platform)
 				if err != nil {
 					return err
 				}
@@ -48,6 +49,7 @@ func newSave(env *command.Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				warnUnloadable(ctx, env, plugin.Found{Path: ref.String(), Manifest: a.Manifest, Module: a.Module})
 				return saveLayout(env, a, ref.Tag, out)
 			})
 		},
@@ -111,10 +113,10 @@ func newLoad(env *command.Env) *cobra.Command {
 		Long: "Load writes each plugin of an OCI layout, a folder or a tar archive, to NAME.wasm, or to the\n" +
 			"file or folder of -o, with its signature beside it. A program is written to\n" +
 			"prober-plugin-NAME, with its manifest beside it. All bytes are verified against their digests,\n" +
-			"which it prints.",
+			"which it prints. It warns of a module that prober cannot load, without running it.",
 		Example: "  prober plugin load demo.tar -o /etc/prober/plugins",
 		Args:    command.Arguments("DIR|FILE.tar"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			on, err := parsePlatform(platform)
 			if err != nil {
 				return err
@@ -123,7 +125,7 @@ func newLoad(env *command.Env) *cobra.Command {
 			if err != nil {
 				return command.Usage("", "%w", err)
 			}
-			return unpackAll(env, args[0], all, out)
+			return unpackAll(cmd.Context(), env, args[0], all, out)
 		},
 	}
 	platformFlag(c, &platform, "platform of the programs, as in linux/arm64 (default the host's)")
@@ -132,7 +134,7 @@ func newLoad(env *command.Env) *cobra.Command {
 }
 
 // unpackAll writes the plugins of the layout at path. Each must become a file of its own.
-func unpackAll(env *command.Env, path string, all []*oci.Artifact, out string) error {
+func unpackAll(ctx context.Context, env *command.Env, path string, all []*oci.Artifact, out string) error {
 	info, err := os.Stat(out)
 	oneFile := out != "" && (err != nil || !info.IsDir())
 	seen := make(map[string]string)
@@ -147,7 +149,7 @@ func unpackAll(env *command.Env, path string, all []*oci.Artifact, out string) e
 		seen[a.Manifest.Name] = a.Manifest.Version
 	}
 	for _, a := range all {
-		if err := unpack(env, a, out); err != nil {
+		if err := unpack(ctx, env, a, out); err != nil {
 			return err
 		}
 		fmt.Fprintln(env.Stdout, a.Digest)

@@ -29,7 +29,8 @@ func newLock(env *command.Env) *cobra.Command {
 		Long: "Lock writes the name, version, digest, signer and source of each plugin to a file.\n" +
 			"`prober run --plugins-lock FILE` then loads these plugins and no others. With --config, the\n" +
 			"plugins of prober.yaml are locked too, and nothing is written if one does not match its digest\n" +
-			"or lacks a required signature. Changes since the last lock are printed to stderr.",
+			"or lacks a required signature. Changes since the last lock are printed to stderr, and so are modules\n" +
+			"that prober cannot load, which it does not run.",
 		Example: "  prober plugin lock --plugins /etc/prober/plugins -o /etc/prober/prober.plugins.lock",
 		Args:    command.Arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,6 +63,7 @@ func lockPlugins(ctx context.Context, env *command.Env, cfg admit.Config, dirs [
 	}
 	found, signers := make([]plugin.Found, len(admitted)), make(map[string]string)
 	for i, f := range admitted {
+		warnUnloadable(ctx, env, f.Found)
 		found[i], signers[f.Manifest.Name] = f.Found, f.Verdict.Signer()
 	}
 	lock := trust.NewLock(found, func(f plugin.Found) string { return signers[f.Manifest.Name] })

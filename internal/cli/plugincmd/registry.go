@@ -98,13 +98,14 @@ func newPush(env *command.Env) *cobra.Command {
 			"the same digest. Credentials are docker's, credential helpers included.\n\n" +
 			"An artifact of a module has the manifest inside the module. If the manifest is beside the\n" +
 			"module, push puts it inside, which changes the digest of the module.\n\n" +
+			"A module that prober cannot load is not pushed. Push starts a module once, in the sandbox.\n\n" +
 			"A program is pushed for one platform, with the manifest beside it. If the registry has programs\n" +
 			"of the same version for other platforms, it is added to them, and the reference changes.",
 		Example: "  prober plugin push demo/demo.wasm ghcr.io/me/demo:1.0.0\n" +
 			"  prober plugin push arm64/prober-plugin-demo ghcr.io/me/demo:1.0.0 --platform linux/arm64",
 		Args: command.Arguments("FILE", "REF"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := packed(env, args[0], f.platform)
+			a, err := packed(cmd.Context(), env, args[0], f.platform)
 			if err != nil {
 				return err
 			}
@@ -130,9 +131,9 @@ func newPush(env *command.Env) *cobra.Command {
 	return c
 }
 
-// packed returns the plugin in a file or project folder as an artifact. platform is that of a
-// program; "" is the host's.
-func packed(env *command.Env, name, platform string) (*oci.Artifact, error) {
+// packed returns the plugin in a file or project folder as an artifact, if hosts load it. platform is
+// that of a program; "" is the host's.
+func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.Artifact, error) {
 	on, err := parsePlatform(platform)
 	if err != nil {
 		return nil, err
@@ -158,6 +159,9 @@ func packed(env *command.Env, name, platform string) (*oci.Artifact, error) {
 		if err := putInside(env, &f, signature != nil); err != nil {
 			return nil, err
 		}
+	}
+	if err := refuse(ctx, env, f, "it was not packed"); err != nil {
+		return nil, err
 	}
 	a, err := oci.Pack(f.Module, signature)
 	if err != nil {
@@ -207,7 +211,8 @@ func newPull(env *command.Env) *cobra.Command {
 		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, with its\n" +
 			"signature beside it. A program is written to prober-plugin-NAME, with its manifest beside it.\n" +
 			"All bytes are verified against their digests. It prints the reference with the digest, which\n" +
-			"names the same bytes for ever. Credentials are docker's, credential helpers included.\n\n" +
+			"names the same bytes for ever. Credentials are docker's, credential helpers included. It warns of a\n" +
+			"module that prober cannot load, without running it.\n\n" +
 			"With --config it pulls the plugins of prober.yaml whose source is a registry into the cache of\n" +
 			"prober run, which uses them when a registry cannot be reached.",
 		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
@@ -243,7 +248,7 @@ func pull(ctx context.Context, env *command.Env, f *registryFlags, text, out str
 		if err != nil {
 			return err
 		}
-		if err := unpack(env, a, out); err != nil {
+		if err := unpack(ctx, env, a, out); err != nil {
 			return err
 		}
 		fmt.Fprintln(env.Stdout, ref.Pinned(a.Digest))
@@ -261,6 +266,7 @@ func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string
 	for _, r := range all {
 		if r.Err == nil {
 			fmt.Fprintln(env.Stdout, strings.TrimPrefix(r.Found.Path, plugin.OCIScheme))
+			warnUnloadable(ctx, env, r.Found)
 		}
 	}
 	if err != nil {
@@ -328,8 +334,9 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 }
 
 // unpack writes a to the file out, into the folder out, or into the working folder: the module, or
-// the program and its manifest, and the signature. It removes signatures of an older file.
-func unpack(env *command.Env, a *oci.Artifact, out string) (err error) {
+// the program and its manifest, and the signature. It removes signatures of an older file, and warns
+// of a module that no host loads.
+func unpack(ctx context.Context, env *command.Env, a *oci.Artifact, out string) (err error) {
 	folder := filepath.Dir(out)
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		return command.Usage("mkdir -p "+folder+" makes it", "-o %s: there is no folder %s", out, folder)
@@ -359,5 +366,6 @@ func unpack(env *command.Env, a *oci.Artifact, out string) (err error) {
 		return command.Usage("", "%w", err)
 	}
 	fmt.Fprintf(env.Stderr, "prober: wrote %s to %s\n", nameOf(a), out)
+	warnUnloadable(ctx, env, plugin.Found{Path: out, Manifest: a.Manifest, Module: a.Module})
 	return nil
 }

@@ -1,6 +1,7 @@
 package plugincmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,17 +62,18 @@ func newSign(env *command.Env) *cobra.Command {
 		Long: "Sign writes the signature of each plugin to FILE.sig. It covers the module and the plugin.yaml\n" +
 			"beside it, unless the same manifest is inside the module. For a program it covers FILE.yaml, and\n" +
 			"for a Nagios check the plugin.yaml alone, which may have the digest of the command. Signatures by\n" +
-			"other keys are replaced, unless --add keeps them.",
+			"other keys are replaced, unless --add keeps them.\n\n" +
+			"A module that prober cannot load is not signed. Sign starts a module once, in the sandbox.",
 		Example: "  prober plugin sign demo/demo.wasm --key ops.key",
 		Args:    command.AtLeast("a file"),
-		RunE:    func(_ *cobra.Command, args []string) error { return signPlugins(env, args, file, add) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return signPlugins(cmd.Context(), env, args, file, add) },
 	}
 	command.FileFlag(c, &file, "", "key", "", "file of the private key, as keygen makes it")
 	c.Flags().BoolVar(&add, "add", false, "keep the signatures of other keys")
 	return c
 }
 
-func signPlugins(env *command.Env, paths []string, file string, add bool) error {
+func signPlugins(ctx context.Context, env *command.Env, paths []string, file string, add bool) error {
 	switch {
 	case file == "":
 		return command.Usage("`prober plugin keygen` makes a key", "sign: --key is required")
@@ -83,7 +85,11 @@ func signPlugins(env *command.Env, paths []string, file string, add bool) error 
 		return command.Usage("`prober plugin keygen` makes a key, and chmod 600 keeps one to its owner", "%w", err)
 	}
 	for _, path := range paths {
-		if err := signPlugin(env, path, key, add); err != nil {
+		err := signPlugin(ctx, env, path, key, add)
+		if _, ok := errors.AsType[*command.Exit](err); ok {
+			return err
+		}
+		if err != nil {
 			return command.Usage(hintFor(path, err), "%w", err)
 		}
 	}
@@ -93,12 +99,15 @@ func signPlugins(env *command.Env, paths []string, file string, add bool) error 
 // maxSignatures is the largest size of a file of signatures.
 const maxSignatures = 64 << 10
 
-func signPlugin(env *command.Env, path string, key trust.PrivateKey, add bool) error {
+func signPlugin(ctx context.Context, env *command.Env, path string, key trust.PrivateKey, add bool) error {
 	f, err := trust.Read(path)
 	if err != nil {
 		return err
 	}
 	warnManifest(env, *f)
+	if err := refuse(ctx, env, *f, "it was not signed"); err != nil {
+		return err
+	}
 	out := f.Path + trust.Suffix
 	var others []byte
 	if add {

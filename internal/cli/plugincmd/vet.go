@@ -1,24 +1,24 @@
 package plugincmd
 
 import (
-	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/daeace23/prober/internal/abi"
 	"github.com/daeace23/prober/internal/cli/command"
-	"github.com/daeace23/prober/internal/regular"
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/wasmfile"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
+	"github.com/daeace23/prober/probe"
 )
 
 func newVet(env *command.Env) *cobra.Command {
@@ -26,18 +26,17 @@ func newVet(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "vet [PATH]",
 		Short: "Report likely mistakes in a plugin",
-		Long: "Vet checks the project of a plugin without running it. PATH is the folder, its module or its\n" +
-			"plugin.yaml. It reports:\n\n" +
+		Long: "Vet checks the project of a plugin. PATH is the folder, its module or its plugin.yaml. It reports:\n\n" +
 			"  calls that reach no network inside a guest, in all packages of its Go module\n" +
 			"  a program that never serves\n" +
 			"  missing parts of the manifest, and missing test cases\n" +
-			"  imports and exports of the built module that do not follow the plugin contract\n" +
-			"  imports that the manifest does not request\n\n" +
+			"  why prober cannot load the built module, which it starts once, in the sandbox\n" +
+			"  requests of the manifest that the module does not use\n\n" +
 			"Exit code 0 nothing found, 1 something found, 64 wrong usage.",
 		Example: "  prober plugin vet demo\n  prober plugin vet -o json",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return vetPlugin(env, folderOf(args), output)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return vetPlugin(cmd.Context(), env, folderOf(args), output)
 		},
 	}
 	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)
@@ -67,9 +66,9 @@ func (f finding) String() string {
 
 // vetPlugin prints the findings about the plugin in a folder. path is the folder, or the module or
 // plugin.yaml in it.
-func vetPlugin(env *command.Env, path, output string) error {
+func vetPlugin(ctx context.Context, env *command.Env, path, output string) error {
 	dir := projectOf(path)
-	manifest, text, err := readProject(dir)
+	manifest, _, err := readProject(dir)
 	if err != nil {
 		return err
 	}
@@ -81,9 +80,12 @@ func vetPlugin(env *command.Env, path, output string) error {
 		func() ([]finding, error) { return vetCases(dir, manifest.Name) },
 		func() ([]finding, error) { return vetGo(dir, manifest) },
 		func() ([]finding, error) { return vetOtherSources(dir) },
-		func() ([]finding, error) { return vetModule(dir, manifest, text) },
+		func() ([]finding, error) { return vetModule(ctx, env, dir, manifest) },
 	} {
 		more, err := look()
+		if _, ok := errors.AsType[*command.Exit](err); ok {
+			return err
+		}
 		if err != nil {
 			return command.Usage("", "%w", err)
 		}
@@ -124,17 +126,14 @@ func vetManifest(path string, m *plugin.Manifest) (findings []finding) {
 		}
 	}
 	for i, metric := range m.Metrics {
-		if !metricName.MatchString(metric.Name) {
+		if !abi.ValidMetricName(metric.Name) {
 			findings = append(findings, finding{
-				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is not a name of a metric: must match %s", metric.Name, metricName),
+				Path: path, Field: fmt.Sprintf("metrics[%d].name", i), Message: fmt.Sprintf("%.80q is not a name of a metric: must match ^[a-z_][a-z0-9_]{0,127}$", metric.Name),
 			})
 		}
 	}
 	return findings
 }
-
-// metricName matches the names of metrics that the host accepts.
-var metricName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,127}$`)
 
 // vetCases returns a finding if there are no test cases.
 func vetCases(dir, name string) ([]finding, error) {
@@ -171,55 +170,52 @@ func isModuleOf(path, dir string, m *plugin.Manifest) error {
 }
 
 // vetModule checks the module, if it has been built.
-func vetModule(dir string, m *plugin.Manifest, text []byte) (findings []finding, err error) {
+func vetModule(ctx context.Context, env *command.Env, dir string, m *plugin.Manifest) (findings []finding, err error) {
 	path, err := moduleOf(dir, m)
-	if err != nil {
+	if err != nil || !exists(path) {
 		return nil, err
 	}
-	module, err := regular.Read(path, plugin.MaxModule)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	add := func(text string) { findings = append(findings, finding{Path: path, Message: text}) }
+	found, unloadable := plugin.Read(path)
+	if unloadable == nil {
+		if unloadable, err = gate(ctx, env, found, started); err != nil {
+			return nil, err
+		}
 	}
+	reasons := unloadable
+	if e, ok := errors.AsType[*probe.Error](unloadable); ok { // the finding names the plugin already
+		reasons = e.Err
+	}
+	for _, reason := range joined.Errors(reasons) {
+		add(reason.Error())
+	}
+	g, err := wasmfile.Guest(found.Module)
 	if err != nil {
-		return nil, err
+		return findings, nil // it is unloadable
 	}
-	imports, err := wasmfile.Imports(module)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	for _, err := range plugin.CheckContract(module, m) {
-		findings = append(findings, finding{Path: path, Message: err.Error()})
-	}
-	if plugin.RunsAsCommand(module, m) {
-		findings = append(findings, finding{Path: path, Message: "exports _start and no probe, so it runs as a program: set mode: command in plugin.yaml"})
+	imports, _ := wasmfile.Imports(found.Module) // Guest has read them
+	if m.Mode != plugin.Command && g.Command(false) {
+		add("exports _start and no probe, so it runs as a program: set mode: command in plugin.yaml")
 	}
 	for _, problem := range vetImports(imports, m) {
-		findings = append(findings, finding{Path: path, Message: problem})
+		add(problem)
 	}
-	sections, err := wasmfile.Sections(module)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	sections, _ := wasmfile.Sections(found.Module)
+	if !slices.ContainsFunc(sections, func(s wasmfile.Section) bool { return s.ID == 0 && s.Name == "name" }) {
+		add("the names of functions are stripped: a trap cannot say where it was")
 	}
-	named := func(s wasmfile.Section) bool { return s.ID == 0 && s.Name == "name" }
-	if !slices.ContainsFunc(sections, named) {
-		findings = append(findings, finding{Path: path, Message: "the names of functions are stripped: a trap cannot say where it was"})
-	}
-	switch embedded, err := plugin.Extract(module); {
-	case errors.Is(err, plugin.ErrNoManifest): // plugin.yaml will do
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	case m.Runtime != plugin.Process && !bytes.Equal(embedded, text): // the module of a program has another runtime inside
-		findings = append(findings, finding{Path: path, Message: "the manifest inside differs from plugin.yaml, which takes precedence: build it again, or put it inside with prober plugin embed"})
+	if found.Inside != "" {
+		add("the manifest inside differs from plugin.yaml, which takes precedence: build it again, or put it inside with prober plugin embed")
 	}
 	return findings, nil
 }
 
-// vetImports returns the differences between the imports of a module and the requests of its
-// manifest.
+// vetImports returns the differences between the imports of a loadable module and the requests of
+// its manifest. A module whose capability has no target must request it to be loadable.
 func vetImports(imports map[string][]string, m *plugin.Manifest) (problems []string) {
 	for _, module := range slices.Sorted(maps.Keys(imports)) {
 		c, ok := plugin.CapabilityOfModule(module)
-		if ok && !slices.ContainsFunc(m.Requests, func(r plugin.Request) bool { return r.Capability == c.Name }) {
+		if ok && c.Target && !slices.ContainsFunc(m.Requests, func(r plugin.Request) bool { return r.Capability == c.Name }) {
 			problems = append(problems, fmt.Sprintf("imports %s, and the manifest does not ask for %q", module, c.Name))
 		}
 	}

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,12 +35,8 @@ func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
 	})
 	configs, _ := manager.ProbesOf(pod) // ValidatePod reports the error
 	for _, p := range configs {
-		action, known := map[string]string{"http": "httpGet", "tcp": "tcpSocket"}[p.Handler]
-		var asks struct {
-			Port intstr.IntOrString `json:"port"`
-		}
-		if known && json.Unmarshal(p.Config, &asks) == nil {
-			check(p.Container, asks.Port, p.Path.Child(action, "port"))
+		if place, path, ok := p.Place(); ok {
+			check(p.Container, place.Port, path.Child("port"))
 		}
 	}
 	return errs

@@ -31,15 +31,13 @@ var dialer = net.Dialer{KeepAlive: -1, ControlContext: func(ctx context.Context,
 	return netns.CheckResolved(ctx, address)
 }}
 
-// inNamespace makes a connection in the network namespace of ctx, or else one that its guard allows.
+// inNamespace makes a connection that the guard of ctx allows, in the network namespace of ctx.
 func inNamespace(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := netns.CheckDial(ctx, network, address); err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
 	if n := netns.From(ctx); n != nil && network != "unix" {
 		return rawconn.Origin{Namespace: n}.Dial(ctx, network, address)
-	}
-	if network != "unix" {
-		if err := netns.CheckDial(ctx, address); err != nil {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: err}
-		}
 	}
 	return dialer.DialContext(ctx, network, address)
 }

@@ -52,6 +52,9 @@ func (d *dial) denyf(format string, args ...any) error {
 func (d *dial) decideName() error {
 	switch {
 	case d.onTarget:
+		if err := d.decideGuard(d.Target.Host, netip.Addr{}); err != nil {
+			return err
+		}
 	case !plugin.ValidHost(d.Name):
 		return d.denyf("not the probe's target, and neither a name nor an address")
 	case !d.Permissions.mayResolve(d.Capability, d.Dial):
@@ -84,6 +87,22 @@ func (d *dial) decideDenials() error {
 	}
 	if denied {
 		return d.denyGrant(g)
+	}
+	return nil
+}
+
+// decideGuard returns the error of the guard for the target of the probe, unless the dial is allowed without
+// being one to the target. addr is not set while a name has not been looked up.
+func (d *dial) decideGuard(host string, addr netip.Addr) error {
+	if d.Guard == nil || !d.onTarget || d.Permissions.allows(d.Capability, d.Dial) {
+		return nil
+	}
+	err := d.Guard(host, netip.Addr{}, "")
+	if err == nil && addr.IsValid() {
+		err = d.Guard("", addr, "")
+	}
+	if err != nil {
+		return d.denyf("%v", err)
 	}
 	return nil
 }

@@ -46,6 +46,10 @@ type Policy struct {
 	// Elsewhere means that dials are made in the network namespace of the pod, which is not that of
 	// this program. Unix sockets are the same in both.
 	Elsewhere bool
+	// Guard returns why the target must not be dialled: its host, before it is looked up, an address right
+	// before it is dialled, or a unix socket. One argument is set. It is not asked about what the
+	// permissions allow. nil: there is no guard.
+	Guard func(host string, addr netip.Addr, socket string) error
 }
 
 // Endpoint is an allowed destination of a dial, with resolved names.
@@ -105,8 +109,14 @@ func (p *Policy) Unix(path string) (Endpoint, error) {
 	if g, ok := p.Permissions.denies(d); ok {
 		return Endpoint{}, denyf("dial unix %.200s: denied: the grant %q denies it", path, g)
 	}
-	if path == "" || path != p.Target.Unix && !p.Permissions.allows(p.Capability, d) {
+	allowed := p.Permissions.allows(p.Capability, d)
+	if path == "" || path != p.Target.Unix && !allowed {
 		return Endpoint{}, denyf("dial unix %.200s: denied: %s", path, notPermitted)
+	}
+	if !allowed && p.Guard != nil {
+		if err := p.Guard("", netip.Addr{}, path); err != nil {
+			return Endpoint{}, denyf("dial unix %.200s: denied: %v", path, err)
+		}
 	}
 	return Endpoint{Network: "unix", Addrs: []string{path}}, nil
 }
@@ -201,6 +211,9 @@ func (d *dial) literal(ctx context.Context, addr netip.Addr) ([]string, error) {
 		return d.check(ctx, []netip.Addr{addr})
 	}
 	if !literal && d.onTarget {
+		if err := d.decideGuard(d.Target.Host, netip.Addr{}); err != nil {
+			return nil, err
+		}
 		targets, err := d.lookup(ctx, d.Target.Host)
 		if err != nil {
 			return nil, err
@@ -249,6 +262,9 @@ func (d *dial) checkAddr(ctx context.Context) error {
 		return err
 	}
 	if err := d.checkAliases(ctx); err != nil {
+		return err
+	}
+	if err := d.decideGuard(d.Target.Host, d.Addr); err != nil {
 		return err
 	}
 	return d.decideClass()

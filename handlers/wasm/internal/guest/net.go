@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"syscall"
@@ -82,6 +83,9 @@ func (c *Call) egress(capability string) *egress.Policy {
 		Network: &c.host.Network, Permissions: c.plugin.Permissions, Capability: capability,
 		Target: c.req.Target, PodIP: c.req.PodIP, Pod: c.req.Pod, Container: c.req.Container,
 		Elsewhere: c.host.Namespaces && netns.From(c.ctx) != nil,
+		Guard: func(host string, addr netip.Addr, socket string) error {
+			return netns.Check(c.ctx, netns.To{Host: host, Addr: addr, Socket: socket})
+		},
 	}
 }
 

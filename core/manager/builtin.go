@@ -1,0 +1,206 @@
+package manager
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Builtin describes a handler that is built in. [Builtins] returns all of them: everything that treats them
+// otherwise than plugins asks it.
+type Builtin struct {
+	// Name is the name of the handler in the registry, the API, metrics and commands.
+	Name string
+	// Field is the field of a probe with the config, in the annotation and in v1.ProbeHandler.
+	Field string
+
+	config func() action                   // an empty one
+	inAPI  func(h *v1.ProbeHandler) action // that of a probe of the API; nil for a handler that it does not have
+}
+
+// action is the config of a built-in handler: a pointer to a struct whose JSON the handler reads.
+type action interface {
+	setDefaults()
+	validate(path *field.Path) field.ErrorList
+	// place returns the host and the port that the config names.
+	place() Place
+}
+
+// Place is the host and the port in the config of a built-in handler. What is zero there comes from the target.
+type Place struct {
+	Host string
+	Port intstr.IntOrString
+}
+
+// builtins is the table of the built-in handlers, in the order in which the API server reports their errors.
+var builtins = []Builtin{
+	{
+		Name: "exec", Field: "exec", config: func() action { return new(execAction) },
+		inAPI: func(h *v1.ProbeHandler) action { return orNil((*execAction)(h.Exec)) },
+	},
+	{
+		Name: "http", Field: "httpGet", config: func() action { return &httpGetAction{HTTPGetAction: new(v1.HTTPGetAction)} },
+		inAPI: func(h *v1.ProbeHandler) action {
+			if h.HTTPGet == nil {
+				return nil
+			}
+			return &httpGetAction{HTTPGetAction: h.HTTPGet}
+		},
+	},
+	{
+		Name: "tcp", Field: "tcpSocket", config: func() action { return new(tcpSocketAction) },
+		inAPI: func(h *v1.ProbeHandler) action { return orNil((*tcpSocketAction)(h.TCPSocket)) },
+	},
+	{
+		Name: "grpc", Field: "grpc", config: func() action { return new(grpcAction) },
+		inAPI: func(h *v1.ProbeHandler) action { return orNil((*grpcAction)(h.GRPC)) },
+	},
+}
+
+// orNil returns a as an action, and nil for a nil pointer.
+func orNil[T any, A interface {
+	*T
+	action
+}](a A) action {
+	if a == nil {
+		return nil
+	}
+	return a
+}
+
+// Builtins returns the handlers that are built in.
+func Builtins() []Builtin { return slices.Clone(builtins) }
+
+// IsBuiltin reports whether a handler is built in.
+func IsBuiltin(name string) bool { return builtinNamed(name) != nil }
+
+func builtinNamed(name string) *Builtin {
+	if i := slices.IndexFunc(builtins, func(b Builtin) bool { return b.Name == name }); i >= 0 {
+		return &builtins[i]
+	}
+	return nil
+}
+
+// Place returns the host and the port in the config of a built-in handler, and the path of that config. ok is
+// false for a plugin.
+func (c *ProbeConfig) Place() (p Place, path *field.Path, ok bool) {
+	if c.action == nil {
+		return Place{}, nil, false
+	}
+	path = c.path().Child(builtinNamed(c.Handler).Field)
+	if c.asPlugin {
+		path = c.path().Child("plugin", "config")
+	}
+	return c.action.place(), path, true
+}
+
+// setAction makes c a probe of a built-in handler.
+func (c *ProbeConfig) setAction(b *Builtin, a action) (err error) {
+	c.Handler, c.action = b.Name, a
+	c.Config, err = json.Marshal(a)
+	return err
+}
+
+// setHandler makes c a probe of the handler of a probe of the API.
+func (c *ProbeConfig) setHandler(h *v1.ProbeHandler, in *v1.Container) error {
+	for i := range builtins {
+		b := &builtins[i]
+		if b.inAPI == nil {
+			continue
+		}
+		if a := b.inAPI(h); a != nil {
+			return c.setAction(b, expanded(a, in))
+		}
+	}
+	return errors.New("must specify a handler type")
+}
+
+// expanded returns a with the variables of a container in the command that it may have.
+func expanded(a action, in *v1.Container) action {
+	if exec, ok := a.(*execAction); ok {
+		return &execAction{Command: ExpandCommand(exec.Command, in.Env)}
+	}
+	return a
+}
+
+type (
+	execAction      v1.ExecAction
+	tcpSocketAction v1.TCPSocketAction
+	grpcAction      v1.GRPCAction
+)
+
+// httpGetAction is a v1.HTTPGetAction with what the handler has beyond it.
+type httpGetAction struct {
+	*v1.HTTPGetAction
+	Connection *string `json:"connection,omitempty"` // see httpprobe.Action
+}
+
+func (*execAction) setDefaults()      {}
+func (*tcpSocketAction) setDefaults() {}
+
+func (a *httpGetAction) setDefaults() {
+	if a.Path == "" {
+		a.Path = "/"
+	}
+	if a.Scheme == "" {
+		a.Scheme = v1.URISchemeHTTP
+	}
+}
+
+func (a *grpcAction) setDefaults() {
+	if a.Service == nil {
+		a.Service = new("")
+	}
+}
+
+func (*execAction) place() Place        { return Place{} }
+func (a *httpGetAction) place() Place   { return Place{a.Host, a.Port} }
+func (a *tcpSocketAction) place() Place { return Place{a.Host, a.Port} }
+func (a *grpcAction) place() Place      { return Place{Port: intstr.FromInt32(a.Port)} }
+
+func (a *execAction) validate(path *field.Path) (errs field.ErrorList) {
+	if len(a.Command) == 0 {
+		errs = append(errs, field.Required(path.Child("command"), ""))
+	}
+	return errs
+}
+
+func (a *httpGetAction) validate(path *field.Path) (errs field.ErrorList) {
+	if a.Path == "" {
+		errs = append(errs, field.Required(path.Child("path"), ""))
+	}
+	errs = append(errs, validatePort(a.Port, path.Child("port"))...)
+	if a.Scheme != v1.URISchemeHTTP && a.Scheme != v1.URISchemeHTTPS {
+		errs = append(errs, field.NotSupported(path.Child("scheme"), a.Scheme, []v1.URIScheme{v1.URISchemeHTTP, v1.URISchemeHTTPS}))
+	}
+	for i, h := range a.HTTPHeaders {
+		for _, msg := range validation.IsHTTPHeaderName(h.Name) {
+			errs = append(errs, field.Invalid(path.Child("httpHeaders").Index(i).Child("name"), h.Name, msg))
+		}
+	}
+	return append(errs, validateProtocol(a.HTTPGetAction, path)...)
+}
+
+func (a *tcpSocketAction) validate(path *field.Path) field.ErrorList {
+	return validatePort(a.Port, path.Child("port"))
+}
+
+func (a *grpcAction) validate(path *field.Path) field.ErrorList {
+	return append(validatePort(intstr.FromInt32(a.Port), path.Child("port")), validateMode((*v1.GRPCAction)(a), path)...)
+}
+
+func validatePort(port intstr.IntOrString, path *field.Path) (errs field.ErrorList) {
+	msgs := validation.IsValidPortNum(port.IntValue())
+	if port.Type == intstr.String {
+		msgs = validation.IsValidPortName(port.StrVal)
+	}
+	for _, msg := range msgs {
+		errs = append(errs, field.Invalid(path, port.String(), msg))
+	}
+	return errs
+}
