@@ -32,7 +32,8 @@
 //   - sdk: what the author of a plugin imports, and sdk/process to serve it as a program.
 //     internal/abi: the contract between host and guest. internal/pluginpb: the same with
 //     a program.
-//   - pods: what an agent and a source of pods offer each other. pods/local: the source that
+//   - pods: what an agent and a source of pods offer each other. pods/internal/hook: the hooks of
+//     containers. internal/httpget: the requests of hooks and of http probes. pods/local: the source that
 //     runs manifests as local processes. pods/targets: pods of the targets in prober.yaml. pods/kube:
 //     the source of a Kubernetes node. pods/kube/api: the API server. pods/kube/cri: the container
 //     runtime. pods/kube/conditions: the rule of the conditions and their writer. pods/kube/liveness:
@@ -48,6 +49,9 @@
 //     agent/otlp: metrics and traces for a collector of OpenTelemetry.
 //     agent/client, agent/api: speak to a running agent.
 //     agent/sidecar: answers the kubelet's own probes from a container of their pod.
+//   - internal/outbound: the requests that prober makes by itself, with their files of certificates and
+//     tokens. internal/pace: waits between attempts, and token buckets. internal/clip: texts that are
+//     too long.
 //   - config, internal/cli, cmd/prober: prober.yaml and the command line. internal/cli/systemd: what
 //     systemd is told.
 //   - internal/release: archives, Debian packages and the container image.

@@ -20,6 +20,7 @@ import (
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/reply"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/clip"
 )
 
 // guarded passes allowed requests to next. It logs and counts actions.
@@ -266,7 +267,7 @@ func (a *Agent) reportRefused(n int, act action, by access.Caller, r *access.Ref
 		a.log.Warn("request refused", "reason", string(r.Reason), "from", by.From, "count", n, "error", why)
 		return
 	}
-	a.log.Warn("action", "action", act.name, "object", clipped(act.object), "result", "denied", "reason", string(r.Reason),
+	a.log.Warn("action", "action", act.name, "object", clip.Bytes(act.object, maxObject), "result", "denied", "reason", string(r.Reason),
 		"from", by.From, "count", n, "error", why)
 	a.events.Add(a.events.Node(), v1.EventTypeWarning, "ActionDenied",
 		fmt.Sprintf("%s was denied over TCP: %s", act.name, r.Reason), n, time.Now())
@@ -274,8 +275,6 @@ func (a *Agent) reportRefused(n int, act action, by access.Caller, r *access.Ref
 
 // maxObject is the limit of the path of a refused request in the log, in bytes.
 const maxObject = 256
-
-func clipped(object string) string { return object[:min(len(object), maxObject)] }
 
 // refusalWindow is the minimum time between two log lines about the same kind of refusal.
 const refusalWindow = 10 * time.Second

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,14 +24,11 @@ import (
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
-	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/handlers/builtin"
-	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/metrics"
@@ -61,8 +57,8 @@ const (
 // Config is what an agent needs. Only Source is required.
 type Config struct {
 	// Source makes the source of pods, and checks what it can before anything is started. New calls
-	// it with its own ctx and returns its error.
-	Source         func(ctx context.Context, host pods.Host) (PodSource, error)
+	// it with its own ctx, returns its error, and refuses a source that is not valid.
+	Source         func(ctx context.Context, host pods.Host) (pods.Source, error)
 	PluginDirs     []string
 	ConfigFile     string            // prober.yaml; "": defaults
 	BlackboxConfig string            // modules of blackbox_exporter, for /probe; "": none
@@ -131,7 +127,7 @@ type Agent struct {
 	stdout   *logs.Writer
 	handlers *plugins.Set
 	scrapes  *blackbox.Current
-	source   PodSource
+	source   pods.Source
 	manager  *manager.Manager
 	metrics  *metrics.Metrics
 	registry *prometheus.Registry
@@ -206,7 +202,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 // assemble makes the parts of the agent.
 func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.cfg.StateDir != "" {
-		if a.lock, err = statelock.Lock(a.cfg.StateDir); err != nil {
+		if a.lock, err = lockState(a.cfg.StateDir); err != nil {
 			return err
 		}
 	}
@@ -216,9 +212,8 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.scrapes, err = blackbox.Open(a.cfg.BlackboxConfig, a.log); err != nil {
 		return err
 	}
-	runner := &containerRunner{}
 	handlers := a.cfg.plugins()
-	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = runner, a.demanded, a.metrics, a.log
+	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = containerRunner{&a.source}, a.demanded, a.metrics, a.log
 	handlers.Credentials = a.scrapes.Credentials
 	a.registry = prometheus.NewRegistry()
 	a.exporter = otlp.New(otlp.Config{
@@ -236,15 +231,20 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.source, err = a.cfg.Source(ctx, a.podHost()); err != nil {
 		return err
 	}
-	runner.source, _ = a.source.(builtin.CommandRunner)
+	if err = a.source.Validate(); err != nil {
+		return err
+	}
 	a.setNetworks()
 	observers, readers := a.keepHistory()
-	a.states = states.New(slices.Concat(readers, sourceReader(a.source), []states.Reader{a.notifier})...)
+	if a.source.States != nil {
+		readers = append(readers, a.source.States)
+	}
+	a.states = states.New(append(readers, a.notifier)...)
 	// The states come before the hub, whose readers look them up.
 	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, observers...)
 	a.manager, err = manager.New(manager.Config{
-		Status: a.source, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
-		Observers: observers, RestartGrace: restartGrace(a.source),
+		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
+		Observers: observers, RestartGrace: a.source.RestartGrace,
 		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
 	})
 	if err != nil {
@@ -261,17 +261,11 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
 
-// setNetworks has probes made in the networks that the source says, and only to addresses that it allows.
+// setNetworks has probes made in the networks of the source, and only to addresses that it allows.
 func (a *Agent) setNetworks() {
-	n, ok := a.source.(NetworkSource)
-	if !ok {
-		return
+	if a.source.NetworkOf != nil || a.source.Guard != nil {
+		a.handlers.SetNetworks(a.source.NetworkOf, a.source.Guard)
 	}
-	var guard func(podUID string, to netns.To) error
-	if g, ok := a.source.(TargetGuard); ok {
-		guard = g.CheckTarget
-	}
-	a.handlers.SetNetworks(n.NetworkOf, guard)
 }
 
 // notifications returns the configuration of the notifier.

@@ -19,5 +19,5 @@
 // actions.go logs and counts actions, and hosttrouble.go reports trouble of the host. The package
 // stream sends changes to readers, notify tells people, history keeps what was, and page is the status page. The
 // packages api and client are for clients of the API; access,
-// secrets, events, logs and statelock are parts of the agent.
+// secrets, events and logs are parts of the agent.
 package agent

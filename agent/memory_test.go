@@ -33,20 +33,24 @@ type Memory struct {
 	changed chan struct{} // closed and replaced at each change
 }
 
-var (
-	_ PodSource = (*Memory)(nil)
-	_ Reloader  = (*Memory)(nil)
-)
-
 // NewMemory returns a source of the pods.
 func NewMemory(desired ...*v1.Pod) *Memory {
 	return &Memory{since: time.Now(), desired: desired, applied: make(map[types.UID]*v1.Pod), changed: make(chan struct{})}
 }
 
 // Open is [Config].Source.
-func (m *Memory) Open(_ context.Context, host pods.Host) (PodSource, error) {
+func (m *Memory) Open(_ context.Context, host pods.Host) (pods.Source, error) {
 	m.host = host
-	return m, nil
+	return pods.Source{Status: &m.store, Start: m.Start, Stop: m.Stop, Pods: m.Pods, Watch: m.Watch, Reload: m.Reload}, nil
+}
+
+// With is Open for a source that offers more.
+func (m *Memory) With(more func(*pods.Source)) func(context.Context, pods.Host) (pods.Source, error) {
+	return func(ctx context.Context, host pods.Host) (pods.Source, error) {
+		s, err := m.Open(ctx, host)
+		more(&s)
+		return s, err
+	}
 }
 
 // Set sets the desired pods for the next reload.
@@ -55,8 +59,6 @@ func (m *Memory) Set(desired ...*v1.Pod) {
 	defer m.mu.Unlock()
 	m.desired = desired
 }
-
-func (m *Memory) PodStatus(uid types.UID) (v1.PodStatus, bool) { return m.store.PodStatus(uid) }
 
 func (m *Memory) Start(ctx context.Context, to *manager.Manager) {
 	m.manager = to

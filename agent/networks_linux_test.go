@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,24 +16,6 @@ import (
 	"github.com/daeace23/prober/internal/netnstest"
 	"github.com/daeace23/prober/pods"
 )
-
-// networked is a source whose pods have network namespaces.
-type networked struct {
-	*agent.Memory
-	paths map[string]string // by UID
-}
-
-var _ agent.NetworkSource = (*networked)(nil)
-
-func (s *networked) NetworkOf(uid string) (path string, ok bool) {
-	path, ok = s.paths[uid]
-	return path, ok
-}
-
-func (s *networked) open(ctx context.Context, host pods.Host) (agent.PodSource, error) {
-	_, err := s.Memory.Open(ctx, host)
-	return s, err
-}
 
 // answerAt serves status at 127.0.0.1:8080 in a new namespace.
 func answerAt(t *testing.T, status int) *netnstest.Net {
@@ -55,10 +36,10 @@ func answerAt(t *testing.T, status int) *netnstest.Net {
 // TestPodsAreProbedInTheirNetworks has pods of one address: one is healthy, one is not, one has no network yet, and
 // one has a namespace that is not there.
 func TestPodsAreProbedInTheirNetworks(t *testing.T) {
-	source := &networked{paths: map[string]string{
+	paths := map[string]string{
 		"uid-good": answerAt(t, http.StatusOK).Path, "uid-bad": answerAt(t, http.StatusServiceUnavailable).Path,
 		"uid-new": "", "uid-gone": "/none",
-	}}
+	}
 	var all []*v1.Pod
 	for _, name := range []string{"good", "bad", "new", "gone"} {
 		all = append(all, &v1.Pod{
@@ -68,8 +49,14 @@ func TestPodsAreProbedInTheirNetworks(t *testing.T) {
 			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}},
 		})
 	}
-	source.Memory = agent.NewMemory(all...)
-	r := start(t, "", func(c *agent.Config) { c.Source = source.open })
+	r := start(t, "", func(c *agent.Config) {
+		c.Source = agent.NewMemory(all...).With(func(s *pods.Source) {
+			s.NetworkOf = func(uid string) (path string, ok bool) {
+				path, ok = paths[uid]
+				return path, ok
+			}
+		})
+	})
 	left := map[string]string{
 		"good": "", "bad": "HTTP probe failed with statuscode: 503",
 		"new":  "pod shop/new: its network namespace is not known yet",

@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -13,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/daeace23/prober/agent"
-	"github.com/daeace23/prober/agent/openapi"
+	"github.com/daeace23/prober/docs"
 )
 
 // apiDocument is what the tests read of the document.
@@ -31,7 +30,7 @@ type apiDocument struct {
 
 func readDocument(t *testing.T) (d apiDocument) {
 	t.Helper()
-	if err := json.Unmarshal(openapi.Document(), &d); err != nil {
+	if err := json.Unmarshal([]byte(docs.OpenAPI), &d); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -79,7 +78,7 @@ const documentURL = "http://localhost/openapi.json"
 
 func newValidator(t *testing.T) *validator {
 	t.Helper()
-	text, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.Document()))
+	text, err := jsonschema.UnmarshalJSON(strings.NewReader(docs.OpenAPI))
 	if err != nil {
 		t.Fatal(err)
 	}

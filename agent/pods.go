@@ -4,22 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 )
 
-// reloadPods has the source apply the desired pods. If it is not a [Reloader], only secrets are read
-// again.
+// reloadPods has the source apply the desired pods. If it has no Reload, only secrets are read again.
 func (a *Agent) reloadPods(ctx context.Context, r *request) error {
-	if s, ok := a.source.(Reloader); ok {
-		return s.Reload(ctx, pods.Reload{Cause: r.cause, All: len(r.waiters) > 0})
+	if a.source.Reload != nil {
+		return a.source.Reload(ctx, pods.Reload{Cause: r.cause, All: len(r.waiters) > 0})
 	}
 	a.beginPods()
 	err := a.refreshSecrets(ctx)
@@ -133,10 +132,7 @@ const maxLogged = 8 << 10
 
 // excerpt returns the beginning of a text for the log.
 func excerpt(text string) string {
-	if len(text) <= maxLogged {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxLogged], "") + fmt.Sprintf("… (%d bytes)", len(text))
+	return clip.Marked(text, maxLogged, fmt.Sprintf("… (%d bytes)", len(text)))
 }
 
 // refreshSecrets lets probes use the present secrets. It retries after a pause if some cannot be

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
 )
@@ -85,7 +86,7 @@ func TestRoutineAttemptsAreLoggedIfTheyAreNews(t *testing.T) {
 	var host pods.Host
 	r := start(t, "", func(c *agent.Config) {
 		c.PollInterval = time.Hour
-		c.Source = func(ctx context.Context, h pods.Host) (agent.PodSource, error) {
+		c.Source = func(ctx context.Context, h pods.Host) (pods.Source, error) {
 			host = h
 			return source.Open(ctx, h)
 		}
@@ -126,39 +127,36 @@ func TestExecProbeWithoutRunnerIsError(t *testing.T) {
 	})
 }
 
-// troubled is a source of a node of a cluster.
-type troubled struct {
-	*agent.Memory
-	changes chan states.Change
-}
+// changes is a reader of states that keeps the first ones.
+type changes chan states.Change
 
-func (t *troubled) Changed(c *states.Change) {
+func (c changes) Changed(change *states.Change) {
 	select {
-	case t.changes <- *c:
+	case c <- *change:
 	default:
 	}
 }
 
-func (*troubled) Troubles() []pods.Trouble {
-	return []pods.Trouble{{Name: "api server", Text: "pods cannot be watched:\nconnection refused"}}
-}
+func everywhere(string, netns.To) error { return nil }
 
-func (*troubled) NodeCounts() metrics.NodeCounts {
+func nodeCounts() metrics.NodeCounts {
 	return metrics.NodeCounts{PatchesDenied: 3, Followed: 5, Refused: 2, BreakerOpen: true, Withheld: map[string]uint64{"budget": 4}, Done: map[string]uint64{"evict": 1}}
 }
 
 // What a source has beside pods is a reader of states, warnings of the agent, and metrics.
 func TestPodSourceOfNode(t *testing.T) {
 	t.Parallel()
-	source := &troubled{agent.NewMemory(memoryPod("one", newTarget(t), "")), make(chan states.Change, 10)}
+	told := make(changes, 10)
 	r := start(t, "", func(c *agent.Config) {
-		c.Source = func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
-			_, err := source.Open(ctx, host)
-			return source, err
-		}
+		c.Source = agent.NewMemory(memoryPod("one", newTarget(t), "")).With(func(s *pods.Source) {
+			s.States, s.Guard, s.NodeCounts = told, everywhere, nodeCounts
+			s.Troubles = func() []pods.Trouble {
+				return []pods.Trouble{{Name: "api server", Text: "pods cannot be watched:\nconnection refused"}}
+			}
+		})
 	})
 	select {
-	case c := <-source.changes:
+	case c := <-told:
 		if c.To != states.Success || c.Info.Pod != "one" {
 			t.Errorf("got %+v", c)
 		}
@@ -178,4 +176,45 @@ func TestPodSourceOfNode(t *testing.T) {
 			t.Errorf("/metrics has no %s", line)
 		}
 	}
+}
+
+func TestPodSourceIsValidated(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*pods.Source)
+		want   string
+	}{
+		"no status":     {func(s *pods.Source) { s.Status = nil }, "Status, Start, Stop, Pods and Watch are required"},
+		"no end":        {func(s *pods.Source) { s.Stop = nil }, "Status, Start, Stop, Pods and Watch are required"},
+		"node":          {func(s *pods.Source) { s.NodeCounts = nodeCounts }, "requires a Guard"},
+		"guarded node":  {func(s *pods.Source) { s.NodeCounts, s.Guard = nodeCounts, everywhere }, ""},
+		"smallest":      {func(*pods.Source) {}, ""},
+		"guard, no net": {func(s *pods.Source) { s.Guard = everywhere }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := agent.New(t.Context(), agent.Config{Source: agent.NewMemory().With(c.change), Listen: "127.0.0.1:0"})
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err == nil {
+				ended, end := context.WithCancel(t.Context())
+				end()
+				if err := a.Run(ended); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// A guard holds for pods without a network of their own, also if the source has no networks.
+func TestPodSourceGuard(t *testing.T) {
+	t.Parallel()
+	r := start(t, "", func(c *agent.Config) {
+		c.Source = agent.NewMemory(memoryPod("one", newTarget(t), "")).With(func(s *pods.Source) {
+			s.Guard = func(uid string, to netns.To) error { return fmt.Errorf("refused for %s", uid) }
+		})
+	})
+	awaitProbe(t, r.stream(), "a refusal", func(p *streamedProbe) bool {
+		return p.Last != nil && strings.Contains(p.Last.Output+p.Last.Error, "refused for uid-one")
+	})
 }

@@ -140,18 +140,18 @@ type files struct {
 }
 
 // open is the Source of an agent's config.
-func (f *files) open(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+func (f *files) open(ctx context.Context, host pods.Host) (pods.Source, error) {
 	runner := &builtin.HostRunner{}
 	source, err := local.NewPodSource(ctx, &f.Source, local.Config{Runner: runner, RestartBackoff: f.backoff, StateDir: f.stateDir}, host)
 	if err != nil {
-		return nil, err
+		return pods.Source{}, err
 	}
 	runner.Environment, runner.User = source.Environment, source.User
-	return source, nil
+	return source.ForAgent(), nil
 }
 
 // fromFiles returns the source of the manifests at the paths.
-func fromFiles(backoff time.Duration, paths ...string) func(context.Context, pods.Host) (agent.PodSource, error) {
+func fromFiles(backoff time.Duration, paths ...string) func(context.Context, pods.Host) (pods.Source, error) {
 	return (&files{Source: manifest.Source{Paths: paths, System: runtime.GOOS}, backoff: backoff}).open
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,9 +17,9 @@ import (
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/history/reports"
-	"github.com/daeace23/prober/agent/openapi"
 	"github.com/daeace23/prober/agent/page"
 	"github.com/daeace23/prober/agent/reply"
+	"github.com/daeace23/prober/docs"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin/live"
@@ -136,7 +137,7 @@ func serveIndex(w http.ResponseWriter, _ *http.Request) {
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openapi.Document())
+	_, _ = io.WriteString(w, docs.OpenAPI)
 }
 
 // unhurried removes the time limit of a response that takes as long as registries and compilers need.

@@ -26,23 +26,13 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// commands is a [Memory] whose containers answer a command with what run returns.
-type commands struct {
-	*Memory
-	run func() ([]byte, error)
-}
-
-func (c commands) RunInContainer(context.Context, string, []string, time.Duration) ([]byte, error) {
-	return c.run()
-}
-
-// followed returns an agent whose streams work, without its servers and loops. stop ends it.
+// followed returns an agent whose streams work, without its servers and loops. Its containers answer a
+// command with what run returns. stop ends it.
 func followed(t testing.TB, memory *Memory, run func() ([]byte, error)) (a *Agent, stop func()) {
 	t.Helper()
-	open := func(ctx context.Context, host pods.Host) (PodSource, error) {
-		_, err := memory.Open(ctx, host)
-		return commands{memory, run}, err
-	}
+	open := memory.With(func(s *pods.Source) {
+		s.RunInContainer = func(context.Context, string, []string, time.Duration) ([]byte, error) { return run() }
+	})
 	a, err := New(t.Context(), Config{Source: open, Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)

@@ -16,26 +16,15 @@ import (
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/pods"
-	"github.com/daeace23/prober/pods/local"
 )
-
-// targeted is a source with targets.
-type targeted struct {
-	*local.PodSource
-	targets pods.Targets
-}
-
-func (s *targeted) Targets() pods.Targets { return s.targets }
 
 func startTargeted(t *testing.T, targets pods.Targets) *running {
 	return start(t, newTarget(t).external("shop"), func(c *agent.Config) {
 		inner := c.Source
-		c.Source = func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+		c.Source = func(ctx context.Context, host pods.Host) (pods.Source, error) {
 			source, err := inner(ctx, host)
-			if err != nil {
-				return nil, err
-			}
-			return &targeted{source.(*local.PodSource), targets}, nil
+			source.Targets = func() pods.Targets { return targets }
+			return source, err
 		}
 	})
 }

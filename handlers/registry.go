@@ -9,6 +9,7 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -87,18 +88,10 @@ func (r *Registry) Prepare(name string, config []byte, target probe.Target) (pro
 	if err != nil {
 		return nil, err
 	}
-	empty := len(config) == 0 || string(config) == "{}" || string(config) == "null"
-	if empty {
+	if len(config) == 0 || string(config) == "null" {
 		config = []byte("{}")
 	}
-	p, ok := h.(probe.Preparer)
-	if !ok {
-		if !empty {
-			return nil, fmt.Errorf("handler %q takes no config", name)
-		}
-		return h, nil
-	}
-	bound, err := p.Prepare(config, target)
+	bound, err := probe.Prepare(context.Background(), h, config, target)
 	if err != nil {
 		return nil, fmt.Errorf("handler %q: %w", name, err)
 	}

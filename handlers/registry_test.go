@@ -114,7 +114,7 @@ func TestPrepare(t *testing.T) {
 	}
 	for _, c := range []struct{ name, config, want string }{
 		{"fake", `{"bad":1}`, `handler "fake": bad: unknown field`},
-		{"plain", `{"a":1}`, `handler "plain" takes no config`},
+		{"plain", `{"a":1}`, `handler "plain": it takes no config`},
 		{"fakes", ``, `unknown handler "fakes"; known: fake, plain (did you mean "fake"?)`},
 	} {
 		if _, err := reg.Prepare(c.name, []byte(c.config), target); err == nil || err.Error() != c.want {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics/internal/exposition"
@@ -169,7 +170,7 @@ func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 		quarantined = handler
 	}
 	if t.Changed() {
-		handler.metrics.transitions[s.kind()][t.Before+1][t.After+1].Add(1)
+		handler.metrics.transitions[s.kind()][t.Before][t.After].Add(1)
 	}
 	if len(t.Outcome.Metrics) > 0 {
 		measured := t.Outcome.Metrics
@@ -178,7 +179,7 @@ func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 	if t.Err != nil {
 		return quarantined // the kubelet does not count errors
 	}
-	s.totals[t.Result+1].Add(1)
+	s.totals[t.Result].Add(1)
 	if !failed(t) {
 		s.observeDuration(t.Duration(), handler.metrics.buckets)
 	}
@@ -187,7 +188,7 @@ func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 
 // failed reports whether t counted as a failure. The kubelet measures the duration of
 // successes only.
-func failed(t *worker.Tick) bool { return t.Result+1 == decidedResults-1 }
+func failed(t *worker.Tick) bool { return t.Result == results.Failure }
 
 // observeDuration counts d. See durations.add for the order.
 func (s *series) observeDuration(d time.Duration, in Buckets) {

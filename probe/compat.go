@@ -25,6 +25,10 @@ const (
 	// CompatInheritReplaced lets a container inherit the status of the one that it replaces
 	// (kubernetes#141342, kubernetes#141487).
 	CompatInheritReplaced
+	// CompatStatusFromWorkers makes UpdatePodStatus take from the workers which probes a container
+	// has: a probe that was not added yet, or was stopped, counts as none (kubernetes#142305). Ready
+	// stays as it is while a container has not started, and init containers are found by their index.
+	CompatStatusFromWorkers
 	// CompatHerd does not spread probes that were added together over their period.
 	CompatHerd
 	// CompatBodyHangIsError makes an HTTP body that hangs, is cut off or is reset an
@@ -54,7 +58,7 @@ const (
 // CompatKubeletV1_36 turns every fix off: the behaviour of kubelet v1.36.3, except that results
 // never block a worker and that attempts can be cancelled.
 const CompatKubeletV1_36 = CompatKeepRun | CompatAddPodStops | CompatStopSkipsSidecars | CompatTriggerAlways |
-	CompatSeedStaleStarted | CompatInheritReplaced | CompatHerd | CompatBodyHangIsError | CompatLinger |
+	CompatSeedStaleStarted | CompatInheritReplaced | CompatStatusFromWorkers | CompatHerd | CompatBodyHangIsError | CompatLinger |
 	CompatHostTrouble | CompatGRPCLibrary
 
 // Has reports whether all switches of x are on in c.

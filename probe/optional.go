@@ -1,6 +1,30 @@
 package probe
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// ContextPreparer is a [Preparer] whose Prepare may take long, and ends with a context.
+type ContextPreparer interface {
+	Preparer
+	PrepareContext(ctx context.Context, config []byte, target Target) (Handler, error)
+}
+
+// Prepare binds h to config and target. A handler that is not a [Preparer] is returned as it is, and
+// takes no config. The end of ctx ends the Prepare of a [ContextPreparer].
+func Prepare(ctx context.Context, h Handler, config []byte, target Target) (Handler, error) {
+	switch p := h.(type) {
+	case ContextPreparer:
+		return p.PrepareContext(ctx, config, target)
+	case Preparer:
+		return p.Prepare(config, target)
+	}
+	if len(config) > 0 && string(config) != "{}" {
+		return nil, errors.New("it takes no config")
+	}
+	return h, nil
+}
 
 // Releaser is implemented by prepared handlers that must know when they are no longer
 // used. A prepared handler is one that a [Preparer] has returned.
@@ -44,6 +68,14 @@ type Trier interface {
 	Try(ctx context.Context) error
 }
 
+// Try calls h's Try, if it has one.
+func Try(ctx context.Context, h Handler) error {
+	if t, ok := h.(Trier); ok {
+		return t.Try(ctx)
+	}
+	return nil
+}
+
 // SecretChecker is implemented by prepared handlers that show parts of their config to
 // others, for example in the arguments of a command.
 type SecretChecker interface {
@@ -70,4 +102,11 @@ type SecretKeeper interface {
 	// redact removes them from a text. It may be called concurrently and with locks held:
 	// it neither blocks nor calls a handler.
 	KeepSecret(redact func(text string) string)
+}
+
+// KeepSecret calls h's KeepSecret, if it has one.
+func KeepSecret(h Handler, redact func(text string) string) {
+	if k, ok := h.(SecretKeeper); ok {
+		k.KeepSecret(redact)
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/daeace23/prober/internal/clip"
 )
 
 // How a caller is authenticated.
@@ -110,7 +112,7 @@ func (g *Guard) authenticate(r *http.Request, caller Caller) (Caller, *Refusal) 
 
 // howToAct returns which credentials r needs.
 func (g *Guard) howToAct(r *http.Request) string {
-	text := r.Method + " " + clip(r.URL.Path) + " over TCP needs the token of --token-file in a header, " +
+	text := r.Method + " " + clip.Marked(r.URL.Path, maxShown, "…") + " over TCP needs the token of --token-file in a header, " +
 		"as Authorization: Bearer TOKEN or " + TokenHeader + ": TOKEN"
 	if g.Socket != "" {
 		text += "; the unix socket " + g.Socket + " needs none"
@@ -146,10 +148,3 @@ func remoteIP(r *http.Request) string {
 
 // maxShown is the limit of a part of a request in errors and the log, in bytes.
 const maxShown = 100
-
-func clip(text string) string {
-	if len(text) > maxShown {
-		return strings.ToValidUTF8(text[:maxShown], "") + "…"
-	}
-	return text
-}

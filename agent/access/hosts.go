@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/daeace23/prober/internal/clip"
 )
 
 // Hosts are the names that the Host header of a request may have. The zero value allows localhost
@@ -89,5 +91,5 @@ func splitHost(hostport string) (name, port string) {
 }
 
 func wrongHost(host string) string {
-	return fmt.Sprintf("host %q is not allowed: ask for localhost, an IP address or a name of --allowed-hosts", clip(host))
+	return fmt.Sprintf("host %q is not allowed: ask for localhost, an IP address or a name of --allowed-hosts", clip.Marked(host, maxShown, "…"))
 }

@@ -7,15 +7,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/daeace23/prober/internal/pace"
+)
+
+var (
+	perNetwork = pace.Rate{Burst: 10, Every: time.Second}            // refused credentials of one network
+	together   = pace.Rate{Burst: 50, Every: 200 * time.Millisecond} // and of all networks
 )
 
 const (
-	// Credentials of one network are refused maxTries times, and then once in triesEvery; those of
-	// all networks together allTries times, and then once in allEvery.
-	maxTries   = 10
-	triesEvery = time.Second
-	allTries   = 50
-	allEvery   = 200 * time.Millisecond
 	// maxNetworks is how many networks are known at once. Those that come then share the limit of
 	// all networks.
 	maxNetworks = 1024
@@ -28,24 +29,9 @@ const (
 // user. The zero value is ready to use, and safe for concurrent use.
 type Throttle struct {
 	mu       sync.Mutex
-	networks map[netip.Prefix]bucket
-	all      bucket
+	networks map[netip.Prefix]pace.Bucket
+	all      pace.Bucket
 	accepted map[[sha256.Size]byte]struct{}
-}
-
-// bucket has the tries that are left. Its zero value is full.
-type bucket struct {
-	used int
-	at   time.Time // when used was last brought up to date
-}
-
-// refill returns b as it is at a time: it gains a try in each interval.
-func (b bucket) refill(now time.Time, interval time.Duration) bucket {
-	gained := int(now.Sub(b.at) / interval)
-	if b.used == 0 || gained >= b.used {
-		return bucket{at: now}
-	}
-	return bucket{used: b.used - max(gained, 0), at: b.at.Add(time.Duration(max(gained, 0)) * interval)}
 }
 
 // Try reports whether credentials that come from an address may be checked now.
@@ -58,13 +44,12 @@ func (t *Throttle) Try(from, credentials string, now time.Time) bool {
 	}
 	network := networkOf(from)
 	own, known := t.networks[network]
-	own, t.all = own.refill(now, triesEvery), t.all.refill(now, allEvery)
-	if own.used >= maxTries || t.all.used >= allTries {
+	if own.Next(perNetwork).After(now) || t.all.Next(together).After(now) {
 		return false
 	}
-	t.all.used++
-	if own.used++; known || t.roomLocked(now) {
-		t.networks[network] = own
+	t.all = t.all.Take(together, now)
+	if known || t.roomLocked(now) {
+		t.networks[network] = own.Take(perNetwork, now)
 	}
 	return true
 }
@@ -72,11 +57,11 @@ func (t *Throttle) Try(from, credentials string, now time.Time) bool {
 // roomLocked reports whether another network can be known. It forgets those that have all tries left.
 func (t *Throttle) roomLocked(now time.Time) bool {
 	if t.networks == nil {
-		t.networks = make(map[netip.Prefix]bucket)
+		t.networks = make(map[netip.Prefix]pace.Bucket)
 	}
 	if len(t.networks) >= maxNetworks {
 		for network, b := range t.networks {
-			if b.refill(now, triesEvery).used == 0 {
+			if b.Full(now) {
 				delete(t.networks, network)
 			}
 		}
@@ -96,10 +81,9 @@ func (t *Throttle) Accept(from, credentials string) {
 		t.accepted = make(map[[sha256.Size]byte]struct{})
 	}
 	t.accepted[sum] = struct{}{}
-	t.all.used = max(t.all.used-1, 0)
+	t.all = t.all.Return(together)
 	if own, ok := t.networks[networkOf(from)]; ok {
-		own.used = max(own.used-1, 0)
-		t.networks[networkOf(from)] = own
+		t.networks[networkOf(from)] = own.Return(perNetwork)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/internal/outbound"
 )
 
 const (
@@ -54,7 +55,7 @@ var ErrServer = errors.New("must be unix:PATH, HOST:PORT, or a URL")
 
 // New returns a client. It sends no request.
 func New(cfg Config) (*Client, error) {
-	transport := &http.Transport{DisableKeepAlives: true} // no proxy: it would get the token
+	transport := outbound.Transport(nil)
 	c := &Client{name: cfg.Server, token: cfg.Token, timeout: cfg.Timeout, http: &http.Client{Transport: transport, CheckRedirect: keepToken}}
 	if path, ok := strings.CutPrefix(cfg.Server, "unix:"); ok {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -412,11 +413,8 @@ func keepToken(req *http.Request, via []*http.Request) error {
 // unanswered returns the error of a request without a response: the cause of its context, which
 // HTTP/2 does not return, or err without the method and the URL.
 func (c *Client) unanswered(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err
+	if err = outbound.Failure(ctx, err); ctx.Err() != nil {
+		return err
 	}
 	return &UnansweredError{c.name, err}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -126,19 +127,7 @@ func (s *Store) Changed(c *states.Change) {
 		o.state, o.since = state, c.Time.UnixMilli()
 	}
 	o.handler = c.Info.Handler
-	in.addLocked(change{of: o, state: state, at: c.Time.UnixMilli(), handler: o.handler, reason: c.Reason, text: clip(c.Text)})
-}
-
-// clip returns at most maxText bytes of text, without copying.
-func clip(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	end := maxText - len("…")
-	for end > 0 && text[end]&0xc0 == 0x80 { // within a character
-		end--
-	}
-	return text[:end] + "…"
+	in.addLocked(change{of: o, state: state, at: c.Time.UnixMilli(), handler: o.handler, reason: c.Reason, text: clip.Text(c.Text, maxText)})
 }
 
 // Close implements [worker.ProbeObserver].

@@ -10,6 +10,7 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -119,12 +120,12 @@ type book struct {
 	changes int    // of states so far
 	dropped uint64 // incidents that were over for longer than the retention
 
-	tokens   float64 // of the limit of messages
-	refilled time.Time
+	limit pace.Rate // of messages
+	sent  pace.Bucket
 }
 
-func newBook(spec *config.Receiver, now time.Time) *book {
-	return &book{spec: spec, items: make(map[Key]*item), groups: make(map[string]*group), tokens: float64(spec.MaxPerMinute), refilled: now}
+func newBook(spec *config.Receiver) *book {
+	return &book{spec: spec, items: make(map[Key]*item), groups: make(map[string]*group), limit: pace.Rate{Burst: spec.MaxPerMinute, Every: time.Minute / time.Duration(spec.MaxPerMinute)}}
 }
 
 // removalWait is how long a probe must be gone before its incident ends: a reload replaces probes.
@@ -425,17 +426,9 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// refill adds the tokens of the time since the last call.
-func (b *book) refill(now time.Time) {
-	most := float64(b.spec.MaxPerMinute)
-	b.tokens = min(most, b.tokens+max(0, now.Sub(b.refilled).Minutes())*most)
-	b.refilled = now
-}
-
 // next returns the groups of the message to send now, or when to look again; the zero time is never. With
 // merge, groups share a message when the limit of messages leaves no other.
 func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
-	b.refill(now)
 	var due []plan
 	for _, p := range b.plans(now) {
 		if !p.due.After(now) {
@@ -450,10 +443,9 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 	switch {
 	case len(due) == 0:
 		return nil, at
-	case b.tokens < 1:
-		wait := time.Duration((1 - b.tokens) / float64(b.spec.MaxPerMinute) * float64(time.Minute))
-		return nil, now.Add(wait + time.Millisecond)
-	case merge && b.tokens < 2:
+	case b.sent.Next(b.limit).After(now):
+		return nil, b.sent.Next(b.limit)
+	case merge && b.sent.Take(b.limit, now).Next(b.limit).After(now): // the last one
 		return due, at
 	default:
 		return due[:1], at
@@ -489,7 +481,7 @@ func (it *item) checkAt() (at time.Time) {
 // take returns the items for a message about groups, and takes a token. Those that are new are owed from
 // now on.
 func (b *book) take(groups []plan, now time.Time) (items []*item) {
-	b.tokens--
+	b.sent = b.sent.Take(b.limit, now)
 	taken := make(map[*group]bool)
 	for _, p := range groups {
 		taken[p.group] = true
@@ -570,7 +562,7 @@ func (b *book) pending() (pending, open int) {
 
 // force makes everything due that has lasted for long enough, for the last message of an agent.
 func (b *book) force(now time.Time) {
-	b.tokens, b.refilled = float64(b.spec.MaxPerMinute), now
+	b.sent = pace.Bucket{}
 	for _, it := range b.items {
 		if it.state != it.told && !now.Before(b.ready(it)) {
 			if it.state == quiet {

@@ -28,7 +28,7 @@ func (m *mailer) mergeable() bool { return true }
 func (m *mailer) kind() string    { return "mail" }
 
 func (m *mailer) check() error {
-	if _, err := tlsConfig(m.dir, m.spec.CA); err != nil || m.spec.Username == "" {
+	if _, err := trusting(m.dir, m.spec.CA).Config(); err != nil || m.spec.Username == "" {
 		return err
 	}
 	secrets := &secretFiles{dir: m.dir}
@@ -74,11 +74,12 @@ func (m *mailer) send(ctx context.Context, message *format.Message) (answer stri
 // dial returns a client whose connection is encrypted as the configuration says. It ends with ctx.
 func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 	host, _, _ := net.SplitHostPort(m.spec.Smarthost)
-	secure, err := tlsConfig(m.dir, m.spec.CA)
+	settings := trusting(m.dir, m.spec.CA)
+	settings.ServerName = host
+	secure, err := settings.Config()
 	if err != nil {
 		return nil, err
 	}
-	secure.ServerName = host
 	plain, err := m.net(ctx, "tcp", m.spec.Smarthost)
 	if err != nil {
 		return nil, err

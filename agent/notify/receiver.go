@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -72,7 +72,7 @@ func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver
 	r := &receiver{
 		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(external, cfg.Current),
 		keeps: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), sent: make(chan struct{}, 1), done: make(chan struct{}),
-		dirty: make(map[Key]*change), book: newBook(spec, time.Now()),
+		dirty: make(map[Key]*change), book: newBook(spec),
 	}
 	switch {
 	case spec.Webhook != nil:
@@ -311,9 +311,9 @@ func (r *receiver) healthLocked(answer string, f *failure, now time.Time) {
 		h.failing, h.err, h.refused = time.Time{}, "", false
 		return
 	}
-	wait := min(firstPause<<min(r.failures, 20), longestWait)
+	wait := pace.Doubled(firstPause, longestWait, r.failures)
 	r.failures++
-	r.pause = now.Add(max(wait/2+rand.N(wait), f.after))
+	r.pause = now.Add(max(pace.Jitter(wait/2, wait+wait/2), f.after))
 	if h.failing.IsZero() {
 		h.failing = now
 		r.log.Warn("notification was not delivered", "err", f.text, "retried", !f.final)

@@ -3,8 +3,6 @@ package notify
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/internal/regular"
 )
@@ -58,7 +57,7 @@ func (w *webhook) kind() string { return "webhook " + string(w.spec.Format) }
 func (w *webhook) check() error {
 	secrets := &secretFiles{dir: w.dir}
 	_, err := w.request(context.Background(), example("example", ""), secrets)
-	if _, bad := w.transport(); err == nil {
+	if _, bad := trusting(w.dir, w.spec.CA).Config(); err == nil {
 		err = bad
 	}
 	return secrets.hideError(err)
@@ -66,35 +65,25 @@ func (w *webhook) check() error {
 
 // send makes one request.
 func (w *webhook) send(ctx context.Context, m *format.Message) (answer string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, w.spec.Timeout, fmt.Errorf("no answer within %s", w.spec.Timeout))
-	defer cancel()
 	secrets := &secretFiles{dir: w.dir}
 	defer func() { answer, err = secrets.hide(answer), secrets.hideError(err) }()
 	request, err := w.request(ctx, m, secrets)
 	if err != nil {
 		return "", err
 	}
-	transport, err := w.transport()
+	client := outbound.New(outbound.Config{ // for one request: messages are rare
+		TLS: trusting(w.dir, w.spec.CA), Timeout: w.spec.Timeout, MaxBody: maxAnswer, DialContext: w.dial, KeepAlive: true, DisableCompression: true,
+	})
+	defer client.Close()
+	res, err := client.Do(request)
 	if err != nil {
-		return "", err
-	}
-	defer transport.CloseIdleConnections()
-	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // another host could get the secrets
-	res, err := (&http.Client{Transport: transport, CheckRedirect: noRedirect}).Do(request)
-	if err != nil {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		if e, ok := errors.AsType[*url.Error](err); ok { // which has the URL
-			err = e.Err
-		}
 		return "", err
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 200 && res.StatusCode < 300 { // it was taken, whatever follows
 		return strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode), nil
 	}
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	body, _ := io.ReadAll(res.Body)
 	return "", refusal(res, secrets.hide(string(body)))
 }
 
@@ -109,22 +98,11 @@ func refusal(res *http.Response, body string) *failure {
 	case code >= 300 && code < 400:
 		f.text, f.final = text+": redirects are not followed", true
 	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= 500:
-		f.after = retryAfter(res.Header.Get("Retry-After"))
+		f.after = outbound.RetryAfter(res, maxRetryAfter)
 	default:
 		f.final = true
 	}
 	return f
-}
-
-// retryAfter returns how long to wait: seconds, or until a date; at most maxRetryAfter.
-func retryAfter(text string) time.Duration {
-	wait := time.Duration(0)
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(text); err == nil {
-		wait = time.Until(at)
-	}
-	return min(max(wait, 0), maxRetryAfter)
 }
 
 // request returns the request for m. secrets gets what must not be shown.
@@ -206,29 +184,9 @@ func (w *webhook) rendered(m *format.Message) ([]byte, error) {
 	return format.Template(text, w.spec.ContentType, m)
 }
 
-// transport returns a transport without a proxy, which would get the secrets. It is for one request:
-// messages are rare, and files of authorities change.
-func (w *webhook) transport() (*http.Transport, error) {
-	secure, err := tlsConfig(w.dir, w.spec.CA)
-	return &http.Transport{
-		DialContext: w.dial, TLSClientConfig: secure, ForceAttemptHTTP2: true, TLSHandshakeTimeout: w.spec.Timeout, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
-	}, err
-}
-
-func tlsConfig(dir, ca string) (*tls.Config, error) {
-	secure := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca == "" {
-		return secure, nil
-	}
-	pem, err := regular.Read(config.Beside(dir, ca), maxCA)
-	if err != nil {
-		return nil, fmt.Errorf("ca: %w", err)
-	}
-	secure.RootCAs = x509.NewCertPool()
-	if !secure.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("ca: %s has no certificate", ca)
-	}
-	return secure, nil
+// trusting returns the settings of TLS with the authorities of a file.
+func trusting(dir, ca string) *outbound.TLS {
+	return &outbound.TLS{CA: ca, ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(dir, path), maxCA) }}
 }
 
 // secretFiles reads secrets, and hides them in what a receiver answers.

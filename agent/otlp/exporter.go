@@ -108,7 +108,7 @@ func (e *Exporter) Run(ctx context.Context) {
 	if c := e.current.Load(); c != nil {
 		e.sendSpans(requests, ctx.Done(), c)
 		e.sendMetrics(requests, ctx.Done(), c)
-		c.close()
+		c.Close()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -32,7 +33,7 @@ func (e *Exporter) Observe(info worker.Info) worker.ProbeObserver {
 		{"prober.probe.kind", info.Kind.String()},
 	} {
 		if a[1] != "" {
-			attributes = append(attributes, text(a[0], clip(a[1])))
+			attributes = append(attributes, text(a[0], valid(a[1])))
 		}
 	}
 	return &observed{exporter: e, attributes: attributes, name: "probe " + info.Kind.String()}
@@ -72,9 +73,9 @@ func (o *observed) spans(t *worker.Tick) []*tracepb.Span {
 		StartTimeUnixNano: nanos(t.Start), EndTimeUnixNano: nanos(t.End), Attributes: o.describe(t),
 	}
 	if t.Err != nil {
-		tick.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: clip(t.Err.Error())}
+		tick.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: valid(t.Err.Error())}
 	} else if t.Outcome.Result == probe.Failure || t.Outcome.Result == probe.Unknown {
-		tick.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: clip(t.Outcome.Output)}
+		tick.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: valid(t.Outcome.Output)}
 	}
 	all := []*tracepb.Span{tick}
 	if t.Trace == nil {
@@ -92,7 +93,7 @@ func (o *observed) spans(t *worker.Tick) []*tracepb.Span {
 			began = began.Add(e.Duration)
 			at = began
 			under.EndTimeUnixNano = nanos(began)
-			under.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: clip(e.Detail)}
+			under.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: valid(e.Detail)}
 			number, _ := strconv.Atoi(e.Name)
 			under = attemptOf(tick, number, began)
 			all = append(all, under)
@@ -118,9 +119,9 @@ func attemptOf(tick *tracepb.Span, n int, start time.Time) *tracepb.Span {
 
 // event returns what happened inside an attempt, and ended at the time at.
 func event(e *probe.TraceEvent, at time.Time) *tracepb.Span_Event {
-	out := &tracepb.Span_Event{TimeUnixNano: nanos(at), Name: string(e.Type) + " " + clip(e.Name)}
+	out := &tracepb.Span_Event{TimeUnixNano: nanos(at), Name: string(e.Type) + " " + valid(e.Name)}
 	if e.Detail != "" {
-		out.Attributes = append(out.Attributes, text("detail", clip(e.Detail)))
+		out.Attributes = append(out.Attributes, text("detail", valid(e.Detail)))
 	}
 	if e.Duration > 0 {
 		out.Attributes = append(out.Attributes, seconds("duration", e.Duration))
@@ -139,13 +140,13 @@ func (o *observed) describe(t *worker.Tick) []*commonpb.KeyValue {
 	if t.Err != nil {
 		reason = probe.ReasonOf(t.Err)
 	} else if t.Outcome.Output != "" {
-		all = append(all, text("prober.output", clip(t.Outcome.Output)))
+		all = append(all, text("prober.output", valid(t.Outcome.Output)))
 	}
 	if reason != "" {
-		all = append(all, text("error.type", clip(string(reason))))
+		all = append(all, text("error.type", valid(string(reason))))
 	}
 	if t.ContainerID != "" {
-		all = append(all, text("container.id", clip(t.ContainerID)))
+		all = append(all, text("container.id", valid(t.ContainerID)))
 	}
 	return all
 }
@@ -161,8 +162,8 @@ func seconds(key string, d time.Duration) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: d.Seconds()}}}
 }
 
-// clip returns the beginning of a text as valid UTF-8, which the protocol requires.
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD") }
+// valid returns the beginning of a text as valid UTF-8, which the protocol requires.
+func valid(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxText), "\uFFFD") }
 
 func nanos(t time.Time) uint64 { return uint64(t.UnixNano()) }
 

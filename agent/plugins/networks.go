@@ -12,8 +12,8 @@ import (
 
 // networks are the open network namespaces in which pods are probed.
 type networks struct {
-	of    func(podUID string) (path string, ok bool)
-	guard func(podUID string, to netns.To) error
+	of    func(podUID string) (path string, ok bool) // see pods.Source
+	guard func(podUID string, to netns.To) error     // see pods.Source; nil: there is none
 
 	mu   sync.Mutex
 	open map[string]*shared // by path
@@ -25,24 +25,29 @@ type shared struct {
 	users     int // guarded by networks.mu
 }
 
-// SetNetworks has the attempts of pods made in network namespaces. of returns the path of a pod's; see
-// agent.NetworkSource. guard limits what the attempts of a pod connect to, see agent.TargetGuard; nil: nothing
-// does. SetNetworks is called before the first probe begins.
+// SetNetworks has the attempts of pods made in network namespaces. of returns the path of a pod's, see
+// NetworkOf of pods.Source; nil: all pods are in the network of the agent. guard limits what the attempts of a
+// pod connect to, see Guard of pods.Source; nil: nothing does. SetNetworks is called before the first probe
+// begins.
 func (s *Set) SetNetworks(of func(podUID string) (path string, ok bool), guard func(podUID string, to netns.To) error) {
+	if of == nil {
+		of = func(string) (string, bool) { return "", false }
+	}
 	s.networks.Store(&networks{of: of, guard: guard, open: make(map[string]*shared)})
 }
 
 // placed returns the handler of one probe, whose attempts are made in the namespace of its pod.
 func (s *Set) placed(c counted) probe.Handler {
 	if n := s.networks.Load(); n != nil {
-		return &placed{counted: c, networks: n}
+		return &placed{inside: c, networks: n}
 	}
 	return c
 }
 
-// placed is the handler of one probe of an agent whose pods may have network namespaces.
+// placed is the handler of one probe of an agent whose pods have network namespaces, or a guard. It embeds no
+// other handler, whose Probe would be made without both if this one had another name.
 type placed struct {
-	counted
+	inside   counted
 	networks *networks
 
 	mu       sync.Mutex
@@ -50,23 +55,39 @@ type placed struct {
 	released bool
 }
 
+var (
+	_ probe.Inheritor     = (*placed)(nil)
+	_ probe.Releaser      = (*placed)(nil)
+	_ probe.SecretKeeper  = (*placed)(nil)
+	_ probe.SecretChecker = (*placed)(nil)
+)
+
+// Inherit implements [probe.Inheritor] for the handler inside.
+func (p *placed) Inherit(from probe.Handler) { p.inside.Inherit(from) }
+
+// CheckSecrets implements [probe.SecretChecker] for the handler inside.
+func (p *placed) CheckSecrets(fields []string) error { return p.inside.CheckSecrets(fields) }
+
+// KeepSecret implements [probe.SecretKeeper] for the handler inside.
+func (p *placed) KeepSecret(redact func(string) string) { p.inside.KeepSecret(redact) }
+
 // Probe implements [probe.Handler].
 func (p *placed) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	if req.Pod == nil {
-		return p.Handler.Probe(ctx, req)
+		return p.inside.Probe(ctx, req)
 	}
 	if guard, uid := p.networks.guard, req.Pod.UID; guard != nil {
 		ctx = netns.WithGuard(ctx, func(to netns.To) error { return guard(uid, to) })
 	}
 	path, ok := p.networks.of(req.Pod.UID)
 	if !ok {
-		return p.Handler.Probe(ctx, req)
+		return p.inside.Probe(ctx, req)
 	}
 	namespace, err := p.enter(path)
 	if err != nil {
 		return probe.Outcome{}, podError(req.Pod, err)
 	}
-	out, err := p.Handler.Probe(netns.With(ctx, namespace), req)
+	out, err := p.inside.Probe(netns.With(ctx, namespace), req)
 	if _, ok := errors.AsType[*netns.Error](err); ok {
 		err = podError(req.Pod, err)
 	}
@@ -125,7 +146,7 @@ func (p *placed) keep(at *shared) (ok bool) {
 
 // Release implements [probe.Releaser].
 func (p *placed) Release() {
-	p.counted.Release()
+	p.inside.Release()
 	p.mu.Lock()
 	at := p.at
 	p.at, p.released = nil, true

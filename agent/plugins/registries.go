@@ -2,9 +2,9 @@ package plugins
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/plugin/admit"
 )
 
@@ -59,5 +59,5 @@ func (s *Set) UntilNextPull() time.Duration {
 	if s.incomplete {
 		every /= 5
 	}
-	return every + rand.N(every/5+1)
+	return pace.Jitter(every, every+every/5)
 }

@@ -332,7 +332,7 @@ func (c counted) Inherit(from probe.Handler) {
 	case counted:
 		from = old.bare
 	case *placed:
-		from = old.bare
+		from = old.inside.bare
 	}
 	probe.Inherit(c.bare, from)
 }
@@ -344,11 +344,7 @@ func (c counted) Release() { probe.Release(c.bare) }
 func (c counted) CheckSecrets(fields []string) error { return probe.CheckSecrets(c.bare, fields) }
 
 // KeepSecret implements [probe.SecretKeeper] for the handler inside.
-func (c counted) KeepSecret(redact func(string) string) {
-	if k, ok := c.bare.(probe.SecretKeeper); ok {
-		k.KeepSecret(redact)
-	}
-}
+func (c counted) KeepSecret(redact func(string) string) { probe.KeepSecret(c.bare, redact) }
 
 // SecretPolicy returns the secrets that prober.yaml allows.
 func (s *Set) SecretPolicy() secrets.Policy {

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/nearest"
 	"github.com/daeace23/prober/probe"
@@ -173,8 +174,5 @@ func unknown(name string, known []string) string {
 
 // oneLine returns the first bytes of text as one line without control characters.
 func oneLine(text string) string {
-	if len(text) > maxShown {
-		text = text[:maxShown] + "…"
-	}
-	return explain.OneLine(text)
+	return explain.OneLine(clip.Marked(text, maxShown, "…"))
 }

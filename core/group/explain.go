@@ -129,7 +129,7 @@ func appendFold(b []byte, t *worker.Tick) []byte {
 }
 
 // two returns r in two bits.
-func two(r results.Result) byte { return byte(r-results.Unknown) & 3 }
+func two(r results.Result) byte { return byte(r) & 3 }
 
 // traceTypes are the types of events; their indexes are encoded.
 var traceTypes = [...]probe.TraceType{"", probe.TracePhase, probe.TraceCall, probe.TraceLog, probe.TraceDenied, probe.TraceWait, probe.TraceRetry}
@@ -200,7 +200,7 @@ func (e encodedTick) trace() TickTrace {
 	if len(more) < foldSize {
 		return t
 	}
-	result := func(shift int) results.Result { return results.Result(more[0]>>shift&3) + results.Unknown }
+	result := func(shift int) results.Result { return results.Result(more[0] >> shift & 3) }
 	t.Counted, t.OnHold, t.Before, t.After = more[0]&1 != 0, more[0]&2 != 0, result(4), result(6)
 	if t.Counted {
 		t.CountedAs = result(2).Word()

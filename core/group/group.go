@@ -78,8 +78,8 @@ type Event struct {
 // Probe is one probe of a key. Only Task and Handler are required.
 type Probe struct {
 	// Task is what is probed. Probes of one task share it. A task has at most one probe of
-	// each kind. Its name, the Container of its Subject, is unique among the tasks of a key, and
-	// the ContainerID in its state among all tasks of the group.
+	// each kind. Its name, the Container of its Subject, is unique among the tasks of a key. The
+	// ContainerID in its state is that of one task of the group: see [worker.InUse].
 	Task *worker.Task
 	Kind probe.Kind // the zero value is Liveness
 	// Handler carries the probe out. Once the probe is added, the group releases it when it
@@ -186,8 +186,9 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 // StartedAt returns when the group was made.
 func (g *Group[K]) StartedAt() time.Time { return g.shared.AgentStart }
 
-// Add starts a probe of key. Its error matches [ErrExists] or [ErrClosed], or names the invalid
-// field of p; p.Handler is then still the caller's.
+// Add starts a probe of key. Its error matches [ErrExists] or [ErrClosed], is a [*worker.InUseError] if
+// another task has the ContainerID in the state of p.Task, or names the invalid field of p. p.Handler is
+// then still the caller's.
 func (g *Group[K]) Add(key K, p Probe) error {
 	p, err := checked(key, p)
 	if err != nil {
@@ -215,6 +216,14 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 		return ErrClosed
 	case g.entryLocked(id) != nil:
 		return ErrExists
+	}
+	for _, o := range g.ofLocked(id.Key) {
+		if o.Task().Subject.Container == id.Task {
+			e.Task().Join(o.Task())
+		}
+	}
+	if err := e.Claim(); err != nil {
+		return err
 	}
 	of := g.keys[id.Key]
 	if of == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -161,7 +162,9 @@ func TestHistory(t *testing.T) {
 			t.Errorf("alone: %d ticks", n)
 		}
 		for i := range 3 {
-			add(t, g, fmt.Sprint(i), newProbe())
+			p := newProbe()
+			p.Task.SetState(worker.Running(fmt.Sprint(i), time.Now()))
+			add(t, g, fmt.Sprint(i), p)
 		}
 		wait(time.Second)
 		if n := len(status(t, g, id).History); n != 6 { // 1000 bytes: five of 200, and the last

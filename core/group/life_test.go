@@ -192,6 +192,7 @@ func TestEnd(t *testing.T) {
 	bubble(t, "of a new task with another name leaves the first one", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		first, second := newProbe(), newProbe()
 		second.Task.Subject.Container = "db"
+		second.Task.SetState(worker.Running("checkout/db/1", time.Now()))
 		second.Spec.Period = time.Second
 		id := add(t, g, "pair", first)
 		add(t, g, "pair", second)

@@ -180,3 +180,39 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	}
 	return float64(sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]) / 1e6
 }
+
+// BenchmarkUpdatePodStatus measures the status of a pod of one container whose probes run and have
+// succeeded.
+func BenchmarkUpdatePodStatus(b *testing.B) {
+	declared := podOf("u", container("web", probe.Liveness, probe.Readiness))
+	noted := podOf("u", container("web"))
+	noted.Annotations = map[string]string{manager.Annotation: `{"web": {"readiness": {"exec": {"command": ["x"]}}, "liveness": {"exec": {"command": ["x"]}}}}`}
+	for name, pod := range map[string]*v1.Pod{"fields": declared, "annotation": noted} {
+		b.Run("probes="+name, func(b *testing.B) {
+			log, store := new(tickLog), new(manager.StatusStore)
+			up(store, []*v1.Pod{pod})
+			m := benchManager(b, store, log)
+			addAll(b, m, []*v1.Pod{pod})
+			for _, p := range m.Probes() {
+				if err := m.Trigger(p.Key()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for tick := time.NewTicker(time.Millisecond); log.count.Load() < 2; <-tick.C {
+			}
+			status, _ := store.PodStatus(pod.UID)
+			next := status.DeepCopy()
+			b.ReportAllocs()
+			for b.Loop() {
+				next.ContainerStatuses[0].Started = nil // as a runtime tells it
+				m.UpdatePodStatus(b.Context(), pod, next)
+			}
+			if c := next.ContainerStatuses[0]; !*c.Started || !c.Ready {
+				b.Errorf("started %v, ready %v", *c.Started, c.Ready)
+			}
+			if err := m.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

@@ -142,7 +142,7 @@ type Manager struct {
 	seed   maphash.Seed // of digests
 
 	mu      sync.RWMutex
-	refused map[types.UID][]probeName // declared probes that could not be started
+	records map[types.UID]*podRecord
 }
 
 // New returns a manager without pods.
@@ -150,7 +150,7 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Status == nil || cfg.Handlers == nil {
 		return nil, errors.New("manager: Config.Status and Config.Handlers are required")
 	}
-	m := &Manager{cfg: cfg, refused: make(map[types.UID][]probeName), events: &events{recorder: cfg.Recorder}, seed: maphash.MakeSeed()}
+	m := &Manager{cfg: cfg, records: make(map[types.UID]*podRecord), events: &events{recorder: cfg.Recorder}, seed: maphash.MakeSeed()}
 	g, err := group.New[types.UID](group.Config{
 		Liveness: cfg.Liveness, Readiness: cfg.Readiness, Startup: cfg.Startup, Observers: cfg.Observers, Event: m.event,
 		Logger: cfg.Logger, RestartGrace: cfg.RestartGrace, History: cfg.History, Compat: cfg.Compat,
@@ -178,7 +178,8 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	set, t := newPodSet(m, pod), Declare(pod, typed...).try()
+	d := Declare(pod, typed...)
+	set, t := newPodSet(m, pod), d.try()
 	for i, c := range t.configs {
 		if ctx.Err() != nil {
 			t.fail(context.Cause(ctx), t.configs[i:]...)
@@ -186,7 +187,7 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 		}
 		if m.group.Has(c.id(pod.UID)) {
 			if m.cfg.Compat.Has(probe.CompatAddPodStops) { // kubernetes#138928
-				t.refused = append(t.refused, m.stillRefused(pod.UID, t.configs[i:])...)
+				t.refused = append(t.refused, m.record(pod.UID).refusals()...)
 				break
 			}
 			continue
@@ -195,7 +196,7 @@ func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig)
 			t.fail(err, c)
 		}
 	}
-	m.refuse(pod.UID, t.refused)
+	m.declare(d, t.refused)
 	return errors.Join(t.errs...)
 }
 
@@ -216,7 +217,7 @@ func (m *Manager) Apply(ctx context.Context, d *Declared) error {
 	}
 	set, t := newPodSet(m, pod), d.try()
 	if len(t.forbidden) > 0 {
-		m.refuse(pod.UID, slices.Concat(t.forbidden, m.refusedOf(pod.UID))) // before they end: they are declared
+		m.declare(d, slices.Concat(t.refused, m.record(pod.UID).refusals())) // before they end
 		m.group.RemoveFunc(pod.UID, func(id probeID) bool { return slices.Contains(t.forbidden, probeName{id.Task, id.Kind}) })
 	}
 	desired := make(map[probeName]bool)
@@ -235,7 +236,7 @@ func (m *Manager) Apply(ctx context.Context, d *Declared) error {
 			t.fail(err, c)
 		}
 	}
-	m.refuse(pod.UID, t.refused)
+	m.declare(d, t.refused)
 	m.group.RemoveFunc(pod.UID, func(id probeID) bool {
 		name := probeName{id.Task, id.Kind}
 		return !desired[name] && !slices.Contains(t.refused, name)
@@ -266,9 +267,10 @@ func (a *attempt) fail(err error, configs ...ProbeConfig) {
 func errNoUID(pod *v1.Pod) error { return fmt.Errorf("pod %s/%s has no UID", pod.Namespace, pod.Name) }
 
 // StopLivenessAndStartup stops the liveness and startup workers of a pod that is terminating.
-// Readiness is probed until the end.
+// Readiness is probed until the end. A container whose startup probe had succeeded stays started.
 func (m *Manager) StopLivenessAndStartup(pod *v1.Pod) {
 	names := containerNames(pod, !m.cfg.Compat.Has(probe.CompatStopSkipsSidecars)) // kubernetes#141766
+	m.keepStarted(pod.UID, names)
 	m.group.RemoveFunc(pod.UID, func(id probeID) bool { return id.Kind != probe.Readiness && names[id.Task] })
 }
 
@@ -276,7 +278,7 @@ func (m *Manager) StopLivenessAndStartup(pod *v1.Pod) {
 // any more, and their decided results are removed.
 func (m *Manager) RemovePod(pod *v1.Pod) {
 	names := containerNames(pod, true)
-	m.forgive(pod.UID, names)
+	m.rerecord(pod.UID, func(r *podRecord) *podRecord { return r.without(names) })
 	m.group.RemoveFunc(pod.UID, func(id probeID) bool { return names[id.Task] })
 }
 
@@ -284,7 +286,7 @@ func (m *Manager) RemovePod(pod *v1.Pod) {
 func (m *Manager) CleanupPods(desired map[types.UID]sets.Empty) {
 	gone := func(uid types.UID) bool { _, ok := desired[uid]; return !ok }
 	m.mu.Lock()
-	maps.DeleteFunc(m.refused, func(uid types.UID, _ []probeName) bool { return gone(uid) })
+	maps.DeleteFunc(m.records, func(uid types.UID, _ *podRecord) bool { return gone(uid) })
 	m.mu.Unlock()
 	for _, uid := range m.group.Keys() {
 		if gone(uid) {
@@ -337,73 +339,6 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("manager left behind events that the recorder has not recorded: %w", err)
 	}
 	return nil
-}
-
-// refuse stores the declared probes of a pod that could not be started.
-func (m *Manager) refuse(uid types.UID, names []probeName) {
-	m.mu.RLock()
-	nothing := len(names) == 0 && m.refused[uid] == nil // the usual case needs no write lock
-	m.mu.RUnlock()
-	if nothing {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.refused, uid)
-	if len(names) > 0 {
-		m.refused[uid] = names
-	}
-}
-
-// stillRefused returns the probes of configs that could not be started before.
-func (m *Manager) stillRefused(uid types.UID, configs []ProbeConfig) (names []probeName) {
-	for _, c := range configs {
-		if _, refused := m.lookup(Key{uid, c.Container, c.Kind}); refused {
-			names = append(names, probeName{c.Container, c.Kind})
-		}
-	}
-	return names
-}
-
-// forgive removes the probes of the containers called names from refused.
-func (m *Manager) forgive(uid types.UID, names map[string]bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	kept := slices.DeleteFunc(slices.Clone(m.refused[uid]), func(n probeName) bool { return names[n.container] })
-	delete(m.refused, uid)
-	if len(kept) > 0 {
-		m.refused[uid] = kept
-	}
-}
-
-// Refused returns the probes of a pod that it declares, or may declare in the part of its annotation
-// that is invalid, and that do not run: each counts as one that has not run yet.
-func (m *Manager) Refused(uid types.UID) (keys []Key) {
-	for _, n := range m.refusedOf(uid) {
-		key := Key{uid, n.container, n.kind}
-		if !m.group.Has(key.id()) && !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
-func (m *Manager) refusedOf(uid types.UID) []probeName {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return slices.Clone(m.refused[uid])
-}
-
-// lookup reports whether a probe has a worker, or has none because it could not be started. The
-// refusal is read first: AddPod starts a worker before it takes the refusal back.
-func (m *Manager) lookup(key Key) (running, refused bool) {
-	m.mu.RLock()
-	refused = slices.Contains(m.refused[key.PodUID], probeName{key.Container, key.Kind})
-	m.mu.RUnlock()
-	if m.group.Has(key.id()) {
-		return true, false
-	}
-	return false, refused
 }
 
 func containerNames(pod *v1.Pod, sidecars bool) map[string]bool {

@@ -205,9 +205,11 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 		return false, nil
 	case errors.Is(err, group.ErrClosed):
 		return false, ErrClosed
-	default:
-		return false, err
 	}
+	if inUse, ok := errors.AsType[*worker.InUseError](err); ok {
+		err = inUse
+	}
+	return false, fmt.Errorf("%s: %w", c.path(), err)
 }
 
 // change changes a running probe to c. moved means that its target may be another one now. It

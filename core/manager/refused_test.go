@@ -76,12 +76,12 @@ func TestAddPodRefusedProbeIsUndecided(t *testing.T) {
 				t.Errorf("started %v, ready %v; want %v, %v", started, ready, tc.started, tc.ready)
 			}
 			r.m.RemovePod(pod)
-			if started, ready := statusAfter(t, r, pod); !started || !ready {
+			if started, ready := statusAfter(t, r, pod); started != tc.started || ready != tc.ready {
 				t.Errorf("after RemovePod: started %v, ready %v", started, ready)
 			}
 			_ = r.m.UpdatePod(t.Context(), pod)
 			r.m.CleanupPods(map[types.UID]sets.Empty{})
-			if started, ready := statusAfter(t, r, pod); !started || !ready {
+			if started, ready := statusAfter(t, r, pod); started != tc.started || ready != tc.ready {
 				t.Errorf("after CleanupPods: started %v, ready %v", started, ready)
 			}
 		})

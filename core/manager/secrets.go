@@ -3,6 +3,7 @@ package manager
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -226,4 +227,92 @@ func (s Secrets) Error(err error) error {
 		return err
 	}
 	return redactedError{err, redact.New(s.values).Replace(err.Error())}
+}
+
+// SecretReference is a reference such as ${file:/run/secret} in a probe's config.
+type SecretReference struct {
+	Source string // "file" or "env"
+	Name   string
+}
+
+// SecretReferences returns the references in the config of c, in no order and perhaps more than
+// once.
+func (c *ProbeConfig) SecretReferences() (all []SecretReference) {
+	if !c.annotated {
+		return nil
+	}
+	_, _, err := ResolveSecrets(c.Config, func(source, name string) (string, error) {
+		all = append(all, SecretReference{source, name})
+		return "", nil
+	})
+	if err != nil {
+		return nil // not JSON: no handler is ever bound to it
+	}
+	return all
+}
+
+// RefreshSecrets resolves the references in the configs of all probes again, with
+// [Config.ResolveSecret]. A probe whose secrets have changed gets a handler that is bound to
+// them. It keeps its schedule, its decided result and its run of equal results. It also keeps
+// the state of its handler, if that is a [probe.Inheritor]. The result of an attempt under way
+// is dropped. The other probes are not changed.
+//
+// A probe whose secrets cannot be resolved, or whose handler refuses them, goes on with the
+// old ones. The error joins one for every such probe, with its pod and the path of its field.
+// The end of ctx ends the work between two probes.
+//
+// The manager does not watch secrets. Call RefreshSecrets when they may have changed.
+func (m *Manager) RefreshSecrets(ctx context.Context) error {
+	var errs []error
+	for _, id := range m.group.IDs() {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		if err := m.refresh(id); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// refresh binds a probe again if its secrets have changed.
+func (m *Manager) refresh(id probeID) error {
+	for {
+		was, running := m.group.Current(id)
+		if !running {
+			return nil
+		}
+		if t, _ := tagOf(was); t.mark == "" { // it has no secrets
+			return nil
+		}
+		config := annotatedConfig(was)
+		next, err := m.rebind(was, config)
+		if err != nil {
+			subject := was.Task.Subject
+			return fmt.Errorf("pod %s/%s: %w", subject.Namespace, subject.Pod, err)
+		}
+		if next.kept || m.changeTo(was, config, next) {
+			return nil
+		}
+	}
+}
+
+// resolved is the config of a probe with its references replaced.
+type resolved struct {
+	config  []byte
+	secrets Secrets
+	mark    string // a digest of config; "": there is no reference in it
+}
+
+// resolve replaces the references in the config of c.
+func (m *Manager) resolve(c ProbeConfig) (resolved, error) {
+	if !c.annotated || !secretReference.Match(c.Config) {
+		return resolved{config: c.Config}, nil
+	}
+	config, secrets, err := ResolveSecrets(c.Config, m.cfg.ResolveSecret)
+	if err != nil {
+		return resolved{}, fmt.Errorf("%s: %w", c.path(), err)
+	}
+	sum := sha256.Sum256(config)
+	return resolved{config, secrets, string(sum[:])}, nil
 }

@@ -11,94 +11,168 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// UpdatePodStatus sets Started and Ready of every container in status, by the decided results.
-// pod is the pod as it was last published, with the status of an earlier agent. A readiness
-// probe that has not run yet is triggered.
+// UpdatePodStatus sets Started and Ready of every container in status. It may be called before AddPod
+// and after RemovePod: a probe that pod declares and that has decided nothing, whether it runs or not,
+// counts as one that has not succeeded. Its container has not started, or is not ready.
+//
+// pod is the pod as it was last published, with that status: a container that had started there has
+// started, unless its startup probe has decided otherwise. A readiness probe that has not run yet is
+// triggered. The manager does not know of typed probes before AddPod and after RemovePod.
 func (m *Manager) UpdatePodStatus(_ context.Context, pod *v1.Pod, status *v1.PodStatus) {
+	u := statusUpdate{m, pod, m.cfg.Compat.Has(probe.CompatStatusFromWorkers)}
 	for i := range status.ContainerStatuses {
 		c := &status.ContainerStatuses[i]
-		started := m.started(pod, c)
-		c.Started = &started
-		if started {
-			c.Ready = m.ready(pod, c, specNamed(pod.Spec.Containers, c.Name))
-		}
+		u.set(c, specNamed(pod.Spec.Containers, c.Name))
 	}
 	for i := range status.InitContainerStatuses {
 		c := &status.InitContainerStatuses[i]
-		started := m.started(pod, c)
-		c.Started = &started
-		spec := specAt(pod.Spec.InitContainers, status.InitContainerStatuses, i)
-		switch {
-		case spec == nil: // the status is not of this pod's spec
-		case !IsSidecar(spec):
-			if c.State.Terminated != nil && c.State.Terminated.ExitCode == 0 {
-				c.Ready = true
-			}
-		case started:
-			c.Ready = m.ready(pod, c, spec)
+		if spec := u.initSpec(status.InitContainerStatuses, i); spec != nil && IsSidecar(spec) {
+			u.set(c, spec)
+		} else {
+			u.setPlain(c, spec)
 		}
 	}
 }
 
-func (m *Manager) started(pod *v1.Pod, c *v1.ContainerStatus) bool {
+// statusUpdate is one call of UpdatePodStatus.
+type statusUpdate struct {
+	m           *Manager
+	pod         *v1.Pod
+	fromWorkers bool // [probe.CompatStatusFromWorkers]
+}
+
+// set sets the status of a regular container, or of a sidecar. spec is nil if the pod has no such
+// container.
+func (u *statusUpdate) set(c *v1.ContainerStatus, spec *v1.Container) {
+	c.Started = new(u.started(c, spec))
+	switch {
+	case *c.Started:
+		c.Ready = u.ready(c, spec)
+	case !u.fromWorkers:
+		c.Ready = false
+	}
+}
+
+// setPlain sets the status of an init container that is not restartable. spec is nil if the pod has
+// no such container.
+func (u *statusUpdate) setPlain(c *v1.ContainerStatus, spec *v1.Container) {
+	c.Started = new(u.started(c, nil))
+	switch {
+	case spec == nil && u.fromWorkers:
+	case spec != nil && c.State.Terminated != nil && c.State.Terminated.ExitCode == 0:
+		c.Ready = true
+	case !u.fromWorkers:
+		c.Ready = false
+	}
+}
+
+// initSpec returns the init container of the status at index i; nil if the pod has none.
+func (u *statusUpdate) initSpec(statuses []v1.ContainerStatus, i int) *v1.Container {
+	specs := u.pod.Spec.InitContainers
+	if !u.fromWorkers {
+		return specNamed(specs, statuses[i].Name)
+	}
+	if len(specs) <= i || specs[i].Name != statuses[i].Name {
+		return nil
+	}
+	return &specs[i]
+}
+
+// decided returns the decided result of the container of c. One of another container with its ID is none.
+func (u *statusUpdate) decided(c *v1.ContainerStatus, kind probe.Kind) (results.Result, bool) {
+	cache := u.m.Results(kind)
+	if by := cache.Claimant(c.ContainerID); by != nil && (by.PodUID != string(u.pod.UID) || by.Container != c.Name) {
+		return results.Unknown, false
+	}
+	return cache.Get(c.ContainerID)
+}
+
+func (u *statusUpdate) started(c *v1.ContainerStatus, spec *v1.Container) bool {
 	if c.State.Running == nil {
 		return false
 	}
-	if r, ok := m.Results(probe.Startup).Get(c.ContainerID); ok {
+	if r, ok := u.decided(c, probe.Startup); ok {
 		return r == results.Success
 	}
-	if c.Started != nil && *c.Started && m.inherits(pod, c) {
+	if u.hadStarted(c) || u.m.record(u.pod.UID).hasStarted(c.Name, c.ContainerID) {
 		return true
 	}
-	running, refused := m.lookup(Key{pod.UID, c.Name, probe.Startup})
-	return !running && !refused
+	_, counts := u.lookup(c.Name, probe.Startup, spec)
+	return !counts
 }
 
-// inherits reports whether c may have the status that an earlier agent gave its container.
-func (m *Manager) inherits(pod *v1.Pod, c *v1.ContainerStatus) bool {
-	switch {
-	case m.cfg.Compat.Has(probe.CompatStatusOnRestart):
+// hadStarted reports whether the container of c had started in the last status: for an earlier agent,
+// or before its startup probe was stopped.
+func (u *statusUpdate) hadStarted(c *v1.ContainerStatus) bool {
+	if !u.inherits(c) {
 		return false
-	case m.cfg.Compat.Has(probe.CompatInheritReplaced):
+	}
+	prior := u.prior(c)
+	return isTrue(c.Started) || !u.fromWorkers && prior != nil && isTrue(prior.Started)
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// prior returns the last status of the container of c, by its ID; nil if there is none.
+func (u *statusUpdate) prior(c *v1.ContainerStatus) *v1.ContainerStatus {
+	if prior := containerStatus(&u.pod.Status, c.Name); prior != nil && prior.ContainerID == c.ContainerID {
+		return prior
+	}
+	return nil
+}
+
+// inherits reports whether c may have the status that its container had before.
+func (u *statusUpdate) inherits(c *v1.ContainerStatus) bool {
+	switch {
+	case u.m.cfg.Compat.Has(probe.CompatStatusOnRestart):
+		return false
+	case u.m.cfg.Compat.Has(probe.CompatInheritReplaced):
 		return true
 	}
-	// kubernetes#141342: a replaced container does not inherit.
-	prior := containerStatus(&pod.Status, c.Name)
-	return prior != nil && prior.ContainerID == c.ContainerID
+	return u.prior(c) != nil // kubernetes#141342: a replaced container does not inherit.
+}
+
+// lookup reports whether a probe has a worker, and whether it counts: one without a worker does if it is
+// declared (kubernetes#142305). The record is read first: AddPod starts a worker before it replaces it.
+func (u *statusUpdate) lookup(name string, kind probe.Kind, spec *v1.Container) (running, counts bool) {
+	record, probe := u.m.record(u.pod.UID), probeName{name, kind}
+	switch {
+	case u.m.group.Has(probeID{Key: u.pod.UID, Task: name, Kind: kind}):
+		return true, true
+	case u.fromWorkers:
+		return false, record.refuses(probe)
+	default:
+		return false, u.m.declares(u.pod, record, spec, probe)
+	}
 }
 
 // ready reports whether a container that has started is ready.
-func (m *Manager) ready(pod *v1.Pod, c *v1.ContainerStatus, spec *v1.Container) bool {
-	if c.State.Running == nil {
-		return false
-	}
-	r, decided := m.Results(probe.Readiness).Get(c.ContainerID)
+func (u *statusUpdate) ready(c *v1.ContainerStatus, spec *v1.Container) bool {
+	r, decided := u.decided(c, probe.Readiness)
 	if decided && r == results.Success {
 		return true
 	}
-	key := Key{pod.UID, c.Name, probe.Readiness}
-	running, refused := m.lookup(key)
+	running, counts := u.lookup(c.Name, probe.Readiness, spec)
 	if running {
-		_ = m.group.Nudge(key.id()) // an error means that it has just ended
+		_ = u.m.group.Nudge(probeID{Key: u.pod.UID, Task: c.Name, Kind: probe.Readiness}) // an error means that it has just ended
 	}
-	ready := !running && !refused
-	if spec == nil || !m.inherits(pod, c) {
-		return ready
+	if spec == nil || !u.inherits(c) {
+		return !counts
 	}
-	return m.readyOverRestart(ready, decided, pod, c, running || refused || spec.ReadinessProbe != nil)
+	return u.readyOverRestart(!counts, decided, c, counts || spec.ReadinessProbe != nil)
 }
 
 // readyOverRestart returns the readiness of a container that was started before the agent. Until
 // its probe has decided, that is the readiness of its pod: kubernetes#100277.
-func (m *Manager) readyOverRestart(ready, decided bool, pod *v1.Pod, c *v1.ContainerStatus, probed bool) bool {
+func (u *statusUpdate) readyOverRestart(ready, decided bool, c *v1.ContainerStatus, probed bool) bool {
 	startedAt := c.State.Running.StartedAt.Time
-	if startedAt.IsZero() || !startedAt.Before(m.group.StartedAt().Add(-m.cfg.RestartGrace)) {
+	if startedAt.IsZero() || !startedAt.Before(u.m.group.StartedAt().Add(-u.m.cfg.RestartGrace)) {
 		return ready
 	}
 	if !decided {
 		ready = true
 	}
-	if probed && !conditionTrue(pod.Status.Conditions, v1.PodReady) {
+	if probed && !conditionTrue(u.pod.Status.Conditions, v1.PodReady) {
 		ready = false
 	}
 	return ready
@@ -116,14 +190,6 @@ func specNamed(specs []v1.Container, name string) *v1.Container {
 		}
 	}
 	return nil
-}
-
-// specAt returns the spec at index i, if the status at i has the same name; otherwise nil.
-func specAt(specs []v1.Container, statuses []v1.ContainerStatus, i int) *v1.Container {
-	if len(specs) <= i || specs[i].Name != statuses[i].Name {
-		return nil
-	}
-	return &specs[i]
 }
 
 // The reasons of a pod's Ready and ContainersReady conditions.

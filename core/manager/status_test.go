@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,14 +69,16 @@ func TestUpdatePodStatus(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "Ready does not change while the container has not started", func(t *testing.T) {
-		r := newRig(t)
-		pod := podOf("u", container("web", probe.Startup))
-		r.add(pod)
-		in := fresh(running("web", "c1"))
-		in.Ready = true
-		if started, ready := r.resolve(pod, in); started || !ready {
-			t.Errorf("started %v, ready %v", started, ready)
+	bubble(t, "Ready of a container that has not started", func(t *testing.T) {
+		for switches, want := range map[manager.Compat]bool{0: false, manager.KubeletV1_36: true} { // the kubelet leaves it
+			r := newRig(t, compat(switches))
+			pod := podOf("u", container("web", probe.Startup))
+			r.add(pod)
+			in := fresh(running("web", "c1"))
+			in.Ready = true
+			if started, ready := r.resolve(pod, in); started || ready != want {
+				t.Errorf("compat %b: started %v, ready %v", switches, started, ready)
+			}
 		}
 	})
 	bubble(t, "containers of a pod are independent", func(t *testing.T) {
@@ -133,30 +136,29 @@ func TestUpdatePodStatusInit(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "ready init container stays ready", func(t *testing.T) {
-		r := newRig(t)
-		pod := podOf("u", container("web"))
-		pod.Spec.InitContainers = []v1.Container{container("init")}
-		in := fresh(running("init", "c1"))
-		in.Ready = true
-		status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{in}}
-		r.m.UpdatePodStatus(t.Context(), pod, &status)
-		if !status.InitContainerStatuses[0].Ready {
-			t.Error("not ready")
-		}
-	})
-	bubble(t, "status without a container in the spec is skipped", func(t *testing.T) {
-		r := newRig(t)
-		pod := podOf("u", container("web"))
-		pod.Spec.InitContainers = []v1.Container{sidecar("init")}
-		status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{fresh(running("other", "c0")), fresh(running("init", "c1"))}}
-		r.m.UpdatePodStatus(t.Context(), pod, &status)
-		for _, c := range status.InitContainerStatuses {
-			if !*c.Started || c.Ready {
-				t.Errorf("%s: started %v, ready %v", c.Name, *c.Started, c.Ready)
+	for name, tc := range map[string]struct {
+		compat manager.Compat
+		want   map[string]bool // Ready
+	}{
+		"by name":           {0, map[string]bool{"other": false, "init": false, "sidecar": true}},
+		"by index, kubelet": {manager.KubeletV1_36, map[string]bool{"other": true, "init": true, "sidecar": false}},
+	} {
+		bubble(t, "init containers in another order, "+name, func(t *testing.T) {
+			r := newRig(t, compat(tc.compat))
+			pod := podOf("u", container("web"))
+			pod.Spec.InitContainers = []v1.Container{container("init"), sidecar("sidecar")}
+			other, init := fresh(running("other", "c0")), fresh(running("init", "c1"))
+			other.Ready, init.Ready = true, true
+			status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{other, fresh(running("sidecar", "c2"))}}
+			status.InitContainerStatuses = slices.Insert(status.InitContainerStatuses, 1, init)
+			r.m.UpdatePodStatus(t.Context(), pod, &status)
+			for _, c := range status.InitContainerStatuses {
+				if !*c.Started || c.Ready != tc.want[c.Name] {
+					t.Errorf("%s: started %v, ready %v", c.Name, *c.Started, c.Ready)
+				}
 			}
-		}
-	})
+		})
+	}
 	bubble(t, "readiness of a sidecar", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("web"))

@@ -19,12 +19,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Result is a decided result: one that has reached its threshold. The numbers are the kubelet's.
+// Result is a decided result: one that has reached its threshold.
 type Result int8
 
-// The decided results.
+// The decided results. The zero value is Unknown, so that a result that was never decided is no
+// success: of an unknown container, for example. [Result.ToPrometheusType] has the kubelet's numbers.
 const (
-	Unknown Result = iota - 1
+	Unknown Result = iota
 	Success
 	Failure
 )
@@ -138,18 +139,27 @@ type cacheShard struct {
 	entries map[string]*cacheEntry // a map has room for many more than it holds: pointers are smaller
 }
 
+// cacheEntry is read-only: it is replaced.
 type cacheEntry struct {
-	subject *Subject // read-only
-	cause   *Cause   // read-only; nil means an empty one
-	packed  int64    // when it was decided in Unix microseconds, and the result in the last 2 bits
+	subject *Subject
+	cause   *Cause // nil means an empty one
+	packed  int64  // when it was decided in Unix microseconds, and its flags in the last 4 bits
 }
+
+// The flags of an entry: the result in 2 bits, and two more.
+const (
+	claimed = 1 << 2 // by subject: see Claim
+	present = 1 << 3 // there is a result
+	flags   = 4      // bits
+)
 
 func newEntry(r Result, subject *Subject, why Cause) *cacheEntry {
-	return &cacheEntry{subject, kept(why), time.Now().UnixMicro()<<2 | int64(r+1)}
+	return &cacheEntry{subject, kept(why), time.Now().UnixMicro()<<flags | present | int64(r)&3}
 }
 
-func (e *cacheEntry) result() Result     { return Result(e.packed&3) - 1 }
-func (e *cacheEntry) decided() time.Time { return time.UnixMicro(e.packed >> 2) }
+func (e *cacheEntry) has(flag int64) bool { return e != nil && e.packed&flag != 0 }
+func (e *cacheEntry) result() Result      { return Result(e.packed & 3) }
+func (e *cacheEntry) decided() time.Time  { return time.UnixMicro(e.packed >> flags) }
 
 func (e *cacheEntry) update(kind probe.Kind, containerID string) Update {
 	u := Update{Kind: kind, ContainerID: containerID, Result: e.result(), Time: e.decided()}
@@ -184,25 +194,73 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.entries[containerID]
-	if !ok {
-		return 0, false
+	e := s.entries[containerID]
+	if !e.has(present) {
+		return Unknown, false
 	}
 	return e.result(), true
 }
 
+// Claim makes the container that of subject, by its pointer, and returns nil. If it is already that of
+// another one, Claim changes nothing and returns that. A claimed container keeps its subject, which
+// must not be modified, until [Cache.Release]. The workers claim the containers that they probe.
+func (c *Cache) Claim(containerID string, subject *Subject) (other *Subject) {
+	s := c.shard(containerID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[containerID]
+	switch {
+	case e == nil:
+		s.entries[containerID] = &cacheEntry{subject: subject, packed: claimed}
+	case !e.has(claimed):
+		s.entries[containerID] = &cacheEntry{subject, e.cause, e.packed | claimed}
+	case e.subject != subject:
+		return e.subject
+	}
+	return nil
+}
+
+// Claimant returns the subject that has claimed a container; nil if none has.
+func (c *Cache) Claimant(containerID string) *Subject {
+	s := c.shard(containerID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[containerID]; e.has(claimed) {
+		return e.subject
+	}
+	return nil
+}
+
+// Release ends the claim of subject, and removes the result of the container as [Cache.Remove] does.
+// It does nothing if the container is that of another one.
+func (c *Cache) Release(containerID string, subject *Subject) {
+	s := c.shard(containerID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[containerID]
+	if e == nil || e.has(claimed) && e.subject != subject {
+		return
+	}
+	delete(s.entries, containerID)
+	c.removed(containerID, e)
+}
+
 // Set stores r, which was decided because of why, as the result of a container. It reports whether
 // r is another result than before, or the first one. If not, nothing changes and no update is
-// sent. subject is kept and must not be
-// modified; nil means an empty one. Set never blocks.
+// sent. subject is kept and must not be modified; nil means an empty one. The result of a claimed
+// container keeps the subject of the claim. Set never blocks.
 func (c *Cache) Set(containerID string, r Result, subject *Subject, why Cause) (changed bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, ok := s.entries[containerID]; ok && e.result() == r {
+	was := s.entries[containerID]
+	if was.has(present) && was.result() == r {
 		return false
 	}
 	e := newEntry(r, subject, why)
+	if was.has(claimed) {
+		e.subject, e.packed = was.subject, e.packed|claimed
+	}
 	s.entries[containerID] = e
 	for _, q := range *c.queues.Load() {
 		q.put(e.update(c.kind, containerID))
@@ -233,11 +291,20 @@ func (c *Cache) Remove(containerID string) {
 	s := c.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.entries[containerID]
-	if !ok {
+	e := s.entries[containerID]
+	if e.has(claimed) {
+		s.entries[containerID] = &cacheEntry{subject: e.subject, packed: claimed}
+	} else {
+		delete(s.entries, containerID)
+	}
+	c.removed(containerID, e)
+}
+
+// removed sends that the result of e is gone, if it had one.
+func (c *Cache) removed(containerID string, e *cacheEntry) {
+	if !e.has(present) {
 		return
 	}
-	delete(s.entries, containerID)
 	u := e.update(c.kind, containerID)
 	u.Removed = true
 	for _, q := range *c.queues.Load() {
@@ -320,7 +387,9 @@ func (s *cacheShard) putAll(kind probe.Kind, q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, e := range s.entries {
-		q.put(e.update(kind, id))
+		if e.has(present) {
+			q.put(e.update(kind, id))
+		}
 	}
 }
 

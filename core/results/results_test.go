@@ -254,3 +254,17 @@ func read(updates <-chan results.Update) (all []results.Update) {
 		}
 	}
 }
+
+// A result that was never decided is no success, wherever the zero value comes from.
+func TestZeroResultIsUnknown(t *testing.T) {
+	bubble(t, func(t *testing.T, c *results.Cache) {
+		absent, _ := c.Get("no such container")
+		for from, r := range map[string]results.Result{
+			"Result": *new(results.Result), "Update": results.Update{}.Result, "Get": absent, "map": map[string]results.Result{}["x"],
+		} {
+			if r != results.Unknown || r.Word() != "unknown" {
+				t.Errorf("%s: got %v", from, r)
+			}
+		}
+	})
+}

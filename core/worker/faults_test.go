@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -67,6 +68,7 @@ func TestPanicOfObserver(t *testing.T) {
 		bubble(t, name+" does not keep the worker from ending, nor others from ticking", func(t *testing.T) {
 			r := newRig(t, probe.Readiness)
 			other := newRig(t, probe.Readiness)
+			other.restart("c2")
 			stops := 0
 			r.cfg.Task.Source = publisher{r.state, &stops}
 			r.cfg.Owner = b
@@ -211,8 +213,10 @@ func TestHangingNeighbours(t *testing.T) {
 			return probe.Outcome{}, ctx.Err()
 		})
 		var stuck []*worker.Worker
-		for range 1000 {
-			cfg := newRig(t, probe.Readiness).cfg
+		for i := range 1000 {
+			neighbour := newRig(t, probe.Readiness)
+			neighbour.restart(fmt.Sprint("neighbour", i))
+			cfg := neighbour.cfg
 			cfg.Observer, cfg.Owner, cfg.Handler, cfg.Spec.Timeout = nil, nil, hang, 0
 			cfg.Delay = 5 * ms
 			w := worker.New(&r.shared, cfg)

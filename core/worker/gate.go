@@ -25,12 +25,14 @@ const (
 	Started                  // the startup probe has succeeded
 	Paused
 	Quarantined // the handler makes no attempts for some time
+	InUse       // another task has the container ID; before the others, but those without an ID
 )
 
 var gateNames = [...]string{
 	Open: "", NoStatus: "no status", PodEnded: "pod ended", NoContainer: "no container", OnHold: "on hold",
 	NotRunning: "container not running", Terminating: "terminating", InitialDelay: "initial delay",
 	NotStarted: "not started", Started: "started", Paused: "paused", Quarantined: "quarantined",
+	InUse: "container ID in use",
 }
 
 // Gates returns all gates but [Open].
@@ -114,8 +116,8 @@ func (w *Worker) enterLocked(now time.Time, s *State) (gate Gate, more bool) {
 	case PodEnded:
 		return gate, false
 	}
-	if s.ContainerID != w.id {
-		w.adoptLocked(s)
+	if (s.ContainerID != w.id || !w.adopted) && !w.adoptLocked(s) {
+		return InUse, gate != Terminating && !(gate == NotRunning && s.Final)
 	}
 	switch gate {
 	case NotRunning:
@@ -131,7 +133,15 @@ func (w *Worker) enterLocked(now time.Time, s *State) (gate Gate, more bool) {
 // gateTextLocked returns what keeps w from making attempts now, for people.
 func (w *Worker) gateTextLocked(now time.Time, s *State) string {
 	gate := w.gateLocked(now, s)
+	var other *results.Subject
+	if s.ContainerID != w.id {
+		other = w.shared.claimant(s.ContainerID, w.task.Load().subject())
+	}
 	switch {
+	case gate == NoStatus || gate == PodEnded || gate == NoContainer:
+		return gate.String()
+	case other != nil:
+		return fmt.Sprintf("%s by %s", InUse, taskName(other))
 	case gate == InitialDelay:
 		left := w.delayLeftLocked(now, s)
 		if left > time.Second {

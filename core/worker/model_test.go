@@ -229,6 +229,7 @@ func liveAll(t *testing.T, lives []*life) []lived {
 	for i, l := range lives {
 		go func() {
 			r := newRig(t, probe.Readiness)
+			r.restart(fmt.Sprint("c", i))
 			r.cfg.Spec.Period, r.cfg.Spec.Timeout, r.cfg.Delay, r.cfg.Phase = l.period, 0, l.delay, l.phase
 			r.cfg.Handler = probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 				a := l.answer(len(all[i].attempts))

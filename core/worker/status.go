@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/daeace23/prober/core/results"
@@ -33,7 +32,7 @@ func (w *Worker) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{
-		Info: w.infoLocked(), Spec: w.setup.spec.Value(), ContainerID: w.id, Decided: w.decidedLocked(),
+		Info: w.infoLocked(), Spec: w.setup.spec.Value(), ContainerID: w.containerLocked(), Decided: w.decidedLocked(),
 		Run: w.run.length, OnHold: w.run.hold, Paused: w.paused, Gate: w.gateTextLocked(now, &state),
 	}
 	if !w.paused {
@@ -57,6 +56,22 @@ func (w *Worker) nextLocked(now time.Time) time.Time {
 // decidedLocked returns the decided result in the cache. Before the first tick it is that of the
 // container of an earlier agent.
 func (w *Worker) decidedLocked() results.Result {
-	r, _ := w.cached(cmp.Or(w.id, w.task.Load().PriorID))
+	task, id := w.task.Load(), w.containerLocked()
+	if id == "" {
+		id = task.PriorID
+		if by := w.cache().Claimant(id); by != nil && by != task.subject() {
+			return InitialResult(w.kind)
+		}
+	}
+	r, _ := w.cached(id)
 	return r
+}
+
+// containerLocked returns the container ID that the last tick has found, "" before the first one and
+// while another task has it.
+func (w *Worker) containerLocked() string {
+	if w.adopted {
+		return w.id
+	}
+	return ""
 }

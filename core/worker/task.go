@@ -31,9 +31,9 @@ type Publisher interface {
 // State is what the probes of a task must know of it. In Kubernetes it is the state of a pod and
 // one of its containers, from the status of the pod.
 type State struct {
-	// ContainerID names this run of the task, "" until there is one. No other task of the group
-	// may have the same, since results are kept by it. Another ID is another run: the results of
-	// the old one are dropped.
+	// ContainerID names this run of the task, "" until there is one. Results are kept by it: while
+	// another task of the group has the same, the probes of this one make no attempts, and its gate
+	// is [InUse]. Another ID is another run: the results of the old one are dropped.
 	ContainerID string
 	StartedAt   time.Time // when it began to run
 	PodIP       string    // the default host of targets
@@ -81,8 +81,9 @@ type Task struct {
 	// Sidecar marks a restartable init container.
 	Sidecar bool
 
-	pulls     atomic.Bool // ticks ask Source
-	users     int32       // workers
+	joined    *results.Subject // see subject; set before the first worker is started
+	pulls     atomic.Bool      // ticks ask Source
+	users     int32            // workers
 	published atomic.Pointer[State]
 	mu        sync.Mutex
 	stop      func() // of the Publisher; nil if nothing is to be stopped
@@ -94,6 +95,29 @@ type Task struct {
 type sleepers struct {
 	mu   sync.Mutex
 	kind [len(probe.Kinds)]*Worker
+}
+
+// subject returns the subject of t. That of all tasks with which t was joined is one pointer, by which
+// claims of container IDs are compared.
+func (t *Task) subject() *results.Subject {
+	if t.joined != nil {
+		return t.joined
+	}
+	return &t.Subject
+}
+
+// Join makes t and o descriptions of one task. t has one worker, which is not started, or another user
+// has joined it before; it does nothing otherwise.
+func (t *Task) Join(o *Task) { t.join(o) }
+
+// join is [Task.Join]. It reports whether t and o are one task now.
+func (t *Task) join(o *Task) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t != o && t.joined == nil && t.users == 1 {
+		t.joined = o.subject()
+	}
+	return t.subject() == o.subject()
 }
 
 // SetState publishes the state of a task without a Source. The next tick of each probe uses it,

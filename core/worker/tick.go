@@ -80,9 +80,9 @@ func (w *Worker) enter(r *runner, now time.Time, s *State) (a attempt, gate Gate
 	if w.stopped {
 		return attempt{}, w.gate, false
 	}
-	id, result := w.id, w.decided
+	id, adopted, result := w.id, w.adopted, w.decided
 	gate, more = w.enterLocked(now, s)
-	decided := w.id != id || w.decided != result
+	decided := w.id != id || w.adopted != adopted || w.decided != result
 	if gate != Open {
 		return attempt{decided: decided, decision: w.decided}, gate, more
 	}

@@ -42,6 +42,7 @@ type Shared struct {
 	once     sync.Once
 	schedule *schedule
 	stalls   stallMeter
+	claiming sync.Mutex // held while an ID is claimed, which is in all caches or in none
 	awaited  awaited
 }
 
@@ -147,7 +148,7 @@ type Worker struct {
 	step       time.Duration // from the last due time to due
 	flight     *attemptContext
 	quarantine *quarantine // nil outside of one
-	id         string      // container ID of run and of the entry in the cache
+	id         string      // container ID of the entry in the cache, which w has claimed
 	run        run
 	generation uint32         // of setup
 	kind       probe.Kind     // read-only
@@ -155,6 +156,7 @@ type Worker struct {
 	lastResult probe.Result   // of the last tick's outcome
 	gate       Gate           // that observers know; owned by the tick
 	stored     bool           // the cache has decided
+	adopted    bool           // run and decided are those of id
 	begun      bool           // the first tick has begun
 	ticking    bool           // a tick is under way
 	triggered  bool           // tick again as soon as possible
@@ -242,6 +244,10 @@ func (w *Worker) swapTask(t *Task) (unused *Task) {
 	}
 	if w.awakenLocked() {
 		w.armLocked(w.due)
+	}
+	if !t.join(w.task.Load()) { // t has been in use for another task
+		w.dropLocked()
+		w.id, w.adopted = "", false
 	}
 	return w.task.Swap(t)
 }
@@ -452,9 +458,7 @@ func (w *Worker) haltLocked() {
 	if w.started {
 		w.shard.remove(w.scheduled.Swap(never) != never)
 	}
-	if w.id != "" {
-		w.cache().Remove(w.id)
-	}
+	w.dropLocked()
 }
 
 // CloseObservers closes the observers of a worker that was halted; see [Worker.Halt].
@@ -521,13 +525,16 @@ func (a *awaited) end(w *Worker) {
 
 func (w *Worker) cache() *results.Cache { return w.shared.Results[w.kind] }
 
-// adoptLocked makes s.ContainerID the container of w and sets its first decided result.
-func (w *Worker) adoptLocked(s *State) {
-	if w.id != "" {
-		w.cache().Remove(w.id)
+// adoptLocked makes s.ContainerID the container of w and sets its first decided result. It reports
+// false if another task has it: then w has none.
+func (w *Worker) adoptLocked(s *State) (adopted bool) {
+	w.run.hold, w.probed = false, false
+	if w.claimLocked(s.ContainerID) != nil {
+		w.decided, w.stored = InitialResult(w.kind), false
+		return false
 	}
 	task := w.task.Load()
-	w.id, w.probed = s.ContainerID, false
+	w.adopted = true
 	w.decided, w.stored = w.cached(w.id)
 	compat := w.shared.Compat
 	inherits := s.Running && !s.StartedAt.IsZero() && s.StartedAt.Before(w.shared.AgentStart.Add(-w.shared.RestartGrace))
@@ -552,10 +559,10 @@ func (w *Worker) adoptLocked(s *State) {
 	case seedsStarted:
 		w.decideLocked(results.Success, initial)
 	}
-	w.run.hold = false
 	if !compat.Has(probe.CompatKeepRun) {
 		w.run.length = 0 // results of the old container do not count for the new one
 	}
+	return true
 }
 
 // decideLocked makes r the decided result of the container.
@@ -564,7 +571,7 @@ func (w *Worker) decideLocked(r results.Result, why results.Cause) {
 		return
 	}
 	w.decided, w.stored = r, true
-	w.cache().Set(w.id, r, &w.task.Load().Subject, why)
+	w.cache().Set(w.id, r, w.task.Load().subject(), why)
 }
 
 // cached returns the result of a container in the cache, or else the initial result.

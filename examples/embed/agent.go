@@ -26,7 +26,7 @@ type running struct {
 }
 
 // agent runs pods of goroutines, without package agent of prober: it uses core/manager. A program
-// that keeps package agent, and only brings other pods, implements agent.PodSource instead.
+// that keeps package agent, and only brings other pods, makes a pods.Source instead.
 type agent struct {
 	network  *fabric
 	registry handlers.Registry

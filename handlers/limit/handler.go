@@ -2,7 +2,6 @@ package limit
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/daeace23/prober/probe"
@@ -16,13 +15,13 @@ type Handler struct {
 }
 
 var (
-	_ probe.Preparer      = (*Handler)(nil)
-	_ probe.Inheritor     = (*Handler)(nil)
-	_ probe.Trier         = (*Handler)(nil)
-	_ probe.Releaser      = (*Handler)(nil)
-	_ probe.SecretKeeper  = (*Handler)(nil)
-	_ probe.SecretChecker = (*Handler)(nil)
-	_ io.Closer           = (*Handler)(nil)
+	_ probe.ContextPreparer = (*Handler)(nil)
+	_ probe.Inheritor       = (*Handler)(nil)
+	_ probe.Trier           = (*Handler)(nil)
+	_ probe.Releaser        = (*Handler)(nil)
+	_ probe.SecretKeeper    = (*Handler)(nil)
+	_ probe.SecretChecker   = (*Handler)(nil)
+	_ io.Closer             = (*Handler)(nil)
 )
 
 // Wrap returns h with its attempts limited by l. All handlers that Wrap returns share the slots.
@@ -44,21 +43,9 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	return h.PrepareContext(context.Background(), config, target)
 }
 
-// PrepareContext is Prepare with a context, which is used if the handler inside uses one.
+// PrepareContext implements [probe.ContextPreparer]. It needs no slot.
 func (h *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
-	prepared, err := h.handler, error(nil)
-	switch p := h.handler.(type) {
-	case interface {
-		PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error)
-	}:
-		prepared, err = p.PrepareContext(ctx, config, target)
-	case probe.Preparer:
-		prepared, err = p.Prepare(config, target)
-	default:
-		if len(config) > 0 && string(config) != "{}" {
-			err = errors.New("it takes no config")
-		}
-	}
+	prepared, err := probe.Prepare(ctx, h.handler, config, target)
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +61,7 @@ func (h *Handler) Inherit(from probe.Handler) {
 }
 
 // Try implements [probe.Trier] for the handler inside. It needs no slot.
-func (h *Handler) Try(ctx context.Context) error {
-	if t, ok := h.handler.(probe.Trier); ok {
-		return t.Try(ctx)
-	}
-	return nil
-}
+func (h *Handler) Try(ctx context.Context) error { return probe.Try(ctx, h.handler) }
 
 // CheckSecrets implements [probe.SecretChecker] for the handler inside.
 func (h *Handler) CheckSecrets(fields []string) error {
@@ -87,11 +69,7 @@ func (h *Handler) CheckSecrets(fields []string) error {
 }
 
 // KeepSecret implements [probe.SecretKeeper] for the handler inside.
-func (h *Handler) KeepSecret(redact func(text string) string) {
-	if k, ok := h.handler.(probe.SecretKeeper); ok {
-		k.KeepSecret(redact)
-	}
-}
+func (h *Handler) KeepSecret(redact func(text string) string) { probe.KeepSecret(h.handler, redact) }
 
 // Release implements [probe.Releaser] for the handler inside.
 func (h *Handler) Release() { probe.Release(h.handler) }

@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -94,13 +95,7 @@ func (l *Limit) acquire(ctx context.Context, most time.Duration) error {
 	if resume, ok := probe.SuspendTimeout(ctx); ok {
 		defer resume()
 	}
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-w.granted:
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	pace.Wait(ctx, w.granted, most)
 	granted, ended := l.leave(w), ctx.Err()
 	if granted && ended == nil {
 		return nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/descriptors"
 	"github.com/daeace23/prober/internal/perfdata"
 	"github.com/daeace23/prober/internal/procgroup"
@@ -241,7 +242,7 @@ func (c *Check) outcome(r *result, req *probe.Request) (probe.Outcome, error) {
 	}
 	if len(text) > c.limits.Message {
 		c.hit(plugin.LimitMessage)
-		text = strings.ToValidUTF8(text[:c.limits.Message], "")
+		text = clip.Bytes(text, c.limits.Message)
 	}
 	verdict, ok := probe.FromExitCode(r.code)
 	if c.manifest.ExitCodes == plugin.ExecCodes && r.code > 0 {

@@ -32,7 +32,7 @@ type Handler struct {
 	gate gate
 }
 
-var _ probe.Preparer = (*Handler)(nil)
+var _ probe.ContextPreparer = (*Handler)(nil)
 
 // Stats are the figures of a plugin.
 type Stats struct {
@@ -58,7 +58,7 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	return h.PrepareContext(context.Background(), config, target)
 }
 
-// PrepareContext is like Prepare, but stops waiting for the process at the end of ctx.
+// PrepareContext implements [probe.ContextPreparer]: it stops waiting for the process at the end of ctx.
 func (h *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
 	config, err := h.manifest.Config.Apply(config)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/process/internal/sealed"
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -92,11 +93,7 @@ func (k *keeper) await(ctx context.Context) (*instance, error) {
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) < rest {
 			return nil, err
 		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if pace.Wait(ctx, nil, rest); ctx.Err() != nil {
 			return nil, err
 		}
 	}

@@ -1,9 +1,10 @@
 package quarantine
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/daeace23/prober/internal/pace"
 )
 
 // A pause doubles with every trial that ends in an error, from minPause, or the probe's period
@@ -89,5 +90,5 @@ func (b *breaker) countLocked(a *attempt, err error) {
 		b.pause = max(a.pause, min(2*b.pause, maxPause))
 	}
 	// Up to a fifth more, so that probes that failed together do not resume together.
-	b.until = time.Now().Add(b.pause + rand.N(b.pause/5))
+	b.until = time.Now().Add(pace.Jitter(b.pause, b.pause+b.pause/5))
 }

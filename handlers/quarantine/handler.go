@@ -53,12 +53,9 @@ func New(h probe.Handler, cfg Config) *Handler {
 
 // Prepare implements [probe.Preparer]. The probe that it returns is not in quarantine.
 func (q *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
-	h := q.handler
-	if p, ok := h.(probe.Preparer); ok {
-		var err error
-		if h, err = p.Prepare(config, target); err != nil {
-			return nil, err
-		}
+	h, err := probe.Prepare(context.Background(), q.handler, config, target)
+	if err != nil {
+		return nil, err
 	}
 	return &bound{of: q, handler: h}, nil
 }
@@ -128,12 +125,7 @@ func (b *bound) Inherit(from probe.Handler) {
 }
 
 // Try implements [probe.Trier] for the handler inside.
-func (b *bound) Try(ctx context.Context) error {
-	if t, ok := b.handler.(probe.Trier); ok {
-		return t.Try(ctx)
-	}
-	return nil
-}
+func (b *bound) Try(ctx context.Context) error { return probe.Try(ctx, b.handler) }
 
 // CheckSecrets implements [probe.SecretChecker] for the handler inside.
 func (b *bound) CheckSecrets(fields []string) error {
@@ -141,11 +133,7 @@ func (b *bound) CheckSecrets(fields []string) error {
 }
 
 // KeepSecret implements [probe.SecretKeeper] for the handler inside.
-func (b *bound) KeepSecret(redact func(text string) string) {
-	if k, ok := b.handler.(probe.SecretKeeper); ok {
-		k.KeepSecret(redact)
-	}
-}
+func (b *bound) KeepSecret(redact func(text string) string) { probe.KeepSecret(b.handler, redact) }
 
 // Release implements [probe.Releaser] for the handler inside.
 func (b *bound) Release() { probe.Release(b.handler) }

@@ -114,7 +114,7 @@ func (e *redactedError) Unwrap() error { return e.err }
 
 // prepare prepares h with the config of b, and tells it what is secret.
 func (b *bound) prepare(h probe.Handler) (probe.Handler, error) {
-	prepared, err := prepare(h, b.config, b.target)
+	prepared, err := probe.Prepare(context.Background(), h, b.config, b.target)
 	if err != nil {
 		return nil, err
 	}
@@ -124,20 +124,8 @@ func (b *bound) prepare(h probe.Handler) (probe.Handler, error) {
 			return nil, err
 		}
 	}
-	if k, ok := prepared.(probe.SecretKeeper); ok {
-		k.KeepSecret(b.redactText)
-	}
+	probe.KeepSecret(prepared, b.redactText)
 	return prepared, nil
-}
-
-func prepare(h probe.Handler, config []byte, target probe.Target) (probe.Handler, error) {
-	if p, ok := h.(probe.Preparer); ok {
-		return p.Prepare(config, target)
-	}
-	if len(config) > 0 && string(config) != "{}" {
-		return nil, errors.New("it takes no config")
-	}
-	return h, nil
 }
 
 // Release implements [probe.Releaser]. Later generations are not prepared with b's config.

@@ -110,24 +110,17 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*bound, al
 // if handler accepts that.
 func tryOne(ctx context.Context, handler probe.Handler, all prepared) error {
 	for b, p := range all {
-		if err := try(ctx, p); err != nil {
+		if err := probe.Try(ctx, p); err != nil {
 			return b.redactError(err)
 		}
 		return nil
 	}
-	p, err := prepare(handler, []byte("{}"), probe.Target{})
+	p, err := probe.Prepare(ctx, handler, []byte("{}"), probe.Target{})
 	if err != nil {
 		return nil // it needs a config
 	}
 	defer probe.Release(p)
-	return try(ctx, p)
-}
-
-func try(ctx context.Context, h probe.Handler) error {
-	if t, ok := h.(probe.Trier); ok {
-		return t.Try(ctx)
-	}
-	return nil
+	return probe.Try(ctx, p)
 }
 
 // installLocked makes gen the active generation. If it was the shadow, there is none now.

@@ -51,7 +51,7 @@ type Handler struct {
 	evicting *time.Timer // calls closeStale; nil if there is no idle instance
 }
 
-var _ probe.Preparer = (*Handler)(nil)
+var _ probe.ContextPreparer = (*Handler)(nil)
 
 // Manifest returns the plugin's manifest. It must not be changed.
 func (p *Handler) Manifest() *plugin.Manifest { return p.guest.Manifest }
@@ -110,7 +110,7 @@ func (p *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	return p.PrepareContext(context.Background(), config, target)
 }
 
-// PrepareContext is Prepare with a context.
+// PrepareContext implements [probe.ContextPreparer].
 func (p *Handler) PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error) {
 	config, err := p.guest.Manifest.Config.Apply(config)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/pods"
@@ -17,18 +16,6 @@ import (
 	"github.com/daeace23/prober/pods/kube/conditions"
 	"github.com/daeace23/prober/pods/kube/cri"
 	"github.com/daeace23/prober/pods/kube/liveness"
-)
-
-var (
-	_ agent.PodSource     = (*kube.Source)(nil)
-	_ agent.Reloader      = (*kube.Source)(nil)
-	_ agent.RestartGracer = (*kube.Source)(nil)
-	_ agent.TroubleSource = (*kube.Source)(nil)
-	_ agent.NodeCounter   = (*kube.Source)(nil)
-	_ kube.Conditions     = (*conditions.Writer)(nil)
-	_ kube.Events         = (*api.Recorder)(nil)
-	_ kube.Runtime        = (*cri.Client)(nil)
-	_ kube.Actor          = (*liveness.Actor)(nil)
 )
 
 // nodeOptions are the flags of `prober node`.
@@ -75,12 +62,12 @@ func newNode(env *command.Env) *cobra.Command {
 }
 
 // newPodSource is the constructor of the agent's source of pods.
-func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.PodSource, error) {
+func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Source, error) {
 	policy := config.DefaultKubernetes()
 	if o.ConfigFile != "" {
 		file, err := config.Load(o.ConfigFile)
 		if err != nil {
-			return nil, err
+			return pods.Source{}, err
 		}
 		policy = cmp.Or(file.Kubernetes, policy)
 		if len(file.Targets) > 0 {
@@ -91,7 +78,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.Pod
 		Kubeconfig: o.kubeconfig, Context: o.context, Node: o.nodeName, UserAgent: "prober/" + o.Version, Logger: host.Logger,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoCluster, err)
+		return pods.Source{}, fmt.Errorf("%w: %w", errNoCluster, err)
 	}
 	cfg := kube.Config{
 		Node: o.nodeName, Pods: client.Pods(), Policy: policy, Events: api.NewRecorder(client), Exec: client.Exec,
@@ -101,7 +88,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.Pod
 	if o.criSocket != "" {
 		runtime, err := cri.New(cri.Config{Socket: o.criSocket, Logger: host.Logger})
 		if err != nil {
-			return nil, fmt.Errorf("--cri-socket: %w", err)
+			return pods.Source{}, fmt.Errorf("--cri-socket: %w", err)
 		}
 		cfg.Runtime, actions.Stop, actions.Exec, actions.Owner = runtime, runtime.Stop, runtime.RunInContainer, runtime.Owner
 	}
@@ -116,24 +103,22 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (agent.Pod
 			return client.RenewLease(ctx, o.leaseNamespace, kube.LeaseDuration)
 		}
 	}
-	return kube.New(cfg, host)
+	source, err := kube.New(cfg, host)
+	if err != nil {
+		return pods.Source{}, err
+	}
+	return source.ForAgent(), nil
 }
-
-var (
-	_ agent.NetworkSource = (*kube.Source)(nil)
-	_ agent.TargetGuard   = (*kube.Source)(nil)
-)
 
 // errNoCluster is the error of an agent that does not know how to reach a cluster.
 var errNoCluster = errors.New("the API server is not known")
 
 // actionsOf returns the limits of actions of a node.
 func actionsOf(policy *config.Kubernetes, client *api.Client) liveness.Config {
-	bucket := func(b config.Budget) liveness.Bucket { return liveness.Bucket{Burst: b.Burst, Every: b.Every} }
 	breaker := policy.Breaker
 	return liveness.Config{
 		Evict: client.Evict, DryRun: policy.DryRun, OnFailure: liveness.OnFailurePolicy(policy.Liveness.OnFailure),
-		Workload: bucket(policy.Budgets.Workload), Node: bucket(policy.Budgets.Node), Backoff: policy.Budgets.Backoff,
+		Workload: liveness.Bucket(policy.Budgets.Workload), Node: liveness.Bucket(policy.Budgets.Node), Backoff: policy.Budgets.Backoff,
 		Breaker: liveness.Breaker{
 			Share: breaker.Share, Least: breaker.Least, Window: breaker.Window, Lag: breaker.Lag, Pressure: breaker.Pressure,
 		},

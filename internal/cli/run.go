@@ -62,8 +62,8 @@ func (m *manifests) source(env *command.Env, system string) *manifest.Source {
 
 // newPodSource returns the constructor of the agent's source of pods: the pods of the manifests,
 // which run on this host.
-func (o *runOptions) newPodSource(env *command.Env) func(context.Context, pods.Host) (agent.PodSource, error) {
-	return func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
+func (o *runOptions) newPodSource(env *command.Env) func(context.Context, pods.Host) (pods.Source, error) {
+	return func(ctx context.Context, host pods.Host) (pods.Source, error) {
 		runner := &builtin.HostRunner{}
 		var generator local.Generator
 		if o.ConfigFile != "" {
@@ -73,13 +73,13 @@ func (o *runOptions) newPodSource(env *command.Env) func(context.Context, pods.H
 			Runner: runner, RestartBackoff: o.restartBackoff, StateDir: o.StateDir, Generator: generator, Empty: o.BlackboxConfig != "",
 		}, host)
 		if err != nil {
-			return nil, err
+			return pods.Source{}, err
 		}
 		if len(o.paths) == 0 && o.BlackboxConfig == "" && len(source.Targets().Sources) == 0 {
-			return nil, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", o.ConfigFile)
+			return pods.Source{}, fmt.Errorf("%s: there is nothing to probe: it has no targets, and -f is not set", o.ConfigFile)
 		}
 		runner.Environment, runner.User = source.Environment, source.User
-		return source, nil
+		return source.ForAgent(), nil
 	}
 }
 

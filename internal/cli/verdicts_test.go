@@ -106,8 +106,12 @@ func TestValidateRefusesWhatRunRefuses(t *testing.T) {
 			}
 			clitest.WriteTree(t, dir, files)
 			manifests := filepath.Join(dir, "pods")
-			cfg := agent.Config{Listen: "127.0.0.1:0", Source: func(ctx context.Context, host pods.Host) (agent.PodSource, error) {
-				return local.NewPodSource(ctx, &manifest.Source{Paths: []string{manifests}, System: runtime.GOOS}, local.Config{}, host)
+			cfg := agent.Config{Listen: "127.0.0.1:0", Source: func(ctx context.Context, host pods.Host) (pods.Source, error) {
+				source, err := local.NewPodSource(ctx, &manifest.Source{Paths: []string{manifests}, System: runtime.GOOS}, local.Config{}, host)
+				if err != nil {
+					return pods.Source{}, err
+				}
+				return source.ForAgent(), nil
 			}}
 			args := []string{"validate", manifests}
 			for name, set := range map[string]func(string){

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -49,7 +50,7 @@ func WriteEvents(w io.Writer, events []probe.TraceEvent, bars bool) error {
 				bar = fmt.Sprintf("%-*s", barSize+2, strings.Repeat("#", max(1, int(barSize*e.Duration/total))))
 			}
 		}
-		line := fmt.Sprintf("  %-6s  %-*s  %10s  %s%s", e.Type, width, cut(OneLine(e.Name), maxName), took, bar, short(e.Detail))
+		line := fmt.Sprintf("  %-6s  %-*s  %10s  %s%s", e.Type, width, clip.Marked(OneLine(e.Name), maxName, "..."), took, bar, short(e.Detail))
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
@@ -60,15 +61,7 @@ func WriteEvents(w io.Writer, events []probe.TraceEvent, bars bool) error {
 // a phase or a call.
 func timed(e *probe.TraceEvent) bool { return e.Type == probe.TracePhase || e.Type == probe.TraceCall }
 
-func short(text string) string { return cut(OneLine(text), maxDetail) }
-
-// cut returns the beginning of text, which is valid UTF-8, in at most most bytes and a mark.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
-}
+func short(text string) string { return clip.Marked(OneLine(text), maxDetail, "...") }
 
 // Verdict says in one sentence what a probe would make of the result of a single attempt.
 func Verdict(result probe.Result, err error) string {

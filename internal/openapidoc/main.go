@@ -1,5 +1,5 @@
 // Openapidoc writes docs/openapi.json from operations.go, and from the types of agent/api and their
-// comments. The other argument is the copy that agents serve.
+// comments. Agents serve it.
 //
 // Read operations.go first: a path that is added to an agent is added there.
 package main
@@ -11,21 +11,19 @@ import (
 	"os"
 )
 
-//go:generate go run . ../../docs/openapi.json ../../agent/openapi/openapi.json
+//go:generate go run . ../../docs/openapi.json
 
 // typesDir has the types of the API.
 const typesDir = "../../agent/api"
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: openapidoc FILE...")
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: openapidoc FILE")
 		os.Exit(64)
 	}
 	text, err := generate(typesDir)
-	for _, path := range os.Args[1:] {
-		if err == nil {
-			err = os.WriteFile(path, text, 0o644)
-		}
+	if err == nil {
+		err = os.WriteFile(os.Args[1], text, 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

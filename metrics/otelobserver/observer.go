@@ -116,7 +116,7 @@ func (o *Observer) Observe(info worker.Info) worker.ProbeObserver {
 	all = append(all, attribute.String("prober.probe.kind", info.Kind.String()))
 	s := &series{observer: o, kind: info.Kind, attributes: metric.WithAttributeSet(attribute.NewSet(all...)), list: all}
 	s.use(info.Handler)
-	s.decided.Store(int64(worker.InitialResult(info.Kind)))
+	s.Decided(worker.InitialResult(info.Kind))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.probes[s] = struct{}{}

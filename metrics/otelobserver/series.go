@@ -77,7 +77,7 @@ func (s *series) Tick(t *worker.Tick) {
 	s.use(t.Handler)
 	o := outcomeOf(t)
 	s.ticks[o].Add(1)
-	s.decided.Store(int64(t.After))
+	s.Decided(t.After)
 	s.begun.Store(true)
 	s.observer.duration.Record(context.Background(), t.Duration().Seconds(), s.options[o]...)
 	s.observer.lag.Record(context.Background(), t.Start.Sub(t.Due).Seconds(), s.options[o]...)
@@ -116,7 +116,7 @@ func (s *series) Gated(gate worker.Gate) {
 }
 
 // Decided implements [worker.DecisionObserver].
-func (s *series) Decided(result results.Result) { s.decided.Store(int64(result)) }
+func (s *series) Decided(result results.Result) { s.decided.Store(int64(result.ToPrometheusType())) }
 
 // Close implements [worker.ProbeObserver].
 func (s *series) Close() { s.observer.remove(s) }

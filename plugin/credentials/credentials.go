@@ -5,17 +5,15 @@
 package credentials
 
 import (
-	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"sync"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/internal/regular"
 )
 
@@ -28,36 +26,33 @@ type Entry = config.Credentials
 // Store has the credentials of prober.yaml. The zero value has none. It is safe for concurrent use.
 type Store struct {
 	mu    sync.Mutex
-	file  string // prober.yaml
-	named []config.Credentials
-	last  map[string]loaded // by name
+	file  string            // prober.yaml
+	named map[string]*named // by name
 }
 
-// loaded is what was last read of the files of credentials.
-type loaded struct {
-	entry config.Credentials
-	texts [3][]byte // of ca, cert and key
-	tls   *tls.Config
+// named are the credentials of a name, and their files.
+type named struct {
+	config.Credentials
+	files *outbound.TLS
 }
 
 // Set replaces all credentials by those of file, a prober.yaml.
-func (s *Store) Set(file string, named []config.Credentials) {
+func (s *Store) Set(file string, all []config.Credentials) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	moved := file != s.file
-	s.file, s.named = file, slices.Clone(named)
-	maps.DeleteFunc(s.last, func(name string, l loaded) bool {
-		entry, ok := s.findLocked(name)
-		return moved || !ok || !entry.SameFiles(&l.entry)
-	})
-}
-
-func (s *Store) findLocked(name string) (config.Credentials, bool) {
-	i := slices.IndexFunc(s.named, func(c config.Credentials) bool { return c.Name == name })
-	if i < 0 {
-		return config.Credentials{}, false
+	old := s.named
+	s.named = make(map[string]*named, len(all))
+	for _, c := range all {
+		next := &named{c, &outbound.TLS{
+			CA: c.CA, Cert: c.Cert, Key: c.Key, ServerName: c.ServerName, Insecure: c.Insecure,
+			ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(file, path), maxFile) },
+		}}
+		if n, ok := old[c.Name]; ok && file == s.file && c.SameFiles(&n.Credentials) {
+			next.files = n.files // with what was last read
+		}
+		s.named[c.Name] = next
 	}
-	return s.named[i], true
+	s.file = file
 }
 
 // TLS returns the credentials of a name for a plugin. The error is [fs.ErrPermission] if prober.yaml
@@ -66,70 +61,17 @@ func (s *Store) findLocked(name string) (config.Credentials, bool) {
 // is returned at once: a file that is gone is no longer used.
 func (s *Store) TLS(plugin, name string) (*tls.Config, error) {
 	s.mu.Lock()
-	file, last := s.file, s.last[name]
-	entry, ok := s.findLocked(name)
+	n := s.named[name]
 	s.mu.Unlock()
-	if !ok || !slices.Contains(entry.Plugins, plugin) {
+	if n == nil || !slices.Contains(n.Plugins, plugin) {
 		return nil, fs.ErrPermission
 	}
-	next, err := read(file, entry, last) // without the lock: a file may be on a host that does not answer
-	if err != nil {
-		return nil, err
+	read, err := n.files.Config()
+	switch e, ok := errors.AsType[*outbound.FileError](err); {
+	case ok: // which must not be taken for ErrPermission of TLS
+		return nil, errors.New(e.Err.Error())
+	case err != nil:
+		return nil, fmt.Errorf("%s and %s: %w", n.Cert, n.Key, err)
 	}
-	if next.tls != last.tls {
-		s.keep(file, next)
-	}
-	return next.tls, nil
-}
-
-// keep keeps what was read, unless Set has replaced its entry since.
-func (s *Store) keep(file string, next loaded) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now, ok := s.findLocked(next.entry.Name); !ok || file != s.file || !now.SameFiles(&next.entry) {
-		return
-	}
-	if s.last == nil {
-		s.last = make(map[string]loaded)
-	}
-	s.last[next.entry.Name] = next
-}
-
-// read reads the files of an entry, beside file. If they are those of last, it returns last. The zero
-// last stands for none.
-func read(file string, entry config.Credentials, last loaded) (loaded, error) {
-	next := loaded{entry: entry}
-	for i, path := range []string{entry.CA, entry.Cert, entry.Key} {
-		if path == "" {
-			continue
-		}
-		text, err := regular.Read(config.Beside(file, path), maxFile)
-		if err != nil { // which must not be taken for ErrPermission of TLS
-			return next, errors.New(err.Error())
-		}
-		next.texts[i] = text
-	}
-	if last.tls != nil && slices.EqualFunc(next.texts[:], last.texts[:], bytes.Equal) {
-		return last, nil
-	}
-	next.tls = &tls.Config{ServerName: entry.ServerName, InsecureSkipVerify: entry.Insecure}
-	if ca := next.texts[0]; entry.CA != "" {
-		next.tls.RootCAs = x509.NewCertPool()
-		if !next.tls.RootCAs.AppendCertsFromPEM(ca) {
-			return next, fmt.Errorf("%s has no certificate in PEM", entry.CA)
-		}
-	}
-	if entry.Cert == "" {
-		return next, nil
-	}
-	pair, err := tls.X509KeyPair(next.texts[1], next.texts[2])
-	switch {
-	case err == nil:
-		next.tls.Certificates = []tls.Certificate{pair}
-	case last.tls != nil: // a renewal; the authorities are those of now
-		next.tls.Certificates = last.tls.Certificates
-	default:
-		return next, fmt.Errorf("%s and %s: %w", entry.Cert, entry.Key, err)
-	}
-	return next, nil
+	return read, nil
 }

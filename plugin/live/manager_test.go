@@ -56,6 +56,12 @@ func (h *scripted) Probe(context.Context, probe.Request) (probe.Outcome, error) 
 	return probe.Outcome{Result: probe.Success, Output: h.version}, nil
 }
 
+var _ probe.ContextPreparer = (*scripted)(nil)
+
+func (h *scripted) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
+	return h.PrepareContext(context.Background(), config, target)
+}
+
 func (h *scripted) PrepareContext(ctx context.Context, config []byte, _ probe.Target) (probe.Handler, error) {
 	if h.silent != nil {
 		close(h.silent)

@@ -45,11 +45,6 @@ func (m *Manager) await(ctx context.Context, prepare func() (probe.Handler, erro
 	}
 }
 
-// preparerContext is implemented by handlers whose Prepare can be interrupted.
-type preparerContext interface {
-	PrepareContext(ctx context.Context, config []byte, target probe.Target) (probe.Handler, error)
-}
-
 // interruptible is a handler of a plugin whose Prepare ends with the context of the Manager.
 type interruptible struct {
 	probe.Handler
@@ -61,14 +56,11 @@ var (
 	_ io.Closer      = interruptible{}
 )
 
-// Prepare implements [probe.Preparer] for the handler inside, which is one.
+// Prepare implements [probe.Preparer] for the handler inside.
 func (i interruptible) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	return i.of.await(i.of.ctx, func() (h probe.Handler, err error) {
 		defer recovered(&err)
-		if p, ok := i.Handler.(preparerContext); ok {
-			return p.PrepareContext(i.of.ctx, config, target)
-		}
-		return i.Handler.(probe.Preparer).Prepare(config, target)
+		return probe.Prepare(i.of.ctx, i.Handler, config, target)
 	})
 }
 

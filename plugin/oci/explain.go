@@ -12,6 +12,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin"
 )
@@ -79,9 +80,5 @@ const maxReason = 500
 
 // oneLine returns text without control characters, cut at maxReason.
 func oneLine(text string) string {
-	text = explain.OneLine(text)
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
-	}
-	return text
+	return clip.Marked(explain.OneLine(text), maxReason, "…")
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
@@ -108,10 +109,7 @@ func (g *guestRun) badConfigs(ctx context.Context) (failures []string, err error
 // shorten returns a config on one line, cut if it is too long.
 func shorten(config []byte) string {
 	const most = 80
-	if len(config) <= most {
-		return string(config)
-	}
-	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(string(config[:most]), ""), len(config))
+	return clip.Marked(string(config), most, fmt.Sprintf("… (%d bytes)", len(config)))
 }
 
 // strangeConfigs returns configs in which each known field has a value of every type.

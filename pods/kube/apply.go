@@ -52,7 +52,7 @@ func (s *Source) applyLoop(ctx context.Context) {
 	}
 }
 
-// Reload implements [agent.Reloader]: it applies all pods again.
+// Reload applies all pods again.
 func (s *Source) Reload(ctx context.Context, r pods.Reload) error {
 	s.mu.Lock()
 	synced := s.synced

@@ -22,7 +22,7 @@ func (e exitError) Error() string { return fmt.Sprintf("command terminated with 
 // ExitStatus returns the exit code.
 func (e exitError) ExitStatus() int { return int(e) }
 
-// RunInContainer implements [builtin.CommandRunner]: by the runtime, or else by the API server. The
+// RunInContainer runs a command as a [builtin.CommandRunner] does: by the runtime, or else by the API server. The
 // container must be one of a pod of this source, and the runtime must agree: who may write the status
 // of a pod must not choose where its commands run.
 func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {

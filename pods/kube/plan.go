@@ -11,6 +11,7 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods/kube/liveness"
 	"github.com/daeace23/prober/probe"
 )
@@ -147,12 +148,5 @@ func message(errs []error) string {
 	for i, err := range errs {
 		texts[i] = strings.ReplaceAll(err.Error(), "\n", " ")
 	}
-	return clip(strings.Join(texts, "; "))
-}
-
-func clip(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[:maxMessage-len("…")], "") + "…"
-	}
-	return text
+	return clip.Text(strings.Join(texts, "; "), maxMessage)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/conditions"
 	"github.com/daeace23/prober/probe"
@@ -186,9 +187,9 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 		object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
 		switch {
 		case is.state == states.Failure:
-			s.cfg.Events.Event(object, v1.EventTypeWarning, "Unhealthy", clip(fmt.Sprintf("%s probe failed: %s", kind, strings.TrimSpace(is.text))))
+			s.cfg.Events.Event(object, v1.EventTypeWarning, "Unhealthy", clip.Text(fmt.Sprintf("%s probe failed: %s", kind, strings.TrimSpace(is.text)), maxMessage))
 		case is.state == states.Warning:
-			s.cfg.Events.Event(object, v1.EventTypeWarning, "ProbeWarning", clip(fmt.Sprintf("%s probe warning: %s", kind, strings.TrimSpace(is.text))))
+			s.cfg.Events.Event(object, v1.EventTypeWarning, "ProbeWarning", clip.Text(fmt.Sprintf("%s probe warning: %s", kind, strings.TrimSpace(is.text)), maxMessage))
 		case before != states.Unknown: // not the first state
 			s.cfg.Events.Event(object, v1.EventTypeNormal, "Healthy", fmt.Sprintf("%s probe succeeded after a %s", kind, before))
 		}

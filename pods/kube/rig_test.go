@@ -206,7 +206,7 @@ func (w *world) start() {
 	w.t.Helper()
 	var err error
 	w.manager, err = manager.New(manager.Config{
-		Status: w.source, Handlers: w, RestartGrace: w.source.RestartGrace(), Logger: slog.New(slog.DiscardHandler),
+		Status: w.source, Handlers: w, RestartGrace: w.source.ForAgent().RestartGrace, Logger: slog.New(slog.DiscardHandler),
 		Observers: []worker.Observer{states.New(w.source)},
 	})
 	if err != nil {

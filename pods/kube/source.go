@@ -17,7 +17,6 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
-	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/liveness"
 	"github.com/daeace23/prober/probe"
@@ -85,8 +84,6 @@ type pod struct {
 var (
 	_ manager.RestartSource   = (*Source)(nil)
 	_ manager.StatusPublisher = (*Source)(nil)
-	_ builtin.CommandRunner   = (*Source)(nil)
-	_ states.Reader           = (*Source)(nil)
 )
 
 // New returns a source that follows no pods before Start.
@@ -108,6 +105,19 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 		Current: s.current, Failing: s.failing, Asked: s.asked, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
 	})
 	return s, nil
+}
+
+// ForAgent returns the source as an agent uses it.
+func (s *Source) ForAgent() pods.Source {
+	return pods.Source{
+		Status: s, Start: s.Start, Stop: s.Stop, Pods: s.Pods, Watch: s.Watch,
+		Reload: s.Reload, RunInContainer: s.RunInContainer, States: s, Troubles: s.Troubles,
+		NetworkOf: s.NetworkOf, Guard: s.CheckTarget, NodeCounts: s.NodeCounts,
+		// The source itself says which containers an earlier agent has probed, from the conditions that it
+		// has published; see priorOf. So no time has to pass between the start of a container and that of
+		// the agent.
+		RestartGrace: time.Nanosecond,
+	}
 }
 
 // Start follows the pods until ctx ends, and their probes until Stop. The manager gets them when the
@@ -183,11 +193,6 @@ func (s *Source) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop f
 // Restarts implements [manager.RestartSource]: a failure restarts nothing by itself, and liveness probes
 // go on.
 func (s *Source) Restarts(*v1.Pod, *v1.Container) bool { return false }
-
-// RestartGrace is the RestartGrace of the manager. The source itself says which containers an earlier
-// agent has probed, from the conditions that it has published; see priorOf. So no time has to pass
-// between the start of a container and that of the agent.
-func (s *Source) RestartGrace() time.Duration { return time.Nanosecond }
 
 // Pods returns the pods with the annotation.
 func (s *Source) Pods() []v1.Pod {

@@ -26,7 +26,6 @@ func (s *Source) publish(uid types.UID) {
 	s.mu.Unlock()
 	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
-	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // the manager sets it for those that are
 	s.manager.UpdatePodStatus(context.Background(), prior, &status)
 	ids := make(map[string]string)
 	each(&status, func(c *v1.ContainerStatus) {

@@ -97,7 +97,7 @@ func (t *targets) check(host string) (own bool, why string) {
 	return false, refused(host)
 }
 
-// CheckTarget implements agent.TargetGuard. It decides by the pod as it is now, and not by the plan that has
+// CheckTarget is the Guard of a [pods.Source]. It decides by the pod as it is now, and not by the plan that has
 // let the probe through: what a probe names, it must be allowed to name, and no name and no status of a pod may
 // lead to the node itself or to metadata.
 func (s *Source) CheckTarget(podUID string, to netns.To) error {

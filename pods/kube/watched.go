@@ -3,9 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"reflect"
 	"sync"
 	"time"
@@ -22,6 +20,8 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/outbound"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 // watched are the pods of the node at the API server. It knows since when that cannot be reached.
@@ -88,10 +88,8 @@ func persist[T any](ctx context.Context, w *watched, request func() (T, error)) 
 		if err == nil || ctx.Err() != nil || !unanswered(err) {
 			return answer, err
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Wait(ctx, nil, pace.Jitter(wait/2, wait)); ctx.Err() != nil {
 			return answer, ctx.Err()
-		case <-time.After(wait/2 + rand.N(wait/2)):
 		}
 	}
 }
@@ -107,20 +105,12 @@ func unanswered(err error) bool {
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusUnauthorized
 }
 
-// plain returns err without the address of the request, which has its parameters.
-func plain(err error) error {
-	if request, ok := errors.AsType[*url.Error](err); ok {
-		return request.Err
-	}
-	return err
-}
-
 // note records the result of a request, and logs when the server can be reached no longer, and again.
 func (w *watched) note(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	err = plain(err)
+	err = outbound.Failure(ctx, err)
 	w.mu.Lock()
 	since := w.since
 	w.err = err

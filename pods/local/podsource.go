@@ -52,11 +52,6 @@ type PodSource struct {
 // podSet is Pods: an embedded field with the name Pods would hide the method Pods.
 type podSet = Pods
 
-var (
-	_ manager.RestartSource   = (*PodSource)(nil)
-	_ manager.StatusPublisher = (*PodSource)(nil)
-)
-
 // NewPodSource reads the manifests, checks their pods, and returns a source that runs them. The
 // error has everything that is wrong. It sets Known and Check of manifests, and starts nothing. There
 // may be no manifests if cfg has a Generator or is Empty.
@@ -71,6 +66,14 @@ func NewPodSource(ctx context.Context, manifests *manifest.Source, cfg Config, h
 	s := &PodSource{podSet: set, manifests: manifests, generator: cfg.Generator, cancel: func() {}}
 	s.desired, err = s.read(ctx, true)
 	return s, err
+}
+
+// ForAgent returns the source as an agent uses it.
+func (s *PodSource) ForAgent() pods.Source {
+	return pods.Source{
+		Status: s.podSet, Start: s.Start, Stop: s.Stop, Pods: s.Pods, Watch: s.Watch,
+		Reload: s.Reload, RunInContainer: s.RunInContainer, RestartGrace: RestartGrace, Saving: s.Saving, Targets: s.Targets,
+	}
 }
 
 // Start runs the pods that NewPodSource has read, and applies manifests that change until ctx
@@ -114,9 +117,6 @@ func (s *PodSource) Targets() pods.Targets {
 	}
 	return s.generator.Targets()
 }
-
-// RestartGrace returns [RestartGrace].
-func (s *PodSource) RestartGrace() time.Duration { return RestartGrace }
 
 // poll applies the manifests, and requests a reload whenever they have changed, until ctx ends.
 func (s *PodSource) poll(ctx context.Context) {

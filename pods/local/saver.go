@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/pods"
 )
@@ -107,7 +108,7 @@ func (s *saver) await(ctx context.Context) bool {
 	}
 	select {
 	case <-s.wake:
-		wait(ctx, nil, saveInterval)
+		pace.Wait(ctx, nil, saveInterval)
 	case <-retry:
 	case <-ctx.Done():
 	}

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/local/internal/process"
 	"github.com/daeace23/prober/probe"
 )
@@ -132,13 +133,13 @@ func (p *pod) stop(ctx context.Context, s stopRequest) {
 		p.preStopped(ctx, s)
 	}
 	for _, other := range s.after {
-		wait(ctx, other.Exited(), time.Until(deadline))
+		pace.Wait(ctx, other.Exited(), time.Until(deadline))
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	s.process.Terminate()
-	wait(ctx, s.process.Exited(), max(time.Until(deadline), minGrace))
+	pace.Wait(ctx, s.process.Exited(), max(time.Until(deadline), minGrace))
 	if ctx.Err() == nil {
 		s.process.Kill() // does nothing if the container has ended
 	}
@@ -149,7 +150,7 @@ func (p *pod) preStop(ctx context.Context, s stopRequest) {
 	ctx, cancel := context.WithTimeout(ctx, s.grace)
 	defer cancel()
 	go func() { // the hook ends with the container
-		wait(ctx, s.process.Exited(), s.grace)
+		pace.Wait(ctx, s.process.Exited(), s.grace)
 		cancel()
 	}()
 	err := p.hook(ctx, s.container, s.spec, s.spec.Lifecycle.PreStop)
@@ -165,17 +166,6 @@ func (p *pod) preStopped(ctx context.Context, s stopRequest) {
 	defer p.mu.Unlock()
 	if ctx.Err() == nil && s.container.process == s.process {
 		s.container.preStopped = true
-	}
-}
-
-// wait waits until done is closed, ctx ends or the time atMost is over.
-func wait(ctx context.Context, done <-chan struct{}, atMost time.Duration) {
-	timer := time.NewTimer(max(atMost, 0))
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -121,7 +121,7 @@ func (r *rig) start(b *testing.B) (*local.PodSource, func()) {
 	if err := builtin.Register(registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
 		b.Fatal(err)
 	}
-	m, err := manager.New(manager.Config{Status: source, Handlers: registry, RestartGrace: source.RestartGrace()})
+	m, err := manager.New(manager.Config{Status: source, Handlers: registry, RestartGrace: local.RestartGrace})
 	if err != nil {
 		b.Fatal(err)
 	}

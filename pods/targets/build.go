@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods"
 )
 
@@ -91,7 +92,7 @@ func (b *builder) add(l *list, f *found, n *count) {
 		t = newTarget(l.group, source, f)
 	}
 	shown := pods.Target{
-		Group: l.group.name, Namespace: l.group.namespace, Name: t.name, Address: clipped(t.listed), Source: source, Labels: visible(t.all),
+		Group: l.group.name, Namespace: l.group.namespace, Name: t.name, Address: clip.Marked(t.listed, maxAddress, "…"), Source: source, Labels: visible(t.all),
 		State: pods.TargetDropped, Reason: t.reason,
 	}
 	uid := uidOf(l.group.namespace, l.group.name, t.name)
@@ -211,14 +212,6 @@ func newTarget(g *group, source string, f *found) *target {
 		t.reason = err.Error()
 	}
 	return t
-}
-
-// clipped returns an address that is not too long to be shown.
-func clipped(address string) string {
-	if len(address) > maxAddress {
-		return strings.ToValidUTF8(address[:maxAddress], "") + "…"
-	}
-	return address
 }
 
 // sourceOf returns where a target is listed.

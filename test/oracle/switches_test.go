@@ -32,6 +32,7 @@ var coreSwitches = []struct {
 	{"StopSkipsSidecars", probe.CompatStopSkipsSidecars},
 	{"TriggerAlways", probe.CompatTriggerAlways},
 	{"InheritReplaced", probe.CompatInheritReplaced},
+	{"StatusFromWorkers", probe.CompatStatusFromWorkers},
 	{"Herd", probe.CompatHerd},
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin/internal/action"
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/internal/httpget"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -57,13 +58,13 @@ func (h *Handler) Bind(a Action) (probe.Handler, error) {
 
 // bind binds the handler to a at place.
 func (h *Handler) bind(a Action, place network.Place) (probe.Handler, error) {
-	base, err := baseURL(a.Scheme, a.Path)
+	base, err := httpget.URL(a.Scheme, "host:1", a.Path) // each attempt has a host of its own
 	if err != nil {
 		return nil, err
 	}
 	b := &bound{Handler: h, place: place, base: base, https: base.Scheme == "https", http2: a.UnencryptedHTTP2}
 	if len(a.Header) > 0 {
-		b.own = withDefaults(canonical(a.Header), h.userAgent)
+		b.own = httpget.Header(a.Header, h.userAgent)
 	}
 	if b.http2 {
 		if b.https {

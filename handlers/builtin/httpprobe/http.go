@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -18,11 +17,9 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 	"github.com/daeace23/prober/handlers/netns"
+	"github.com/daeace23/prober/internal/httpget"
 	"github.com/daeace23/prober/probe"
 )
-
-// maxRedirects is how many redirects an attempt follows at most.
-const maxRedirects = 10
 
 // handshakeTimeout is the time for a TLS handshake.
 const handshakeTimeout = 10 * time.Second
@@ -90,9 +87,9 @@ func New(cfg Config) *Handler {
 	}
 	h.tls = fresh.TLSClientConfig
 	if !cfg.FollowNonLocalRedirects { // otherwise the policy of net/http, which also stops after 10
-		h.client.CheckRedirect, h.h2c.CheckRedirect, h.resuming.CheckRedirect = localRedirect, localRedirect, localRedirect
+		h.client.CheckRedirect, h.h2c.CheckRedirect, h.resuming.CheckRedirect = httpget.CheckRedirect, httpget.CheckRedirect, httpget.CheckRedirect
 	}
-	h.header = withDefaults(make(http.Header, 2), h.userAgent)
+	h.header = httpget.Header(nil, h.userAgent)
 	h.headerLines, _ = headerLines(h.header)
 	return h
 }
@@ -155,18 +152,6 @@ func dialOfAttempt(dial network.DialFunc) network.DialFunc {
 		b.lifetime.begin(a.lasts, conn)
 		return b, nil
 	}
-}
-
-// localRedirect follows redirects that stay on the host of the first request, since the answer of
-// another host says nothing about the target. The port may change.
-func localRedirect(req *http.Request, via []*http.Request) error {
-	if req.URL.Hostname() != via[0].URL.Hostname() {
-		return http.ErrUseLastResponse
-	}
-	if len(via) >= maxRedirects {
-		return &probe.Error{Reason: probe.ReasonHTTPStatus, Err: fmt.Errorf("stopped after %d redirects", maxRedirects)}
-	}
-	return nil
 }
 
 // Probe carries out an attempt at the request's own target.

@@ -1,7 +1,6 @@
 package httpprobe
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -9,22 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
+	"github.com/daeace23/prober/internal/httpget"
 )
-
-func TestFormatURL(t *testing.T) {
-	for path, want := range map[string]string{
-		"":          "http://localhost:93",
-		"/path":     "http://localhost:93/path",
-		"?foo":      "http://localhost:93?foo",
-		"/path?bar": "http://localhost:93/path?bar",
-	} {
-		t.Run(fmt.Sprintf("#135 path %q", path), func(t *testing.T) {
-			if got := formatURL("http", "localhost:93", path).String(); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
-		})
-	}
-}
 
 func TestWithHost(t *testing.T) {
 	for _, c := range []struct{ scheme, path, host, want string }{
@@ -35,7 +20,7 @@ func TestWithHost(t *testing.T) {
 		{"HTTP", "/%zz", "h", "http://h:80/%25zz"},
 		{"HTTP", "/", "fe80::1%eth0", "http://[fe80::1%25eth0]:80/"},
 	} {
-		base, err := baseURL(c.scheme, c.path)
+		base, err := httpget.URL(c.scheme, "host:1", c.path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +28,7 @@ func TestWithHost(t *testing.T) {
 			t.Errorf("%s %s: got %v, %v; want %s", c.scheme, c.path, got, err, c.want)
 		}
 	}
-	base, err := baseURL("", "/")
+	base, err := httpget.URL("", "host:1", "/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +70,7 @@ func FuzzURL(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		base, err := baseURL("HTTP", path)
+		base, err := httpget.URL("HTTP", "host:1", path)
 		if err != nil {
 			return // Prepare refuses it
 		}

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -74,8 +74,7 @@ func cut(req *probe.Request, message string, limits *plugin.Limits, hit func(lim
 		return message
 	}
 	hit(plugin.LimitMessage)
-	message = req.Redacted(message)
-	return strings.ToValidUTF8(message[:min(len(message), limits.Message)], "")
+	return clip.Bytes(req.Redacted(message), limits.Message)
 }
 
 // FailureOf returns the Failure that the error policy failure makes of err. ok is false if the

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/remote"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
@@ -191,24 +191,13 @@ func writeTicks(out io.Writer, ticks []api.TickExplanation) error {
 	for i := range ticks {
 		t := &ticks[i]
 		fmt.Fprintf(w, "  %s ago\t%s\t%s\t%s\t%s\t%s\n", ago(t.Time), line(t.Result), seconds(t.DurationSeconds),
-			command.Count(t.Attempts, "attempt"), foldText(t), line(excerpt(t.Output+t.Error)))
+			command.Count(t.Attempts, "attempt"), foldText(t), line(clip.Marked(t.Output+t.Error, maxExcerpt, "...")))
 	}
 	return w.Flush()
 }
 
 // maxExcerpt is how many bytes of the output of a tick are on its line.
 const maxExcerpt = 100
-
-func excerpt(text string) string {
-	if len(text) <= maxExcerpt {
-		return text
-	}
-	end := maxExcerpt
-	for end > maxExcerpt-utf8.UTFMax && !utf8.RuneStart(text[end]) { // not within a character
-		end--
-	}
-	return text[:end] + "..."
-}
 
 // foldText says what the thresholds made of a tick.
 func foldText(t *api.TickExplanation) string {

@@ -5,7 +5,6 @@ package remote
 import (
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/daeace23/prober/agent/client"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/internal/outbound"
 )
 
 // ExitUnreachable is the exit code of a command whose agent does not respond.
@@ -60,7 +60,7 @@ func (f *Flags) Client(env *command.Env) (*client.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		cfg.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: tlsConfig} // no proxy: it would get the token
+		cfg.Transport = outbound.Transport(tlsConfig)
 	}
 	c, err := client.New(cfg)
 	if err != nil {
@@ -74,26 +74,16 @@ func (f *Flags) tls() (*tls.Config, error) {
 	if f.caFile == "" && f.certFile == "" && f.keyFile == "" {
 		return nil, nil
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if f.caFile != "" {
-		pem, err := os.ReadFile(f.caFile)
-		if err != nil {
-			return nil, command.Usage("", "--ca-file: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, command.Usage("", "--ca-file: %s has no certificate in PEM", f.caFile)
-		}
-	}
 	if f.certFile == "" && f.keyFile != "" {
 		return nil, command.Usage("", "--key-file: --cert-file is not set")
 	}
-	if f.certFile != "" {
-		pair, err := tls.LoadX509KeyPair(f.certFile, cmp.Or(f.keyFile, f.certFile))
-		if err != nil {
-			return nil, command.Usage("", "--cert-file: %w", err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
+	files := outbound.TLS{CA: f.caFile, Cert: f.certFile, Key: cmp.Or(f.keyFile, f.certFile), ReadFile: os.ReadFile} // a file may be a pipe
+	cfg, err := files.Config()
+	if e, ok := errors.AsType[*outbound.FileError](err); ok {
+		return nil, command.Usage("", "--%s-file: %w", e.Field, e.Err)
+	}
+	if err != nil {
+		return nil, command.Usage("", "--cert-file: %w", err)
 	}
 	return cfg, nil
 }

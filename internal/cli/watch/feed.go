@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -33,22 +34,10 @@ func (f *feed) run(ctx context.Context) {
 			err = errors.New("the agent has closed the stream")
 		}
 		f.setLink(err)
-		if !sleep(ctx, wait) {
+		if pace.Wait(ctx, nil, wait); ctx.Err() != nil {
 			return
 		}
 		wait = min(2*wait, maxWait)
-	}
-}
-
-// sleep reports whether it has waited, and ctx has not ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

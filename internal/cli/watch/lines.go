@@ -9,6 +9,7 @@ import (
 
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 // Lines writes a line to out for each probe, and then for each change of a state or of a pause,
@@ -35,7 +36,7 @@ func Lines(ctx context.Context, cfg *Config, out, errs io.Writer) error {
 			why = explain.OneLine(err.Error())
 		}
 		fmt.Fprintf(errs, "prober: reconnecting: %s\n", why)
-		if !sleep(ctx, wait) {
+		if pace.Wait(ctx, nil, wait); ctx.Err() != nil {
 			return nil
 		}
 		wait = min(2*wait, maxWait)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +16,9 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
+
+	"github.com/daeace23/prober/internal/clip"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -63,14 +64,10 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 		r.counts.dropped.Add(1)
 		return
 	}
-	message = OneLine(message)
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
-	}
 	now := metav1.Now()
 	event := &v1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: about.Namespace, Name: util.GenerateEventName(about.Name, now.UnixNano())},
-		InvolvedObject: *about, Reason: reason, Message: message, Type: eventType,
+		InvolvedObject: *about, Reason: reason, Message: clip.Text(OneLine(message), maxMessage), Type: eventType,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source:              v1.EventSource{Component: fieldManager, Host: r.client.node},
 		ReportingController: fieldManager, ReportingInstance: r.client.node,
@@ -125,11 +122,8 @@ func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 			r.client.log.Debug("the API server refuses an event", "namespace", event.Namespace, "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Wait(ctx, r.again, pace.Jitter(wait/2, wait)); ctx.Err() != nil {
 			return
-		case <-r.again:
-		case <-time.After(wait/2 + rand.N(wait/2)):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/probe"
 )
@@ -55,7 +56,7 @@ func decide(of v1.PodConditionType, probes []*Probe, published *v1.PodCondition,
 	case published == nil || published.Reason == ProbeUnknown: // the cause of freezing may be worded anew at each tick
 		return nil
 	default:
-		return &v1.PodCondition{Type: of, Status: published.Status, Reason: ProbeUnknown, Message: clip(api.OneLine(frozen), maxMessage)}
+		return &v1.PodCondition{Type: of, Status: published.Status, Reason: ProbeUnknown, Message: clip.Text(api.OneLine(frozen), maxMessage)}
 	}
 }
 

@@ -1,12 +1,13 @@
 package conditions
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/daeace23/prober/internal/pace"
 )
 
 // Times of an entry.
@@ -43,11 +44,8 @@ type entry struct {
 }
 
 func newEntry(now time.Time) *entry {
-	return &entry{due: now, resync: now.Add(jittered(minResync, maxResync)), writes: make(map[v1.PodConditionType][]v1.PodCondition), unsure: make(map[v1.PodConditionType]bool)}
+	return &entry{due: now, resync: now.Add(pace.Jitter(minResync, maxResync)), writes: make(map[v1.PodConditionType][]v1.PodCondition), unsure: make(map[v1.PodConditionType]bool)}
 }
-
-// jittered returns a duration from least to most.
-func jittered(least, most time.Duration) time.Duration { return least + rand.N(most-least) }
 
 // set takes the newest state of the pod.
 func (e *entry) set(pod Pod, now time.Time) {
@@ -97,7 +95,7 @@ func (e *entry) present() []v1.PodCondition {
 // of a dry run is ever published.
 func (e *entry) changes(now time.Time, dryRun bool) []v1.PodCondition {
 	if !now.Before(e.resync) {
-		e.resync = now.Add(jittered(minResync, maxResync))
+		e.resync = now.Add(pace.Jitter(minResync, maxResync))
 		if !dryRun {
 			clear(e.writes)
 		}
@@ -140,7 +138,7 @@ func (e *entry) written(changes []v1.PodCondition, now time.Time) {
 // deny takes changes that were denied, and reports whether it is the first time.
 func (e *entry) deny(changes []v1.PodCondition, now time.Time) (first bool) {
 	first = !e.told
-	wait := min(firstDenial<<min(e.denials, 10), denialTime)
+	wait := pace.Doubled(firstDenial, denialTime, e.denials)
 	e.denials++
 	e.told, e.failures, e.denied, e.deniedUntil = true, 0, changes, now.Add(wait)
 	e.due = now // the pod may have changed meanwhile
@@ -153,8 +151,8 @@ func (e *entry) retry(changes []v1.PodCondition, now time.Time) {
 		e.unsure[c.Type] = true
 	}
 	e.failures++
-	wait := min(minBackoff<<min(e.failures-1, 10), maxBackoff)
-	e.due = now.Add(jittered(wait/2, wait))
+	wait := pace.Doubled(minBackoff, maxBackoff, e.failures-1)
+	e.due = now.Add(pace.Jitter(wait/2, wait))
 }
 
 // forget keeps nothing of a pod that is gone, until it is removed or a resync.

@@ -2,10 +2,10 @@ package conditions
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/probe"
 )
@@ -35,10 +35,10 @@ func message(probes []*Probe) string {
 			if text != "" {
 				line += ": " + text
 			}
-			lines = append(lines, clip(line, max(maxMessage/count-len("; "), minShare)))
+			lines = append(lines, clip.Text(line, max(maxMessage/count-len("; "), minShare)))
 		}
 	}
-	return clip(api.OneLine(strings.Join(lines, "; ")), maxMessage)
+	return clip.Text(api.OneLine(strings.Join(lines, "; ")), maxMessage)
 }
 
 // Lists reports whether the message of a condition lists a probe, which is not well then.
@@ -54,15 +54,3 @@ func Lists(c *v1.PodCondition, container string, kind probe.Kind) bool {
 
 // minShare is the least length of what is said about one probe.
 const minShare = 80
-
-// clip returns at most most bytes of text, and cuts no character.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	end := most - len("…")
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
-}

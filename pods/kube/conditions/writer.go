@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
 )
 
@@ -48,7 +49,8 @@ type Writer struct {
 
 	mu      sync.Mutex
 	pods    map[types.UID]*entry
-	bucket  bucket
+	rate    pace.Rate
+	patches pace.Bucket
 	active  int // patches in flight
 	failing bool
 	counts  Counts
@@ -66,7 +68,7 @@ func NewWriter(cfg Config) *Writer {
 	burst := cmp.Or(cfg.Burst, int(math.Ceil(cfg.QPS)))
 	return &Writer{
 		cfg: cfg, wake: make(chan struct{}, 1), pods: make(map[types.UID]*entry),
-		bucket: bucket{every: time.Duration(float64(time.Second) / cfg.QPS), burst: time.Duration(burst)},
+		rate: pace.Rate{Burst: burst, Every: time.Duration(float64(time.Second) / cfg.QPS)},
 	}
 }
 
@@ -186,9 +188,10 @@ func (w *Writer) start(ctx context.Context, patches *sync.WaitGroup) (wait time.
 		if changes == nil {
 			continue
 		}
-		if wait := w.bucket.take(now); wait > 0 {
+		if wait := w.patches.Next(w.rate).Sub(now); wait > 0 {
 			return wait
 		}
+		w.patches = w.patches.Take(w.rate, now)
 		e.busy = true
 		w.active++
 		pod := e.pod.Pod
@@ -267,25 +270,6 @@ func (w *Writer) settled() bool {
 		}
 	}
 	return true
-}
-
-// bucket is a token bucket. It keeps the time until which its tokens are spent.
-type bucket struct {
-	every time.Duration
-	burst time.Duration // a number of tokens
-	spent time.Time
-}
-
-// take takes a token, or returns how long there will be none.
-func (b *bucket) take(now time.Time) (wait time.Duration) {
-	if b.spent.Before(now) {
-		b.spent = now
-	}
-	if wait = b.spent.Sub(now) - (b.burst-1)*b.every; wait > 0 {
-		return wait
-	}
-	b.spent = b.spent.Add(b.every)
-	return 0
 }
 
 // dryRun is a [Patcher] that logs.

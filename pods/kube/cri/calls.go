@@ -12,6 +12,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/daeace23/prober/handlers/builtin/execprobe"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -98,12 +99,7 @@ type callError struct {
 func wrap(call string, err error) error { return &callError{call, status.Convert(err)} }
 
 func (e *callError) Error() string {
-	text := e.status.Message()
-	const most = 4 << 10
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return e.call + ": " + text
+	return e.call + ": " + clip.Marked(e.status.Message(), 4<<10, "…")
 }
 
 // GRPCStatus makes status.Code work.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -58,7 +59,7 @@ func (c *Client) Run(ctx context.Context, changed func(uid types.UID)) {
 		if err != nil {
 			retry = min(max(2*retry, retryFirst), retryLongest)
 			f.noEvents, f.reopen = false, time.Time{} // another version of the runtime may come back
-			f.pause(ctx, retry/2+rand.N(retry/2), false)
+			f.pause(ctx, pace.Jitter(retry/2, retry), false)
 			continue
 		}
 		retry = 0

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/daeace23/prober/internal/clip"
 )
 
 // Labels that the kubelet gives to its containers.
@@ -101,7 +103,7 @@ func (c Container) withDetails(status *runtime.ContainerStatus) Container {
 		c.Exited = true
 		c.StartedAt, c.FinishedAt = timeOf(status.GetStartedAt()), timeOf(status.GetFinishedAt())
 		c.ExitCode = status.GetExitCode()
-		c.Reason = status.GetReason()[:min(len(status.GetReason()), maxText)]
+		c.Reason = clip.Bytes(status.GetReason(), maxText)
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
 )
 
@@ -152,7 +153,8 @@ func (l *loop) actedOn(p *pending, now time.Time) {
 // blocked makes an eviction wait that a PodDisruptionBudget forbids.
 func (l *loop) blocked(p *pending, o outcome, now time.Time) {
 	p.blocks++
-	p.blocked = now.Add(jittered(doubled(blockedFirst, p.blocks)))
+	wait := pace.Doubled(blockedFirst, backoffMost, p.blocks-1)
+	p.blocked = now.Add(pace.Jitter(wait, wait+wait/2))
 	p.next = p.blocked
 	l.withheld(p, WithheldBlocked)
 	l.tell(p, o.task.pod, v1.EventTypeWarning, eventWithheld, strings.TrimSuffix(o.err.Error(), ".")+"; it is tried again while the probe fails")

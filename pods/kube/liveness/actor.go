@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/clip"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -73,7 +75,7 @@ type outcome struct {
 func (a *Actor) Run(ctx context.Context) {
 	l := &loop{
 		Actor: a, breaker: newBreaker(&a.cfg, a.log), pending: map[key]*pending{}, begun: map[types.UID]time.Time{}, done: make(chan outcome),
-		guards: guards{cfg: &a.cfg, workloads: map[types.UID]tokens{}, backoffs: map[key]backoff{}},
+		guards: guards{cfg: &a.cfg, workloads: map[types.UID]pace.Bucket{}, backoffs: map[key]backoff{}},
 	}
 	defer l.running.Wait()
 	ticks := time.NewTicker(measureEvery)
@@ -161,7 +163,7 @@ func (l *loop) add(f *Failure, now time.Time) {
 // settleTime returns how long an action waits after a failure of a probe with a period. Probes that fail
 // for the same reason do so within one.
 func settleTime(period time.Duration) time.Duration {
-	return min(max(period, settleLeast), settleMost) + jittered(settleLeast) - settleLeast
+	return min(max(period, settleLeast), settleMost) + pace.Jitter(0, settleLeast/2)
 }
 
 // decide asks [decide] about a failure, and does what it says.
@@ -256,8 +258,5 @@ func (a *Actor) event(f *Failure, pod *v1.Pod, eventType, reason, message string
 	}
 	_, init := containerNamed(&cmp.Or(pod, f.Pod).Spec, f.Container)
 	const most = 1 << 10 // of the message of an event
-	if len(message) > most {
-		message = message[:most-len("…")] + "…"
-	}
-	a.cfg.Recorder.Event(manager.ContainerReference(f.Pod.Namespace, f.Pod.Name, f.Pod.UID, f.Container, init), eventType, reason, message)
+	a.cfg.Recorder.Event(manager.ContainerReference(f.Pod.Namespace, f.Pod.Name, f.Pod.UID, f.Container, init), eventType, reason, clip.Text(message, most))
 }

@@ -1,12 +1,13 @@
 package liveness
 
 import (
-	"math/rand/v2"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/internal/pace"
 )
 
 const (
@@ -19,8 +20,8 @@ const (
 // actions only, which the budget of the node bounds, and forget what has no effect any more.
 type guards struct {
 	cfg       *Config
-	node      tokens
-	workloads map[types.UID]tokens
+	node      pace.Bucket
+	workloads map[types.UID]pace.Bucket
 	backoffs  map[key]backoff
 }
 
@@ -29,21 +30,6 @@ type key struct {
 	uid       types.UID
 	container string
 }
-
-// tokens is a token bucket: when it will be full again.
-type tokens struct{ full time.Time }
-
-// next returns when there is a token.
-func (t tokens) next(b Bucket) time.Time { return t.full.Add(-time.Duration(b.Burst-1) * b.Every) }
-
-func (t tokens) take(b Bucket, now time.Time) tokens {
-	if t.full.Before(now) {
-		t.full = now
-	}
-	return tokens{t.full.Add(b.Every)}
-}
-
-func (t tokens) giveBack(b Bucket) tokens { return tokens{t.full.Add(-b.Every)} }
 
 // backoff is what is known of the actions on a container.
 type backoff struct {
@@ -56,37 +42,26 @@ func (b backoff) next(first time.Duration) time.Time {
 	if b.times == 0 {
 		return time.Time{}
 	}
-	return b.last.Add(doubled(first, b.times))
+	return b.last.Add(pace.Doubled(first, backoffMost, b.times-1))
 }
-
-// doubled returns d, doubled with each time after the first, up to 5 min.
-func doubled(d time.Duration, times int) time.Duration {
-	for ; times > 1 && d < backoffMost; times-- {
-		d *= 2
-	}
-	return min(d, backoffMost)
-}
-
-// jittered returns d, or up to half of it more.
-func jittered(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 
 // fill sets the times of the guards in s.
 func (g *guards) fill(s *situation, k key, workload types.UID) {
 	s.backoff = g.backoffs[k].next(g.cfg.Backoff)
-	s.node = g.node.next(g.cfg.Node)
-	s.workload = g.workloads[workload].next(g.cfg.Workload)
+	s.node = g.node.Next(g.cfg.Node)
+	s.workload = g.workloads[workload].Next(g.cfg.Workload)
 }
 
 // take takes a token of each budget.
 func (g *guards) take(workload types.UID, now time.Time) {
-	g.node = g.node.take(g.cfg.Node, now)
-	g.workloads[workload] = g.workloads[workload].take(g.cfg.Workload, now)
+	g.node = g.node.Take(g.cfg.Node, now)
+	g.workloads[workload] = g.workloads[workload].Take(g.cfg.Workload, now)
 }
 
 // giveBack returns the tokens of an action that did nothing.
 func (g *guards) giveBack(workload types.UID) {
-	g.node = g.node.giveBack(g.cfg.Node)
-	g.workloads[workload] = g.workloads[workload].giveBack(g.cfg.Workload)
+	g.node = g.node.Return(g.cfg.Node)
+	g.workloads[workload] = g.workloads[workload].Return(g.cfg.Workload)
 }
 
 // acted lengthens the back-off of a container.
@@ -97,7 +72,7 @@ func (g *guards) acted(k key, now time.Time) {
 // forget drops what has no effect any more.
 func (g *guards) forget(now time.Time) {
 	for uid, t := range g.workloads {
-		if !now.Before(t.full) {
+		if t.Full(now) {
 			delete(g.workloads, uid)
 		}
 	}

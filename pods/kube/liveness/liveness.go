@@ -14,6 +14,7 @@ import (
 
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/probe"
 )
@@ -41,11 +42,8 @@ const (
 	Kill OnFailurePolicy = "kill"
 )
 
-// Bucket is a token bucket: at most Burst at once, and one more every Every.
-type Bucket struct {
-	Burst int
-	Every time.Duration
-}
+// Bucket is the rate of a token bucket: at most Burst at once, and one more every Every.
+type Bucket = pace.Rate
 
 // Config is what an [Actor] needs. Zero values of limits mean defaults. The functions are called
 // concurrently; Current, Failing, Owner and Stalled must return from memory.
@@ -146,8 +144,8 @@ var _ states.Reader = (*Actor)(nil)
 // New returns an actor.
 func New(cfg Config) *Actor {
 	cfg.OnFailure = cmp.Or(cfg.OnFailure, Refuse)
-	cfg.Workload = Bucket{cmp.Or(cfg.Workload.Burst, 3), cmp.Or(cfg.Workload.Every, 10*time.Minute)}
-	cfg.Node = Bucket{cmp.Or(cfg.Node.Burst, 10), cmp.Or(cfg.Node.Every, time.Minute)}
+	cfg.Workload = Bucket{Burst: cmp.Or(cfg.Workload.Burst, 3), Every: cmp.Or(cfg.Workload.Every, 10*time.Minute)}
+	cfg.Node = Bucket{Burst: cmp.Or(cfg.Node.Burst, 10), Every: cmp.Or(cfg.Node.Every, time.Minute)}
 	cfg.Backoff = cmp.Or(cfg.Backoff, 10*time.Second)
 	cfg.PressureDir = cmp.Or(cfg.PressureDir, "/proc/pressure")
 	b := &cfg.Breaker

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/conditions"
 )
@@ -51,7 +51,7 @@ const (
 	defaultDuration = 40 * time.Second // of a lease that has none
 	minBackoff      = time.Second
 	maxBackoff      = 30 * time.Second
-	pace            = 50 * time.Millisecond // between two patches
+	between         = 50 * time.Millisecond // between two patches
 	maxFailed       = 3                     // patches of a node, until the API server counts as away
 )
 
@@ -92,10 +92,8 @@ func (w *Watcher) Run(ctx context.Context) {
 			w.cfg.Logger.Warn("the leases of agents cannot be followed; no agent counts as lost meanwhile", "error", err)
 			failing = true
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Wait(ctx, nil, pace.Jitter(wait/2, wait)); ctx.Err() != nil {
 			return
-		case <-time.After(wait/2 + rand.N(wait/2)):
 		}
 	}
 }
@@ -263,10 +261,8 @@ func (w *Watcher) unready(ctx context.Context, node string, after time.Duration)
 				return errors.Join(failed...)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Wait(ctx, nil, between); ctx.Err() != nil {
 			return ctx.Err()
-		case <-time.After(pace):
 		}
 	}
 	return errors.Join(failed...)

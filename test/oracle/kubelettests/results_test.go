@@ -42,15 +42,18 @@ func kubeletCache() (c cache, done func()) {
 	}, func() {}
 }
 
+// ourResult returns our result for a number of the kubelet's: Success is its zero value, and Unknown ours.
+func ourResult(number int) ours.Result { return ours.Success + ours.Result(number) }
+
 func ourCache() (c cache, done func()) {
 	m, subject := ours.New(probe.Liveness), &ours.Subject{PodUID: string(uid)}
 	updates := m.Updates()
 	return cache{
-		set:    func(id string, r int) { m.Set(id, ours.Result(r), subject, ours.Cause{}) },
+		set:    func(id string, r int) { m.Set(id, ourResult(r), subject, ours.Cause{}) },
 		remove: m.Remove,
 		get: func(id string) (int, bool) {
 			r, ok := m.Get(id)
-			return int(r), ok
+			return int(r.ToPrometheusType()), ok
 		},
 		told: func() string {
 			synctest.Wait()
@@ -130,7 +133,7 @@ func TestResults(t *testing.T) {
 			for side, r := range map[string]interface {
 				fmt.Stringer
 				ToPrometheusType() float64
-			}{"kubelet": kubelet.Result(c.result), "ours": ours.Result(int8(c.result))} {
+			}{"kubelet": kubelet.Result(c.result), "ours": ourResult(c.result)} {
 				if r.String() != c.text || r.ToPrometheusType() != c.number {
 					t.Errorf("%s: %v, %v", side, r, r.ToPrometheusType())
 				}

@@ -12,6 +12,7 @@ const (
 	gateFile    = "core/worker/gate.go"
 	foldFile    = "core/worker/fold.go"
 	workerFile  = "core/worker/worker.go"
+	claimFile   = "core/worker/claim.go"
 	restartFile = "core/manager/restart.go"
 	storeFile   = "core/manager/store.go"
 	statusFile  = "core/manager/status.go"
@@ -150,9 +151,9 @@ var mutants = []mutant{
 		"\t\tp.result, p.removal = false, true\n",
 	},
 	{
-		"the result of a replaced container stays", workerFile,
-		"\tif w.id != \"\" {\n\t\tw.cache().Remove(w.id)\n\t}\n\ttask",
-		"\ttask",
+		"the result of a replaced container stays", claimFile,
+		"\tw.dropLocked()\n\tw.id, w.adopted = \"\", false\n\tif other",
+		"\tw.id, w.adopted = \"\", false\n\tif other",
 	},
 	{
 		"the first result is not stored if it is the initial one", workerFile,
@@ -166,8 +167,8 @@ var mutants = []mutant{
 	},
 	{
 		"a plain init container is ready whatever its exit code", statusFile,
-		"if c.State.Terminated != nil && c.State.Terminated.ExitCode == 0 {",
-		"if c.State.Terminated != nil {",
+		"c.State.Terminated != nil && c.State.Terminated.ExitCode == 0:",
+		"c.State.Terminated != nil:",
 	},
 	{
 		"the exit of a regular container does not restart all", restartFile,
@@ -181,7 +182,7 @@ var mutants = []mutant{
 	},
 	{
 		"readiness over a restart of the agent depends on the decided result", statusFile,
-		"if probed && !conditionTrue(pod.Status.Conditions, v1.PodReady) {",
-		"if probed && decided && !conditionTrue(pod.Status.Conditions, v1.PodReady) {",
+		"if probed && !conditionTrue(u.pod.Status.Conditions, v1.PodReady) {",
+		"if probed && decided && !conditionTrue(u.pod.Status.Conditions, v1.PodReady) {",
 	},
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/internal/abi"
+	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -150,9 +150,8 @@ func (c *Call) tlsConfig(host string, o abi.TLSOptions) (*tls.Config, error) {
 	if o.CA == "" {
 		return config, nil
 	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM([]byte(o.CA)) {
-		return nil, errors.New("tls: ca: no certificate in PEM")
+	if config.RootCAs, err = outbound.Authorities([]byte(o.CA)); err != nil {
+		return nil, fmt.Errorf("tls: ca: %w", err)
 	}
 	return config, nil
 }

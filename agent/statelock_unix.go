@@ -1,7 +1,6 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-// Package statelock prevents two agents from using the same state directory.
-package statelock
+package agent
 
 import (
 	"bytes"
@@ -15,10 +14,10 @@ import (
 	"syscall"
 )
 
-// Lock locks the state directory until the file that it returns is closed, which the end of the
-// process does too. It returns nil if the file cannot be written, as on a read-only or full disk,
+// lockState locks the state directory against other agents until the file that it returns is closed, which
+// the end of the process does too. It returns nil if the file cannot be written, as on a read-only or full disk,
 // or if the file system has no locks: an agent runs without.
-func Lock(dir string) (*os.File, error) {
+func lockState(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}

@@ -1,0 +1,9 @@
+// Package docs has what is part of the program of the documents in this folder.
+package docs
+
+import _ "embed"
+
+// OpenAPI describes an agent's HTTP API: JSON of OpenAPI 3.1. internal/openapidoc writes it.
+//
+//go:embed openapi.json
+var OpenAPI string

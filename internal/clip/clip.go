@@ -1,0 +1,24 @@
+// Package clip cuts texts that are too long to be shown or kept. It cuts no character, and drops what is not UTF-8
+// from the texts that it cuts.
+package clip
+
+import "strings"
+
+// Bytes returns the beginning of text, of at most most bytes.
+func Bytes(text string, most int) string { return Marked(text, most, "") }
+
+// Text is [Bytes] with "…" at the end of a text that was cut, which is part of most.
+func Text(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return Marked(text, most-len("…"), "…")
+}
+
+// Marked is [Bytes] with mark after a text that was cut, beyond most.
+func Marked(text string, most int, mark string) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + mark
+}

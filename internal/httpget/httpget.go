@@ -1,0 +1,69 @@
+// Package httpget has the kubelet's rules of an httpGet action, which probes and hooks share: its URL, its
+// headers, and the redirects that are followed.
+package httpget
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// maxRedirects is how many redirects a request follows at most.
+const maxRedirects = 10
+
+// URL returns the URL of path, which may have a query, at host, a HOST or HOST:PORT. The scheme is that of the
+// Kubernetes API, http by default. URL ignores a scheme and host in path, so that no path leads to another target.
+// A path that cannot be parsed is used as it is.
+func URL(scheme, host, path string) (*url.URL, error) {
+	scheme = strings.ToLower(cmp.Or(scheme, "http"))
+	if scheme != "http" && scheme != "https" {
+		return nil, fmt.Errorf("scheme: unknown scheme %q; known: HTTP, HTTPS", scheme)
+	}
+	u, err := url.Parse(path)
+	if err != nil {
+		u = &url.URL{Path: path}
+	}
+	u.Scheme, u.Host = scheme, host
+	if u, err = url.Parse(u.String()); err != nil { // which gives "healthz" its slash
+		return nil, fmt.Errorf("path: %w", err)
+	}
+	return u, nil
+}
+
+// Header returns a copy of h with canonical names, and with defaults for Accept and User-Agent. They are not
+// sent if they are given as "".
+func Header(h http.Header, userAgent string) http.Header {
+	c := make(http.Header, len(h)+2)
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			c.Add(name, value)
+		}
+	}
+	if _, ok := c["User-Agent"]; !ok {
+		c.Set("User-Agent", userAgent)
+	}
+	if _, ok := c["Accept"]; !ok {
+		c.Set("Accept", "*/*")
+	} else if c.Get("Accept") == "" {
+		c.Del("Accept")
+	}
+	return c
+}
+
+// CheckRedirect follows redirects that stay on the host of the first request: the answer of another host says
+// nothing about the target, and its headers are not for that host. The port and the scheme may change.
+func CheckRedirect(req *http.Request, via []*http.Request) error {
+	if req.URL.Hostname() != via[0].URL.Hostname() {
+		return http.ErrUseLastResponse
+	}
+	if len(via) >= maxRedirects {
+		return &probe.Error{Reason: probe.ReasonHTTPStatus, Err: fmt.Errorf("stopped after %d redirects", maxRedirects)}
+	}
+	return nil
+}
