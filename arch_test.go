@@ -171,7 +171,7 @@ var packages = map[string]struct {
 	"metrics/internal/native":     {},
 	"metrics/internal/exposition": {ours: []string{"metrics/internal/native"}, others: []string{"google.golang.org/protobuf"}},
 	"metrics": {
-		ours:   []string{"probe", "core/worker", "core/results", "metrics/internal/*"},
+		ours:   []string{"probe", "core/worker", "core/results", "core/states", "metrics/internal/*"},
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
 	},
 	"config": {

@@ -12,8 +12,8 @@
 //   - core/worker: one probe. worker.go is its life, tick.go one scheduled run from top
 //     to bottom, fold.go the rule of the thresholds; schedule.go runs the workers that are due.
 //   - core/results: the last decided result of every container, and the updates of it.
-//   - core/states: the four states of a probe, for people: what notifications, the history and
-//     conditions of pods are made of.
+//   - core/states: the four states of a probe and their causes, for people: what the page, metrics,
+//     notifications, the history and conditions of pods are made of.
 //   - core/group: probes by a key of the caller's: the entry point for programs that have
 //     nothing to do with Kubernetes.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's

@@ -257,7 +257,9 @@ func (a *Agent) setNetworks() {
 
 // notifications returns the configuration of the notifier.
 func (a *Agent) notifications() notify.Config {
-	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe}
+	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe, Current: func(podUID, container string, kind probe.Kind) states.Status {
+		return a.states.Of(podUID, container, kind)
+	}}
 	if a.cfg.StateDir != "" {
 		c.StateFile = filepath.Join(a.cfg.StateDir, "notifications.json")
 	}

@@ -1,14 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +21,6 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/plugin/live"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
@@ -77,12 +75,12 @@ func (a *Agent) serveEvents(w http.ResponseWriter, r *http.Request) {
 
 // probeList is the response of /api/v1/probes. Metadata is empty unless a limit was set.
 type probeList struct {
-	Metadata api.ListMeta   `json:"metadata,omitzero"`
-	Items    []stream.Probe `json:"items"`
+	Metadata api.ListMeta      `json:"metadata,omitzero"`
+	Items    []api.ProbeStatus `json:"items"`
 }
 
 func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
-	q, err := parseQuery("probes", r.URL.Query(), "namespace", "pod", "container", "kind", "handler", "result")
+	q, err := parseQuery("probes", r.URL.Query(), "namespace", "pod", "container", "kind", "handler", "result", "state")
 	if err == nil {
 		err = checkProbeFilters(&q)
 	}
@@ -92,7 +90,7 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 	}
 	probes := pager[manager.Key]{query: &q}
 	a.selectProbes(q.filters["pod"], func(i *worker.Info) bool {
-		if key := probeName(i); selects(&q, i) && !probes.passed(&key) && a.hasResult(keyOf(i), q.filters["result"]) {
+		if key := probeName(i); selects(&q, i) && !probes.passed(&key) && a.isSelected(&q, i) {
 			probes.add(key, keyOf(i))
 		}
 		return false
@@ -100,7 +98,7 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 	page, meta := probes.page()
 	writeList(w, probeHead{meta}, page, func(key manager.Key) (any, bool) {
 		s, ok := a.probe(key)
-		return &s, ok && q.matches("result", s.Result.Word())
+		return &s, ok && q.matches("result", s.Result) && q.matches("state", s.Counted())
 	})
 }
 
@@ -122,19 +120,19 @@ func (a *Agent) selectProbes(pod string, match func(*worker.Info) bool) (selecte
 	})
 }
 
-// selects reports whether i passes the filters of q, without that for results.
+// selects reports whether i passes the filters of q, without those for results and states.
 func selects(q *query, i *worker.Info) bool {
 	return q.matches("namespace", i.Namespace) && q.matches("pod", i.Pod) && q.matches("container", i.Container) &&
 		q.matches("kind", i.Kind.String()) && q.matches("handler", i.Handler)
 }
 
-// hasResult reports whether a probe has a decided result; "" is any.
-func (a *Agent) hasResult(key manager.Key, result string) bool {
-	if result == "" {
+// isSelected reports whether a probe passes the filters of q for results and states.
+func (a *Agent) isSelected(q *query, i *worker.Info) bool {
+	if q.filters["result"] == "" && q.filters["state"] == "" {
 		return true
 	}
-	s, ok := a.manager.Latest(key)
-	return ok && s.Result.Word() == result
+	s, ok := a.latest(keyOf(i))
+	return ok && q.matches("result", s.Result) && q.matches("state", s.Counted())
 }
 
 // probeHead has the fields of a [probeList] before its items.
@@ -148,11 +146,10 @@ func checkProbeFilters(q *query) error {
 			return err
 		}
 	}
-	words := []string{results.Failure.Word(), results.Success.Word(), results.Unknown.Word()}
-	if result := q.filters["result"]; result != "" && !slices.Contains(words, result) {
-		return fmt.Errorf("unknown result %q; known: %s", result, strings.Join(words, ", "))
-	}
-	return nil
+	return cmp.Or(
+		q.oneOf("result", []string{results.Failure.Word(), results.Success.Word(), results.Unknown.Word()}),
+		q.oneOf("state", api.States),
+	)
 }
 
 // probeName is what lists of probes are sorted by.
@@ -180,35 +177,6 @@ func (a *Agent) hasProbe(key notify.Key) bool {
 
 func keyOf(i *worker.Info) manager.Key {
 	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
-}
-
-// probe returns the status of a probe, for JSON.
-func (a *Agent) probe(key manager.Key) (stream.Probe, bool) {
-	return a.shown(a.manager.Probe(key))
-}
-
-// latest returns the status of a probe without its history, for JSON.
-func (a *Agent) latest(key manager.Key) (stream.Probe, bool) {
-	return a.shown(a.manager.Latest(key))
-}
-
-// shown adds to s who has paused it, and removes what JSON cannot represent.
-func (a *Agent) shown(s manager.ProbeStatus, ok bool) (stream.Probe, bool) {
-	if s.Last != nil {
-		s.Last.Metrics = finite(s.Last.Metrics)
-	}
-	for i := range s.History {
-		s.History[i].Metrics = finite(s.History[i].Metrics)
-	}
-	p := stream.Probe{ProbeStatus: s}
-	if ok {
-		state := a.states.Of(string(s.UID), s.Container, s.Kind)
-		p.CurrentState = api.CurrentState{State: state.State.String(), StateSince: state.Since}
-	}
-	if s.Paused {
-		p.Pause = a.pauses.Of(s.Key())
-	}
-	return p, ok
 }
 
 // serveStream responds to GET /api/v1/stream with the present state, and then with changes.
@@ -260,15 +228,6 @@ func (a *Agent) streamed() stream.State {
 	return stream.State{Select: all, Probe: a.latest, Watch: a.source.Watch, Events: a.events.List}
 }
 
-// finite returns metrics without NaN and infinite values, which JSON cannot represent.
-func finite(metrics []probe.Metric) []probe.Metric {
-	odd := func(m probe.Metric) bool { return math.IsNaN(m.Value) || math.IsInf(m.Value, 0) }
-	if !slices.ContainsFunc(metrics, odd) {
-		return metrics
-	}
-	return slices.DeleteFunc(slices.Clone(metrics), odd)
-}
-
 // targetHead has the fields of an [api.TargetList] before its items.
 type targetHead struct {
 	Metadata api.ListMeta       `json:"metadata,omitzero"`
@@ -277,8 +236,8 @@ type targetHead struct {
 
 func (a *Agent) serveTargets(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery("targets", r.URL.Query(), "group", "namespace", "pod", "state")
-	if state := q.filters["state"]; err == nil && state != "" && !slices.Contains(pods.TargetStates, state) {
-		err = fmt.Errorf("unknown state %q; known: %s", state, strings.Join(slices.Sorted(slices.Values(pods.TargetStates)), ", "))
+	if err == nil {
+		err = q.oneOf("state", pods.TargetStates)
 	}
 	if err != nil {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
@@ -317,38 +276,23 @@ func (a *Agent) serveTargets(w http.ResponseWriter, r *http.Request) {
 
 // serveProbe responds to GET of one probe.
 func (a *Agent) serveProbe(w http.ResponseWriter, r *http.Request) {
-	if p, ok := a.namedProbe(w, r); ok {
+	if p, _, ok := a.namedProbe(w, r); ok {
 		reply.JSON(w, p)
 	}
 }
 
-// explanation is a [manager.Explanation] with who has paused the probe.
-type explanation struct {
-	Probe   stream.Probe        `json:"probe"`
-	Summary string              `json:"summary"`
-	Ticks   []manager.TickTrace `json:"ticks"`
-	Agent   []api.Check         `json:"agent,omitempty"`
-}
-
 // serveExplain responds with why the result of one probe is what it is.
 func (a *Agent) serveExplain(w http.ResponseWriter, r *http.Request) {
-	p, ok := a.namedProbe(w, r)
+	_, p, ok := a.namedProbe(w, r)
 	if !ok {
 		return
 	}
-	x, ok := a.manager.Explain(p.Key())
+	x, ok := a.manager.Explain(p)
 	if !ok {
 		reply.Fail(w, http.StatusNotFound, "the probe has just ended")
 		return
 	}
-	of, _ := a.shown(x.Probe, true)
-	for i := range x.Ticks {
-		x.Ticks[i].Metrics = finite(x.Ticks[i].Metrics)
-	}
-	if of.PausedBy != "" || of.PauseReason != "" || !of.PausedUntil.IsZero() {
-		x.Summary = explain.Paused(x.Probe.Result.Word(), of.PausedBy, of.PauseReason, of.PausedUntil, time.Now())
-	}
-	reply.JSON(w, explanation{of, x.Summary, x.Ticks, a.troubles()})
+	reply.JSON(w, a.explained(&x))
 }
 
 // troubles returns the checks of /readyz that do not pass.
@@ -363,28 +307,27 @@ func (a *Agent) troubles() (checks []api.Check) {
 
 // namedProbe returns the probe that the path of r names. While its pod is replaced there are two: it is
 // the one that ticked last. If there is none, or r has a parameter, namedProbe responds with the error.
-func (a *Agent) namedProbe(w http.ResponseWriter, r *http.Request) (p *stream.Probe, ok bool) {
+func (a *Agent) namedProbe(w http.ResponseWriter, r *http.Request) (newest *api.ProbeStatus, key manager.Key, ok bool) {
 	kind, err := probe.ParseKind(r.PathValue("kind"))
 	if err != nil {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
-		return nil, false
+		return nil, key, false
 	}
 	for parameter := range r.URL.Query() {
 		reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; there is none", parameter)
-		return nil, false
+		return nil, key, false
 	}
 	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
-	var newest *stream.Probe
 	for _, info := range a.probesOf(pod, exactly(namespace, pod, container, kind.String())) {
 		if p, ok := a.probe(keyOf(&info)); ok && (newest == nil || newest.Last == nil || p.Last != nil && p.Last.Time.After(newest.Last.Time)) {
-			newest = &p
+			newest, key = &p, keyOf(&info)
 		}
 	}
 	if newest == nil {
 		reply.Fail(w, http.StatusNotFound, "%s", a.whyNoProbe(namespace, pod, container, kind))
-		return nil, false
+		return nil, key, false
 	}
-	return newest, true
+	return newest, key, true
 }
 
 // whyNoProbe says why there is no such probe.
@@ -429,7 +372,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
-	list, acted := probeList{Items: []stream.Probe{}}, false
+	list, acted := probeList{Items: []api.ProbeStatus{}}, false
 	var refused error
 	for _, info := range a.probesOf(pod, exactly(namespace, pod, container, kind.String())) {
 		key := keyOf(&info)

@@ -2,7 +2,7 @@
 // and checks everything and starts nothing; [Agent.Run] runs until its context ends.
 //
 // Read podsource.go first: where pods come from. Then loops.go: five loops, none of which waits
-// for another. They request work from each other with a coalescing trigger (trigger.go).
+// for another. They request work from each other with a coalescing trigger.
 //
 //   - followPods reloads the pods on request, and when a secret has changed.
 //   - followPlugins reloads the plugins on request, and when prober.yaml or a plugin has changed.
@@ -15,6 +15,7 @@
 // pods. agent/plugins has the plugins.
 //
 // listen.go opens the listeners, server.go and api.go serve HTTP, list.go has the pages of lists,
+// convert.go makes what the API shows of what the core has,
 // actions.go logs and counts actions, and hosttrouble.go reports trouble of the host. The package
 // stream sends changes to readers, notify tells people, history keeps what was, and page is the status page. The
 // packages api and client are for clients of the API; access,

@@ -69,6 +69,14 @@ func (q *query) matches(name, value string) bool {
 	return q.filters[name] == "" || q.filters[name] == value
 }
 
+// oneOf returns an error if the filter called name is set to another word.
+func (q *query) oneOf(name string, words []string) error {
+	if word := q.filters[name]; word != "" && !slices.Contains(words, word) {
+		return fmt.Errorf("unknown %s %q; known: %s", name, word, strings.Join(slices.Sorted(slices.Values(words)), ", "))
+	}
+	return nil
+}
+
 // continuation returns the value of continue for the page after key.
 func (q *query) continuation(key *sortKey) string {
 	token, err := json.Marshal(append([]string{q.list}, key[:]...))

@@ -128,7 +128,7 @@ func (c probeCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (c probeCollector) collectStates(ch chan<- prometheus.Metric) {
-	for s := range c.m.series.states() {
+	for s := range c.m.series.shown() {
 		for state, value := range s.values {
 			ch <- probeState.with(value, s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), state)
 		}

@@ -121,9 +121,9 @@ var (
 var (
 	probeState = newFamily(Family{
 		Name: "prober_probe_state", Type: Gauge,
-		Help:   "1 for the decided result of a probe, 0 for the others. Startup probes alone can be unknown.",
-		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "state", Values: []string{"success", "failure", "unknown"}}},
-		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down. A readiness probe begins with it, and one whose container does not run has it.",
+		Help:   "1 for the state of a probe, 0 for success and failure if it is another one. Warning and unknown have a series only while they are 1.",
+		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "state", Values: []string{"success", "warning", "failure", "unknown"}}},
+		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down, or the container does not run. A paused probe keeps its state: see `prober_probe_gate`.",
 	})
 	probeFailures = newFamily(Family{
 		Name: "prober_probe_failures_total", Type: Counter,

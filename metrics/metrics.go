@@ -168,6 +168,9 @@ func (m *Metrics) release(s *series, first bool) {
 		s.more().successors--
 	}
 	if r := s.rest.Load(); !s.ended() || r != nil && r.successors > 0 {
+		if first && !r.begun.Load() {
+			s.set(ruleField, 0) // the next one has decided nothing
+		}
 		return
 	}
 	p, _ := m.series.seekLocked(s.subject, s.kind())

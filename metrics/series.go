@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics/internal/exposition"
 	"github.com/daeace23/prober/metrics/internal/native"
@@ -121,6 +122,7 @@ type rest struct {
 	measured    atomic.Pointer[[]probe.Metric] // by the last tick that measured anything
 	quarantined *outcomes                      // of the handler that has the first worker in quarantine; owned by that worker
 	successors  int                            // that are open; guarded by index.mu
+	begun       atomic.Bool                    // a successor has
 	failures    failures
 	native      native.Counts // of durations
 }
@@ -143,10 +145,7 @@ func (s *series) measured() []probe.Metric {
 	return nil
 }
 
-var (
-	_ worker.GateObserver     = (*series)(nil)
-	_ worker.DecisionObserver = (*series)(nil)
-)
+var _ worker.GateObserver = (*series)(nil)
 
 // Tick implements [worker.ProbeObserver].
 func (s *series) Tick(t *worker.Tick) { s.quarantine(s.tick(t)) }
@@ -233,6 +232,9 @@ func (s *series) Skipped(reason worker.SkipReason, ticks int) {
 }
 
 func (s *series) skipped(reason worker.SkipReason, ticks int) {
+	s.change(func(bits uint32) uint32 {
+		return ruleField.put(bits, uint32(states.Rule(ruleField.of(bits)).Skipped(reason, ticks)))
+	})
 	if i := slices.Index(skipReasons[:], reason); i >= 0 {
 		s.metrics().skipped[i].Add(uint64(ticks))
 	}
@@ -240,7 +242,7 @@ func (s *series) skipped(reason worker.SkipReason, ticks int) {
 
 // Gated implements [worker.GateObserver].
 func (s *series) Gated(gate worker.Gate) {
-	s.set(shownField, uint32(gate))
+	s.passed(gate)
 	s.gated(gate)
 }
 
@@ -249,9 +251,6 @@ func (s *series) gated(gate worker.Gate) {
 	s.metrics().gated.move(s.kind(), worker.Gate(s.field(gateField)), gate)
 	s.set(gateField, uint32(gate))
 }
-
-// Decided implements [worker.DecisionObserver].
-func (s *series) Decided(result results.Result) { s.set(decidedField, uint32(result)) }
 
 // Close implements [worker.ProbeObserver].
 func (s *series) Close() {
@@ -268,15 +267,25 @@ type successor struct {
 	*series
 	quarantined *outcomes
 	gate        worker.Gate
+	begun       bool // the rule of the series is that of this worker
 }
 
-var (
-	_ worker.GateObserver     = (*successor)(nil)
-	_ worker.DecisionObserver = (*successor)(nil)
-)
+// begin makes the rule of the series that of s: it has decided nothing yet.
+func (s *successor) begin() {
+	if !s.begun {
+		s.begun = true
+		s.more().begun.Store(true)
+		s.set(ruleField, 0)
+	}
+}
+
+var _ worker.GateObserver = (*successor)(nil)
 
 // Tick implements [worker.ProbeObserver].
-func (s *successor) Tick(t *worker.Tick) { quarantine(&s.quarantined, s.tick(t)) }
+func (s *successor) Tick(t *worker.Tick) {
+	s.begin()
+	quarantine(&s.quarantined, s.tick(t))
+}
 
 // Skipped implements [worker.ProbeObserver].
 func (s *successor) Skipped(reason worker.SkipReason, ticks int) {
@@ -288,7 +297,8 @@ func (s *successor) Skipped(reason worker.SkipReason, ticks int) {
 
 // Gated implements [worker.GateObserver].
 func (s *successor) Gated(gate worker.Gate) {
-	s.set(shownField, uint32(gate))
+	s.begin()
+	s.passed(gate)
 	s.gated(gate)
 }
 

@@ -4,7 +4,7 @@ import (
 	"iter"
 	"sync/atomic"
 
-	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
@@ -17,12 +17,12 @@ type state struct{ bits atomic.Uint32 }
 type field struct{ shift, width uint32 }
 
 var (
-	kindField    = field{0, 2}
-	endedField   = field{2, 1}  // the first worker has ended; guarded by index.mu
-	gateField    = field{3, 4}  // of the first worker; owned by it, see successor for the others
-	shownField   = field{7, 4}  // the gate that a worker has told last
-	decidedField = field{11, 2} // the decided result that a worker has told last
-	orderField   = field{13, 19}
+	kindField  = field{0, 2}
+	endedField = field{2, 1}                // the first worker has ended; guarded by index.mu
+	gateField  = field{3, 4}                // of the first worker; owned by it, see successor for the others
+	shownField = field{7, 4}                // the gate that a worker has told last
+	ruleField  = field{11, states.RuleBits} // the states.Rule of the worker that has begun last; owned by it
+	orderField = field{16, 16}
 )
 
 func (f field) mask() uint32 { return (1<<f.width - 1) << f.shift }
@@ -35,7 +35,6 @@ func (f field) put(bits, value uint32) uint32 { return bits&^f.mask() | value<<f
 // init sets the state of a probe without ticks, of the series that was made as the made-th.
 func (s *state) init(kind probe.Kind, made uint) {
 	bits := kindField.put(0, uint32(kind))
-	bits = decidedField.put(bits, uint32(worker.InitialResult(kind)))
 	s.bits.Store(orderField.put(bits, uint32(made)))
 }
 
@@ -68,7 +67,14 @@ func (s *state) ticked(t *worker.Tick) {
 		gate = worker.Quarantined
 	}
 	s.change(func(bits uint32) uint32 {
-		return shownField.put(decidedField.put(bits, uint32(t.After)), uint32(gate))
+		return shownField.put(ruleField.put(bits, uint32(states.Rule(ruleField.of(bits)).Tick(t))), uint32(gate))
+	})
+}
+
+// passed sets what a tick without attempts tells.
+func (s *state) passed(gate worker.Gate) {
+	s.change(func(bits uint32) uint32 {
+		return shownField.put(ruleField.put(bits, uint32(states.Rule(ruleField.of(bits)).Gated(gate))), uint32(gate))
 	})
 }
 
@@ -82,7 +88,7 @@ func (s *state) isAfter(o *state) bool {
 // it is the state of the newest one.
 type shown struct {
 	*series // that has the labels
-	decided results.Result
+	state   states.State
 	gate    worker.Gate
 }
 
@@ -99,11 +105,11 @@ func show(container []*series, kind probe.Kind) (shown, bool) {
 		return shown{}, false
 	}
 	bits := newest.bits.Load()
-	return shown{newest, results.Result(decidedField.of(bits)), worker.Gate(shownField.of(bits))}, true
+	return shown{newest, states.Rule(ruleField.of(bits)).State(), worker.Gate(shownField.of(bits))}, true
 }
 
-// states yields the states of all probes, one container after another.
-func (x *index) states() iter.Seq[shown] {
+// shown yields the states of all probes, one container after another.
+func (x *index) shown() iter.Seq[shown] {
 	return func(yield func(shown) bool) {
 		for container := range x.containers() {
 			for _, kind := range probe.Kinds {
@@ -115,23 +121,15 @@ func (x *index) states() iter.Seq[shown] {
 	}
 }
 
-// stateWords are the values of the label state, in the order of the names.
-var stateWords = [...]struct {
-	result results.Result
-	word   string
-}{{results.Failure, "failure"}, {results.Success, "success"}, {results.Unknown, "unknown"}}
+// sortedStates are in the order of their words.
+var sortedStates = [...]states.State{states.Failure, states.Success, states.Unknown, states.Warning}
 
-// values yields the states that a probe can have, and 1 for the one that it has. Startup probes
-// alone can be unknown.
+// values yields success and failure, the rarer states only of a probe that is in them, and 1 for the state
+// that it is in.
 func (s *shown) values(yield func(state string, value float64) bool) {
-	for _, w := range stateWords {
-		value := 0.0
-		if s.decided == w.result {
-			value = 1
-		} else if w.result == results.Unknown && s.kind() != probe.Startup {
-			continue
-		}
-		if !yield(w.word, value) {
+	for _, state := range sortedStates {
+		rare := state == states.Unknown || state == states.Warning
+		if (!rare || s.state == state) && !yield(state.String(), oneIf(s.state == state)) {
 			return
 		}
 	}

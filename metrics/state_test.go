@@ -27,13 +27,17 @@ func decided(r probe.Result, result results.Result) *worker.Tick {
 
 func TestProbeState(t *testing.T) {
 	m, registry := setup(t)
-	want := func(when string, o worker.Info, failure, success, unknown string) {
+	want := func(when string, o worker.Info, state string) {
 		t.Helper()
 		kind := o.Kind.String()
 		var lines []string
-		for _, s := range []struct{ state, value string }{{"failure", failure}, {"success", success}, {"unknown", unknown}} {
-			if s.value != "" {
-				lines = append(lines, "prober_probe_state{container=web,kind="+kind+",namespace=default,pod="+o.Pod+",state="+s.state+"} "+s.value)
+		for _, s := range []string{"failure", "success", "unknown", "warning"} {
+			value := "0"
+			if s == state {
+				value = "1"
+			}
+			if s == state || s == "failure" || s == "success" {
+				lines = append(lines, "prober_probe_state{container=web,kind="+kind+",namespace=default,pod="+o.Pod+",state="+s+"} "+value)
 			}
 		}
 		got := slices.DeleteFunc(samples(t, registry, "prober_probe_state"), func(line string) bool { return !strings.Contains(line, "kind="+kind+",") })
@@ -44,35 +48,51 @@ func TestProbeState(t *testing.T) {
 	liveness, startup := web, web
 	liveness.Kind, startup.Kind = probe.Liveness, probe.Startup
 	ready, live, started := m.Observe(web), m.Observe(liveness), m.Observe(startup)
-	want("a new readiness probe", web, "1", "0", "")
-	want("a new liveness probe", liveness, "0", "1", "")
-	want("a new startup probe", startup, "0", "0", "1")
+	for _, o := range []worker.Info{web, liveness, startup} {
+		want("a new probe", o, "unknown")
+	}
 	ready.Tick(decided(probe.Success, results.Success))
 	live.Tick(decided(probe.Failure, results.Failure))
-	started.Tick(decided(probe.Success, results.Success))
-	want("a readiness probe that has succeeded", web, "0", "1", "")
-	want("a liveness probe that has failed", liveness, "1", "0", "")
-	want("a startup probe that has succeeded", startup, "0", "1", "0")
+	started.Tick(decided(probe.Warning, results.Success))
+	want("a readiness probe that has succeeded", web, "success")
+	want("a liveness probe that has failed", liveness, "failure")
+	want("a startup probe that has warned", startup, "warning")
 	below := tick(probe.Failure, results.Failure)
-	below.Before, below.After = results.Success, results.Success
+	below.Before, below.After, below.Threshold = results.Success, results.Success, 9
 	ready.Tick(below)
-	want("a failure below the threshold", web, "0", "1", "")
+	want("a failure below the threshold", web, "success")
 	failed := erred(errors.New("broken"), 3)
 	failed.After = results.Success
-	ready.Tick(failed)
-	want("an error", web, "0", "1", "")
-	ready.(worker.DecisionObserver).Decided(results.Failure)
-	want("without an attempt", web, "1", "0", "")
-	ready.(worker.DecisionObserver).Decided(results.Unknown)
-	want("which it has seldom", web, "0", "0", "1")
+	for _, state := range []string{"success", "success", "unknown"} {
+		want("an error", web, "success")
+		ready.Tick(failed)
+		want("another error", web, state)
+	}
+	ready.(worker.GateObserver).Gated(worker.NotRunning)
+	want("without an attempt", web, "failure")
+	live.Tick(decided(probe.Success, results.Success))
+	for range 3 {
+		live.Skipped(worker.SkipPanic, 1)
+	}
+	want("a handler that panics", liveness, "unknown")
 
 	next := m.Observe(web)
-	want("another worker without ticks", web, "0", "0", "1")
+	want("another worker without ticks", web, "failure")
 	next.Tick(decided(probe.Success, results.Success))
 	ready.Close()
-	want("another worker with a tick", web, "0", "1", "")
+	want("another worker with a tick", web, "success")
+	third := m.Observe(web)
+	third.Tick(below)
+	want("a third one that has decided nothing", web, "unknown")
 	next.Close()
-	if got := samples(t, registry, "prober_probe_state"); len(got) != 2+3 {
+	third.Close()
+	first, second := m.Observe(web), m.Observe(web)
+	first.Tick(decided(probe.Success, results.Success))
+	want("the first of two", web, "success")
+	first.Close()
+	want("the second of two", web, "unknown")
+	second.Close()
+	if got := samples(t, registry, "prober_probe_state"); len(got) != 3+3 {
 		t.Errorf("after the end of a probe there is %v", got)
 	}
 }
@@ -90,8 +110,9 @@ func TestProbeStateOfPodsOfOneNameIsTheNewest(t *testing.T) {
 		old.(worker.GateObserver).Gated(worker.Paused)
 		want := []string{
 			"prober_probe_gate{container=web,gate=initial_delay,kind=readiness,namespace=default,pod=shop} 1",
-			"prober_probe_state{" + ofWeb + ",state=failure} 1",
+			"prober_probe_state{" + ofWeb + ",state=failure} 0",
 			"prober_probe_state{" + ofWeb + ",state=success} 0",
+			"prober_probe_state{" + ofWeb + ",state=unknown} 1",
 		}
 		if diff := cmp.Diff(want, samples(t, registry, "prober_probe_state", "prober_probe_gate")); diff != "" {
 			t.Errorf("UID %s (-want +got)\n%s", uid, diff)

@@ -87,7 +87,7 @@ func writeDurations(w *exposition.Writer, m *Metrics) {
 }
 
 func writeStates(w *exposition.Writer, m *Metrics) {
-	for s := range m.series.states() {
+	for s := range m.series.shown() {
 		if !w.Series() {
 			return
 		}
@@ -102,7 +102,7 @@ func writeStates(w *exposition.Writer, m *Metrics) {
 }
 
 func writeGates(w *exposition.Writer, m *Metrics) {
-	for s := range m.series.states() {
+	for s := range m.series.shown() {
 		if s.gate == worker.Open {
 			continue
 		}

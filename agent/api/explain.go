@@ -1,10 +1,5 @@
 package api
 
-import (
-	"encoding/json"
-	"time"
-)
-
 // Explanation is the response of /api/v1/probes/{namespace}/{pod}/{container}/{kind}/explain: why
 // the decided result of a probe is what it is.
 type Explanation struct {
@@ -28,16 +23,9 @@ type Check struct {
 // TickExplanation is a tick of a probe with what happened inside its attempts, and what the
 // thresholds made of it.
 type TickExplanation struct {
-	Result          string          `json:"result"` // "success", "warning", "failure" or "unknown"
-	Output          string          `json:"output"`
-	Error           string          `json:"error"`
-	Attempts        int             `json:"attempts"`
-	Time            time.Time       `json:"time"`
-	DurationSeconds float64         `json:"durationSeconds"`
-	DeferredSeconds float64         `json:"deferredSeconds,omitzero"` // attempts waited for a slot; not part of the duration
-	Metrics         []Metric        `json:"metrics"`                  // of the last tick only
-	Details         json.RawMessage `json:"details,omitzero"`         // of the last tick only
-	Reason          string          `json:"reason,omitzero"`          // from a closed list, as in the metrics
+	TickStatus
+	Reason          string  `json:"reason,omitzero"`          // from a closed list, as in the metrics
+	DeferredSeconds float64 `json:"deferredSeconds,omitzero"` // attempts waited for a slot; not part of the duration
 
 	Counted   bool   `json:"counted"`            // whether the thresholds counted it
 	CountedAs string `json:"countedAs,omitzero"` // "success" or "failure"; "" if it was not counted

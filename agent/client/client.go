@@ -117,6 +117,7 @@ func (e *UnansweredError) Unwrap() error { return e.Err }
 type Filter struct {
 	Namespace, Pod, Container, Kind string
 	Handler                         string // such as "http", or the name of a plugin
+	State                           string // one of [api.States]
 	Result                          string // decided: "success", "failure" or "unknown"
 }
 
@@ -130,7 +131,7 @@ func (c *Client) Events(ctx context.Context, list any) error { return c.list(ctx
 func (c *Client) Probes(ctx context.Context, f Filter) ([]api.ProbeStatus, error) {
 	query := make(url.Values)
 	for name, value := range map[string]string{
-		"namespace": f.Namespace, "pod": f.Pod, "container": f.Container, "kind": f.Kind, "handler": f.Handler, "result": f.Result,
+		"namespace": f.Namespace, "pod": f.Pod, "container": f.Container, "kind": f.Kind, "handler": f.Handler, "result": f.Result, "state": f.State,
 	} {
 		if value != "" {
 			query.Set(name, value)

@@ -108,6 +108,10 @@ func (in *intake) addLocked(c change) {
 
 // Changed implements [states.Reader].
 func (s *Store) Changed(c *states.Change) {
+	again := c.From == c.To && !c.Removed
+	if again && c.To != states.Unknown {
+		return // another cause
+	}
 	in := &s.intake
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -119,9 +123,11 @@ func (s *Store) Changed(c *states.Change) {
 	if c.Removed {
 		state = record.Unknown // until the worker ends too, or the one that replaces it decides
 	}
-	o.state, o.since = state, c.Time.UnixMilli()
+	if !again {
+		o.state, o.since = state, c.Time.UnixMilli()
+	}
 	o.handler = c.Info.Handler
-	in.addLocked(change{of: o, state: state, at: o.since, handler: o.handler, reason: c.Reason, text: clip.Text(c.Text, maxText)})
+	in.addLocked(change{of: o, state: state, at: c.Time.UnixMilli(), handler: o.handler, reason: c.Reason, text: clip.Text(c.Text, maxText)})
 }
 
 // Close implements [worker.ProbeObserver].

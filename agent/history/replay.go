@@ -190,15 +190,24 @@ func (l *timeline) set(t *track, e *record.Event) {
 }
 
 func (l *timeline) change(t *track, next record.State, at int64, reason, text string) {
+	at = max(at, t.since) // the clock may have been set back
 	if next == t.state {
+		if reason != "" && t.reason == "" && next == record.Unknown { // it has not decided since it began
+			l.tell(t, at, next, reason, text)
+			t.reason, t.text = reason, text
+		}
 		return
 	}
-	at = max(at, t.since) // the clock may have been set back
 	if t.since < at && t.seen {
 		l.passed(t, t.since, at)
 	}
+	l.tell(t, at, next, reason, text)
+	t.state, t.since, t.reason, t.text = next, at, reason, text
+}
+
+// tell calls changed for a change within the time line.
+func (l *timeline) tell(t *track, at int64, next record.State, reason, text string) {
 	if l.changed != nil && at >= l.since && at <= l.until {
 		l.changed(t, at, next, reason, text)
 	}
-	t.state, t.since, t.reason, t.text = next, at, reason, text
 }

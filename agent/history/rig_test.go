@@ -50,7 +50,11 @@ func key(pod string) history.Key {
 
 // change tells the store a change now.
 func (r *rig) change(of worker.Info, to states.State, text string) {
-	r.store.Changed(&states.Change{Info: of, To: to, Time: time.Now(), Reason: "dns", Text: text})
+	from := states.Failure
+	if to == from {
+		from = states.Success
+	}
+	r.store.Changed(&states.Change{Info: of, From: from, To: to, Time: time.Now(), Cause: states.Cause{Reason: "dns", Text: text}})
 }
 
 // settle lets everything be written.

@@ -106,7 +106,8 @@ func (s *series) stateOf() record.State {
 // renew notes the state of a series after a change.
 func (w *writer) renew(s *series, c *change) {
 	next := s.stateOf()
-	if next == s.state {
+	cannot := next == record.Unknown && c.reason != "" // it has decided nothing, and now it is known why
+	if next == s.state && !cannot {
 		return
 	}
 	if next == record.Absent {

@@ -54,6 +54,37 @@ func TestReportOfOneProbe(t *testing.T) {
 	})
 }
 
+func TestProbeThatDecidesNothingHasATransition(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, history.Config{StateDir: dir})
+		web := info("web", "1")
+		r.store.Observe(web)
+		cannot := states.Change{Info: web, Cause: states.Cause{Reason: "denied", Text: "no capability"}}
+		for range 2 {
+			time.Sleep(5 * time.Second)
+			cannot.Time = time.Now()
+			r.store.Changed(&cannot)
+		}
+		r.change(web, states.Failure, "refused")
+		time.Sleep(5 * time.Second)
+		r.store.Changed(&states.Change{Info: web, From: states.Failure, To: states.Failure, Time: time.Now(), Cause: states.Cause{Reason: "tls", Text: "expired"}})
+		r.settle()
+		h, _, err := r.store.Probe(t.Context(), key("web"), time.Now().Add(-time.Hour), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, of := range h.Transitions {
+			got = append(got, fmt.Sprintf("%s-%s %s %s", of.From, of.To, of.Reason, of.Text))
+		}
+		want := []string{"unknown-failure dns refused", "unknown-unknown denied no capability", "absent-unknown  "}
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	})
+}
+
 func TestHistoryGoesOnAfterRestarts(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ type change struct {
 	state        states.State
 	removed      bool
 	at           time.Time
-	reason, text string
+	cause        states.Cause
 	// before are earlier changes that matter, which the book does not have: the last one to a state that is
 	// not bad, and the last failure after that.
 	before []*change
@@ -76,10 +76,11 @@ type item struct {
 	state        states.State // now; quiet: the incident has ended
 	at           time.Time    // when state began
 	since        time.Time    // when the incident began
-	reason, text string
+	cause        states.Cause
 	removed      bool // it has ended because the probe is gone
 
 	told  states.State // what the receiver knows
+	knows states.Cause // of told
 	owed  bool         // the receiver must be told, even if the incident has ended
 	worst states.State // the worst state that is owed
 	times int          // how often it began again before the receiver could be told
@@ -92,6 +93,7 @@ type item struct {
 	waits   time.Time // when the group's wait for it began
 	sending bool      // a message about it is under way, which says sent
 	sent    states.State
+	saying  states.Cause // of sent
 	sentGen int
 
 	// unsure means that the probe may be gone. check is when to find out.
@@ -157,11 +159,12 @@ func (b *book) apply(c *change, now time.Time) {
 		b.items[c.key] = it
 	}
 	it.uid, it.unsure = c.uid, false
-	if state != quiet {
-		if it.handler != c.handler {
-			it.in = nil // a receiver may group by handler
-		}
-		it.handler, it.reason, it.text = c.handler, c.reason, c.text
+	if state != quiet && it.handler != c.handler {
+		it.in = nil // a receiver may group by handler
+		it.handler = c.handler
+	}
+	if state != quiet || c.cause != (states.Cause{}) {
+		it.cause = c.cause
 	}
 	if state != it.state {
 		b.become(it, state, c.at)
@@ -202,6 +205,11 @@ func (it *item) forgive() {
 	if !it.sending && it.state == it.told && it.state != quiet && severity(it.worst) <= severity(it.told) {
 		it.settleDebt()
 	}
+}
+
+// news reports whether the receiver knows the state of an incident, and not its present cause.
+func (it *item) news() bool {
+	return it.state != quiet && it.state == it.told && !it.knows.Is(it.cause)
 }
 
 // known returns the state that the receiver knows, if it takes the message that is under way.
@@ -384,7 +392,7 @@ func (b *book) plans(now time.Time) []plan {
 		used[g] = true
 		p := plan{group: g}
 		switch {
-		case it.owed:
+		case it.owed, it.news():
 		case it.state != it.told:
 			p.due = b.due(it)
 		case b.spec.RepeatInterval > 0:
@@ -494,7 +502,7 @@ func (b *book) take(groups []plan, now time.Time) (items []*item) {
 		}
 	}
 	for _, it := range items {
-		it.sending, it.sent, it.sentGen = true, it.state, it.gen
+		it.sending, it.sent, it.sentGen, it.saying = true, it.state, it.gen, it.cause
 	}
 	slices.SortFunc(items, func(x, y *item) int {
 		return cmp.Or(cmp.Compare(severity(y.state), severity(x.state)), y.since.Compare(x.since), x.compare(&y.Key))
@@ -508,7 +516,7 @@ func (b *book) delivered(groups []plan, items []*item, now time.Time) {
 		p.lastSent, p.notBefore = now, time.Time{}
 	}
 	for _, it := range items {
-		it.sending, it.told = false, it.sent
+		it.sending, it.told, it.knows = false, it.sent, it.saying
 		if it.sent == quiet && it.gen != it.sentGen {
 			it.since = it.began
 		}
@@ -542,7 +550,7 @@ func (b *book) refused(groups []plan, now time.Time) {
 // knows to go on.
 func (b *book) pending() (pending, open int) {
 	for _, it := range b.items {
-		if it.owed || it.state != it.told {
+		if it.owed || it.state != it.told || it.news() {
 			pending++
 		}
 		if it.told != quiet {

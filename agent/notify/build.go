@@ -11,14 +11,30 @@ import (
 
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/probe"
 )
 
 // sender has what the messages of an agent have in common.
-type sender struct{ host, externalURL string }
+type sender struct {
+	host, externalURL string
+	// current returns the present state of a probe; nil: only what books have is known.
+	current func(podUID, container string, kind probe.Kind) states.Status
+}
 
-func newSender(externalURL string) *sender {
+func newSender(externalURL string, current func(podUID, container string, kind probe.Kind) states.Status) *sender {
 	host, _ := os.Hostname()
-	return &sender{host: format.Clean(host, format.MaxName), externalURL: externalURL}
+	return &sender{format.Clean(host, format.MaxName), externalURL, current}
+}
+
+// cause returns the reason and the text of the newest attempt of an incident.
+func (s *sender) cause(it *item) (reason, text string) {
+	cause := it.cause
+	if s.current != nil && it.state != quiet {
+		if now := s.current(it.uid, it.Container, it.Kind).Cause; now != (states.Cause{}) {
+			cause = now
+		}
+	}
+	return format.Clean(cause.Reason, format.MaxName), format.Clean(cause.Text, format.MaxText)
 }
 
 // groupID returns the ID of a group: of names only, so that it is the same after a restart.
@@ -44,7 +60,7 @@ func (s *sender) message(receiver string, groups []plan, items []*item, now time
 	for _, it := range items {
 		p := s.probe(it, now)
 		m.Add(&p)
-		m.Repeated = m.Repeated && it.state == it.told && !it.owed
+		m.Repeated = m.Repeated && it.state == it.told && !it.owed && !it.news()
 	}
 	m.SetTitle()
 	return m
@@ -54,8 +70,8 @@ func (s *sender) probe(it *item, now time.Time) format.Probe {
 	p := format.Probe{
 		Namespace: format.Clean(it.Namespace, format.MaxName), Pod: format.Clean(it.Pod, format.MaxName), Container: format.Clean(it.Container, format.MaxName), Kind: it.Kind.String(),
 		Handler: format.Clean(it.handler, format.MaxName), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: it.since.UTC().Truncate(time.Millisecond),
-		Reason: format.Clean(it.reason, format.MaxName), Text: format.Clean(it.text, format.MaxText),
 	}
+	p.Reason, p.Text = s.cause(it)
 	if it.times > 0 {
 		p.Times = it.times + 1
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/probe"
 )
 
 // Config is what a [Notifier] needs. Log is required.
@@ -26,6 +27,9 @@ type Config struct {
 	// Exists reports whether there is such a probe now. It is called by the goroutines of receivers. nil:
 	// every probe that was removed is gone.
 	Exists func(Key) bool
+	// Current returns the present state of a probe, with the cause of its newest attempt. It is called by the
+	// goroutines of receivers. nil: messages have the cause of the last change.
+	Current func(podUID, container string, kind probe.Kind) states.Status
 	// Dial connects to webhooks and smarthosts; nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -66,8 +70,12 @@ func New(cfg Config) *Notifier {
 func (n *Notifier) Changed(c *states.Change) {
 	x := &change{
 		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler,
-		state: c.To, removed: c.Removed, at: c.Time, reason: c.Reason, text: keep(c.Text),
+		state: c.To, removed: c.Removed, at: c.Time, cause: c.Cause,
 	}
+	if x.state == quiet {
+		x.cause = c.Was // which the end of the incident is told with
+	}
+	x.cause.Text = keep(x.cause.Text)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if old := n.bad[x.key]; x.removed && old != nil && old.uid != x.uid {
@@ -204,7 +212,7 @@ func Check(configFile string, c *config.Notify) []error {
 			continue
 		}
 		w := &webhook{r.Webhook, configFile, nil}
-		for _, m := range []*format.Message{example(r.Name, c.ExternalURL), newSender(c.ExternalURL).test(r.Name, time.Now())} {
+		for _, m := range []*format.Message{example(r.Name, c.ExternalURL), newSender(c.ExternalURL, nil).test(r.Name, time.Now())} {
 			if _, err := w.rendered(m); err != nil {
 				errs = append(errs, placed(configFile, r, err))
 				break

@@ -3,11 +3,15 @@ package notify_test
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/probe"
 )
 
 const (
@@ -137,6 +141,105 @@ func TestUnknownEndsNoFailure(t *testing.T) {
 		w.becomes("blind", failure)
 		time.Sleep(time.Minute)
 		w.expect("10s: blind unknown", "1m10s: blind failure")
+	})
+}
+
+// fails tells the state of a failing probe and its cause.
+func (w *world) fails(from states.State, reason, text string) {
+	w.mu.Lock()
+	w.probes[key("web")] = true
+	w.mu.Unlock()
+	w.Changed(&states.Change{Info: info("web", "uid-web"), From: from, To: failure, Time: time.Now(), Cause: states.Cause{Reason: reason, Text: text}})
+}
+
+// causes returns "TIME: STATUS REASON TEXT" of the letters since the last call.
+func (w *world) causes() (all []string) {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.letters {
+		text := fmt.Sprintf("%v: %s %s %s", l.at, l.Probes[0].Status, l.Probes[0].Reason, l.Probes[0].Text)
+		if l.Repeated {
+			text += " again"
+		}
+		all = append(all, text)
+	}
+	w.letters = nil
+	return all
+}
+
+func TestChangedCauseIsTold(t *testing.T) {
+	bubble(t, ", groupInterval: 5m, repeatInterval: 1h", func(t *testing.T, w *world) {
+		expect := func(want ...string) {
+			t.Helper()
+			if got := w.causes(); !slices.Equal(got, want) {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		}
+		w.fails(ok, "connect_refused", "connection refused")
+		time.Sleep(time.Minute)
+		expect("10s: failing connect_refused connection refused")
+		w.fails(failure, "http_status", "code: 503")
+		time.Sleep(time.Minute)
+		w.fails(failure, "http_status", "code: 504 in 2ms") // within the group interval: one message
+		time.Sleep(10 * time.Minute)
+		expect("5m10s: failing http_status code: 504 in 2ms")
+		w.fails(failure, "http_status", "code: 504 in 12ms")
+		time.Sleep(30 * time.Minute)
+		w.fails(unknown, "http_status", "code: 504 in 2s") // by a restarted agent
+		time.Sleep(10 * time.Minute)
+		expect()
+		w.fails(failure, "body", "no match")
+		time.Sleep(10 * time.Second)
+		w.Changed(&states.Change{Info: info("web", "uid-web"), From: failure, To: ok, Time: time.Now(), Cause: states.Cause{Text: "fine"}, Was: states.Cause{Reason: "tls", Text: "expired"}})
+		time.Sleep(10 * time.Minute)
+		expect("52m0.2s: failing body no match", "57m0.2s: resolved tls expired")
+	})
+}
+
+func TestChangedCauseIsToldAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, ", groupInterval: 5m")
+		w.stop()
+		w.cfg.StateFile = filepath.Join(t.TempDir(), "state.json")
+		w.run()
+		w.fails(ok, "connect_refused", "connection refused")
+		time.Sleep(time.Minute)
+		w.causes()
+		w.fails(failure, "http_status", "code: 503")
+		time.Sleep(time.Second)
+		w.stop()
+		w.run()
+		time.Sleep(10 * time.Minute)
+		if got := w.causes(); len(got) != 1 || !strings.HasSuffix(got[0], ": failing http_status code: 503") {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+func TestMessageHasTheNewestCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, ", repeatInterval: 30m")
+		w.stop()
+		now := states.Cause{Reason: "http_status", Text: "code: 503"}
+		w.cfg.Current = func(podUID, container string, kind probe.Kind) states.Status {
+			if podUID != "uid-web" || container != "app" || kind != probe.Readiness {
+				t.Error(podUID, container, kind)
+			}
+			return states.Status{State: failure, Cause: now}
+		}
+		w.run()
+		w.fails(ok, "connect_refused", "connection refused")
+		time.Sleep(time.Minute)
+		if alert := w.Status().Items[0].Alerts[0]; alert.Reason != "http_status" || alert.Text != "code: 503" {
+			t.Errorf("alert %+v", alert)
+		}
+		now.Text = "code: 401"
+		time.Sleep(30 * time.Minute)
+		want := []string{"10s: failing http_status code: 503", "30m10s: failing http_status code: 401 again"}
+		if got := w.causes(); !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
 	})
 }
 

@@ -47,7 +47,7 @@ func put(t *testing.T, path, text string, mode os.FileMode) {
 }
 
 func changeOf(pod string, to states.State, text string) *states.Change {
-	return &states.Change{Info: info(pod, "uid-"+pod), To: to, Time: time.Now(), Reason: "body", Text: text}
+	return &states.Change{Info: info(pod, "uid-"+pod), To: to, Time: time.Now(), Cause: states.Cause{Reason: "body", Text: text}}
 }
 
 // secrets that must not be seen.

@@ -70,7 +70,7 @@ type health struct {
 
 func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver, c *counts) *receiver {
 	r := &receiver{
-		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(external),
+		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(external, cfg.Current),
 		keeps: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), sent: make(chan struct{}, 1), done: make(chan struct{}),
 		dirty: make(map[Key]*change), book: newBook(spec),
 	}

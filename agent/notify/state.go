@@ -52,6 +52,7 @@ type savedItem struct {
 	Owed      bool      `json:"owed,omitempty"`
 	Worst     string    `json:"worst,omitempty"`
 	Times     int       `json:"times,omitempty"`
+	News      bool      `json:"news,omitempty"` // the receiver does not know Reason and Text
 }
 
 type savedGroup struct {
@@ -66,8 +67,8 @@ func (b *book) save() *savedReceiver {
 	s := &savedReceiver{}
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
-			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.state.String(), it.at, it.since, it.reason, it.text, it.removed,
-			it.told.String(), it.owed, it.worst.String(), it.times,
+			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
+			it.told.String(), it.owed, it.worst.String(), it.times, it.news(),
 		})
 		b.group(it)
 	}
@@ -88,7 +89,10 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 		}
 		it := &item{
 			Key: Key{x.Namespace, x.Pod, x.Container, kind}, uid: x.UID, handler: x.Handler, state: parseState(x.State), at: x.At, since: x.Since,
-			reason: x.Reason, text: x.Text, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times,
+			cause: states.Cause{Reason: x.Reason, Text: x.Text}, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times,
+		}
+		if !x.News {
+			it.knows = it.cause
 		}
 		it.unsure, it.check = it.state != quiet, now.Add(restoredWait)
 		it.waits = b.ready(it)

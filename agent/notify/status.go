@@ -56,9 +56,10 @@ func (r *receiver) status() api.Receiver {
 	}
 	slices.SortFunc(items, func(x, y *item) int { return cmp.Or(y.since.Compare(x.since), x.compare(&y.Key)) })
 	for _, it := range items[:min(len(items), maxAlerts)] {
+		reason, text := r.sender.cause(it)
 		s.Alerts = append(s.Alerts, api.Alert{
 			Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, State: it.state.String(),
-			Told: it.told.String(), Since: it.since.UTC(), Reason: it.reason, Text: format.Clean(it.text, format.MaxText),
+			Told: it.told.String(), Since: it.since.UTC(), Reason: reason, Text: text,
 		})
 	}
 	return s
@@ -140,12 +141,12 @@ func (n *Notifier) Counts() map[string]metrics.NotificationCounts {
 func example(receiver, external string) *format.Message {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	probes := []*item{
-		{Key: Key{Namespace: "default", Pod: "web", Container: "app", Kind: probe.Readiness}, handler: "http", told: quiet, worst: quiet, reason: "http_status", text: `answer "<500>"`, since: now.Add(-time.Minute)},
+		{Key: Key{Namespace: "default", Pod: "web", Container: "app", Kind: probe.Readiness}, handler: "http", told: quiet, worst: quiet, cause: states.Cause{Reason: "http_status", Text: `answer "<500>"`}, since: now.Add(-time.Minute)},
 		{Key: Key{Namespace: "default", Pod: "db", Container: "app", Kind: probe.Liveness}, handler: "tcp", state: quiet, worst: quiet, since: now.Add(-time.Hour), at: now},
 	}
 	probes[0].state = states.Failure
 	groups := []plan{{group: &group{id: groupID(receiver, "example"), labels: map[string]string{"namespace": "default"}}}}
-	return newSender(external).message(receiver, groups, probes, now)
+	return newSender(external, nil).message(receiver, groups, probes, now)
 }
 
 // placed returns err with its place in the file.

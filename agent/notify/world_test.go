@@ -243,7 +243,7 @@ func (w *world) becomesOf(pod, uid string, to states.State, text string) {
 	w.mu.Lock()
 	w.probes[key(pod)] = true
 	w.mu.Unlock()
-	w.Changed(&states.Change{Info: info(pod, uid), To: to, Time: time.Now(), Reason: "body", Text: text})
+	w.Changed(&states.Change{Info: info(pod, uid), To: to, Time: time.Now(), Cause: states.Cause{Reason: "body", Text: text}})
 }
 
 func info(pod, uid string) worker.Info {

@@ -20,15 +20,8 @@ type podItem struct {
 }
 
 type probeItem struct {
-	*Probe
+	*api.ProbeStatus
 	Removed bool `json:"removed,omitempty"`
-}
-
-// Probe is the state of a probe as the API shows it.
-type Probe struct {
-	manager.ProbeStatus
-	api.CurrentState
-	api.Pause
 }
 
 func probeID(key manager.Key) id {
@@ -46,26 +39,26 @@ func encodePod(view View, c *pods.Change) (version, error) {
 }
 
 // encodeProbe leaves out the history: the reader has seen the ticks.
-func encodeProbe(view View, s *Probe) (version, error) {
-	v := version{id: probeID(s.Key()), label: label{s.Namespace, s.Pod, s.Handler}}
+func encodeProbe(view View, key manager.Key, s *api.ProbeStatus) (version, error) {
+	v := version{id: probeID(key), label: label{s.Namespace, s.Pod, s.Handler}}
 	if view == Summary {
 		return encode(v, summaryOf(s))
 	}
 	s.History = nil
-	return encode(v, probeItem{Probe: s})
+	return encode(v, probeItem{ProbeStatus: s})
 }
 
 func encodeRemoved(view View, key manager.Key, l label) (version, error) {
-	gone := &Probe{ProbeStatus: manager.ProbeStatus{
-		Namespace: l.namespace, Pod: l.pod, UID: key.PodUID, Container: key.Container, Kind: key.Kind, Handler: l.handler,
-	}}
+	gone := &api.ProbeStatus{
+		Namespace: l.namespace, Pod: l.pod, UID: string(key.PodUID), Container: key.Container, Kind: key.Kind.String(), Handler: l.handler, Result: "unknown",
+	}
 	v := version{id: probeID(key), removed: true}
 	if view == Summary {
 		s := summaryOf(gone)
 		s.Removed = true
 		return encode(v, s)
 	}
-	return encode(v, probeItem{Removed: true, Probe: gone})
+	return encode(v, probeItem{gone, true})
 }
 
 func encodeEvent(e *v1.Event) (version, error) { return encode(version{id: eventID(e)}, e) }

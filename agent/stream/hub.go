@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/pods"
@@ -32,9 +33,8 @@ const (
 type State struct {
 	// Select returns the probes that match, as [manager.Manager.Select].
 	Select func(match func(*worker.Info) bool) []worker.Info
-	// Probe returns the state of a probe, as [manager.Manager.Latest]. JSON must be able to represent
-	// it.
-	Probe func(manager.Key) (Probe, bool)
+	// Probe returns the state of a probe, without its history.
+	Probe func(manager.Key) (api.ProbeStatus, bool)
 	// Watch returns all pods, and then their changes until ctx ends. The hub masks their secrets.
 	Watch func(ctx context.Context) iter.Seq[pods.Change]
 	// Events returns the newest events, the latest last.

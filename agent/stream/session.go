@@ -147,7 +147,7 @@ func (s *session) putPods(changed []pods.Change) {
 func (s *session) putProbes(keys []manager.Key) {
 	put(s, keys, func(key *manager.Key) (version, error) {
 		if status, ok := s.state.Probe(*key); ok {
-			return encodeProbe(s.lane.view, &status)
+			return encodeProbe(s.lane.view, *key, &status)
 		}
 		last, _ := s.table.get(probeID(*key))
 		return encodeRemoved(s.lane.view, *key, last.label)

@@ -395,9 +395,9 @@ func TestItems(t *testing.T) {
 		time.Sleep(time.Second)
 		_ = leave()
 		const rest = `"namespace":"ns","pod":"pod-u","uid":"u","container":"web","containerID":"","kind":"readiness","handler":"exec",` +
-			`"result":"success","run":%d,"onHold":false,"paused":false,` +
+			`"result":%q,"run":%d,"onHold":false,"paused":false,` +
 			`"spec":{"initialDelay":"","period":"","timeout":"","successThreshold":0,"failureThreshold":0},"last":null,"history":null`
-		want := []string{"event: probe\ndata: {" + fmt.Sprintf(rest, 1) + "}", "event: probe\ndata: {" + fmt.Sprintf(rest, 0) + `,"removed":true}`}
+		want := []string{"event: probe\ndata: {" + fmt.Sprintf(rest, "success", 1) + "}", "event: probe\ndata: {" + fmt.Sprintf(rest, "unknown", 0) + `,"removed":true}`}
 		if diff := cmp.Diff(want, c.frames); diff != "" {
 			t.Error(diff)
 		}

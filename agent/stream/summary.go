@@ -16,14 +16,14 @@ import (
 const maxText = 200
 
 // summaryOf returns what a table shows of a probe.
-func summaryOf(p *Probe) *api.ProbeSummary {
+func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 	s := &api.ProbeSummary{
-		Namespace: p.Namespace, Pod: p.Pod, UID: string(p.UID), Container: p.Container, Kind: p.Kind.String(), Handler: p.Handler,
-		Result: p.Result.Word(), Run: p.Run, OnHold: p.OnHold, Paused: p.Paused, Gate: p.Gate, CurrentState: p.CurrentState,
+		Namespace: p.Namespace, Pod: p.Pod, UID: p.UID, Container: p.Container, Kind: p.Kind, Handler: p.Handler,
+		Result: p.Result, Run: p.Run, OnHold: p.OnHold, Paused: p.Paused, Gate: p.Gate, CurrentState: p.CurrentState,
 	}
 	if last := p.Last; last != nil {
 		s.Last = &api.TickSummary{
-			Result: last.Result.String(), Text: oneLine(cmp.Or(last.Error, last.Output)), Time: last.Time, DurationSeconds: last.DurationSeconds,
+			Result: last.Result, Text: oneLine(cmp.Or(last.Error, last.Output)), Time: last.Time, DurationSeconds: last.DurationSeconds,
 		}
 	}
 	return s

@@ -19,7 +19,6 @@ import (
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
-	"github.com/daeace23/prober/probe"
 )
 
 // readView attaches c to the readers of a view.
@@ -74,12 +73,12 @@ func TestViewsAreIndependent(t *testing.T) {
 }
 
 // summaries returns the newest data of a kind of object in a summary stream of one probe and one pod.
-func summaries(t *testing.T, p stream.Probe, pod *v1.Pod) (probeText, podText string) {
+func summaries(t *testing.T, p api.ProbeStatus, pod *v1.Pod) (probeText, podText string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		state := w.state()
-		state.Probe = func(manager.Key) (stream.Probe, bool) { return p, true }
+		state.Probe = func(manager.Key) (api.ProbeStatus, bool) { return p, true }
 		state.Watch = func(ctx context.Context) iter.Seq[pods.Change] {
 			return func(yield func(pods.Change) bool) {
 				yield(pods.Change{Pod: pod})
@@ -110,10 +109,11 @@ func summaries(t *testing.T, p stream.Probe, pod *v1.Pod) (probeText, podText st
 
 func TestSummaryOfHostileProbe(t *testing.T) {
 	at := time.Unix(7, 0).UTC()
-	p := stream.Probe{ProbeStatus: manager.ProbeStatus{
-		Namespace: "ns", Pod: "pod", UID: "u", Container: "a", Kind: probe.Readiness, Handler: "http",
-		Last: &manager.TickStatus{Result: probe.Failure, Output: "\x1b[31m\u202e" + strings.Repeat("ü", 1<<20), Time: at, DurationSeconds: 0.5},
-	}, CurrentState: api.CurrentState{State: "failure", StateSince: at}}
+	p := api.ProbeStatus{
+		Namespace: "ns", Pod: "pod", UID: "u", Container: "a", Kind: "readiness", Handler: "http", Result: "failure",
+		Last:         &api.TickStatus{Result: "failure", Output: "\x1b[31m\u202e" + strings.Repeat("ü", 1<<20), Time: at, DurationSeconds: 0.5},
+		CurrentState: api.CurrentState{State: "failure", StateSince: at},
+	}
 	text, _ := summaries(t, p, podOf("u", 1))
 	var got api.ProbeSummary
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
@@ -124,7 +124,7 @@ func TestSummaryOfHostileProbe(t *testing.T) {
 	}
 	got.Last.Text = ""
 	want := api.ProbeSummary{
-		Namespace: "ns", Pod: "pod", UID: "u", Container: "a", Kind: "readiness", Handler: "http", Result: "success",
+		Namespace: "ns", Pod: "pod", UID: "u", Container: "a", Kind: "readiness", Handler: "http", Result: "failure",
 		CurrentState: api.CurrentState{State: "failure", StateSince: at}, Last: &api.TickSummary{Result: "failure", Time: at, DurationSeconds: 0.5},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -144,7 +144,7 @@ func TestSummaryOfPod(t *testing.T) {
 			{Name: "crash", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}},
 		},
 	}
-	_, text := summaries(t, stream.Probe{}, pod)
+	_, text := summaries(t, api.ProbeStatus{}, pod)
 	var got api.PodSummary
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("%v in %s", err, text)

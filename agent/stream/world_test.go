@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/core/manager"
@@ -86,18 +87,18 @@ func (w *world) selected(match func(*worker.Info) bool) (all []worker.Info) {
 	return all
 }
 
-func (w *world) probe(key manager.Key) (stream.Probe, bool) {
+func (w *world) probe(key manager.Key) (api.ProbeStatus, bool) {
 	time.Sleep(w.slow)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.probes[key]
 	if p == nil || !p.listed {
-		return stream.Probe{}, false
+		return api.ProbeStatus{}, false
 	}
 	i := infoOf(key)
-	return stream.Probe{ProbeStatus: manager.ProbeStatus{
-		Namespace: i.Namespace, Pod: i.Pod, UID: key.PodUID, Container: key.Container, Kind: key.Kind, Handler: i.Handler, Run: p.number,
-	}}, true
+	return api.ProbeStatus{
+		Namespace: i.Namespace, Pod: i.Pod, UID: string(key.PodUID), Container: key.Container, Kind: key.Kind.String(), Handler: i.Handler, Result: "success", Run: p.number,
+	}, true
 }
 
 func (w *world) watch(ctx context.Context) iter.Seq[pods.Change] {

@@ -110,16 +110,17 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		want string // the shape of stdout
 		err  string // in stderr
 	}{
-		{"get probes", 0, "NAMESPACE POD CONTAINER KIND HANDLER RESULT LAST RUN AGE\n" +
+		{"get probes", 0, "NAMESPACE POD CONTAINER KIND HANDLER STATE LAST RUN AGE\n" +
 			"default shop idle liveness exec success success # #\ndefault shop web readiness http success success # #", ""},
 		{"get probe shop/web readiness -n default --no-headers", 0, "shop web readiness http success success # #", ""},
 		{"get probes -l app=shop,!x --handler http -o name", 0, "probe/shop/web/readiness", ""},
 		{"get probes -l app!=shop", 0, "", "no probes found"},
+		{"get probes --state failure", 0, "", "no probes found"},
 		{"get probes --result failure", 0, "", "no probes found"},
 		{"get probes shop/db", 1, "", "prober: error: probes not found: shop/db"},
 		{"get probes shop web", 64, "", `unknown kind "web"`},
 		{"get probes -l a=b=c", 64, "", "--selector"},
-		{"get probes --result good", 64, "", `unknown word "good"; known: success, failure, unknown`},
+		{"get probes --result good", 64, "", `unknown word "good"; known: success, warning, failure, unknown, paused`},
 		{"get pods", 0, "NAMESPACE NAME READY STATUS RESTARTS AGE\ndefault shop #/# Running # #", ""},
 		{"get po shop nothere -o name", 1, "pod/shop", "prober: error: pods not found: nothere"},
 		{"get pods -o jsonpath={.items[*].metadata.labels.app}", 0, "shop", ""},

@@ -25,30 +25,22 @@ type Explanation struct {
 // it.
 type TickTrace struct {
 	TickStatus
-	Reason          probe.Reason `json:"reason,omitzero"`          // "" if no reason of the list fits, or it is not kept any more
-	DeferredSeconds float64      `json:"deferredSeconds,omitzero"` // how long its attempts waited for a slot; not part of the duration
+	Reason   probe.Reason  // "" if no reason of the list fits, or it is not kept any more
+	Deferred time.Duration // how long its attempts waited for a slot; not part of the duration
 
-	Counted   bool           `json:"counted"`            // whether the thresholds counted it
-	CountedAs string         `json:"countedAs,omitzero"` // "success" or "failure"; "" if they did not
-	Run       int            `json:"run"`                // consecutive equal results, with it
-	RunBefore int            `json:"runBefore"`          // and without it
-	Threshold int            `json:"threshold"`          // the Run that decides; 0 if it was not counted
-	Before    results.Result `json:"before"`             // decided
-	After     results.Result `json:"after"`              // decided
-	OnHold    bool           `json:"onHold"`             // no attempts followed until the container ID changed
+	Counted   bool           // whether the thresholds counted it
+	CountedAs string         // "success" or "failure"; "" if they did not
+	Run       int            // consecutive equal results, with it
+	RunBefore int            // and without it
+	Threshold int            // the Run that decides; 0 if it was not counted
+	Before    results.Result // decided
+	After     results.Result // decided
+	OnHold    bool           // no attempts followed until the container ID changed
 
 	// Events are what happened. They are kept for the last tick, and for those before it as far as
 	// the budget allows: first for those that were not a success.
-	Events  []TraceEvent `json:"events"`
-	Dropped int          `json:"droppedEvents,omitzero"` // beyond the limits of a tick
-}
-
-// TraceEvent is a [probe.TraceEvent].
-type TraceEvent struct {
-	Type            probe.TraceType `json:"type"`
-	Name            string          `json:"name"`
-	Detail          string          `json:"detail,omitzero"`
-	DurationSeconds float64         `json:"durationSeconds"`
+	Events  []probe.TraceEvent
+	Dropped int // events beyond the limits of a tick
 }
 
 // Explain returns the explanation of a probe.
@@ -192,7 +184,7 @@ func (d *decoder) number() uint64 {
 	return n
 }
 
-func (d *decoder) seconds() float64 { return time.Duration(d.number()).Seconds() }
+func (d *decoder) duration() time.Duration { return time.Duration(d.number()) }
 
 func (d *decoder) text() string {
 	n := d.number()
@@ -204,7 +196,6 @@ func (d *decoder) text() string {
 // trace returns the tick with what is kept of its trace.
 func (e encodedTick) trace() TickTrace {
 	t := TickTrace{TickStatus: e.status()}
-	t.Events = []TraceEvent{}
 	more := e.more()
 	if len(more) < foldSize {
 		return t
@@ -220,11 +211,11 @@ func (e encodedTick) trace() TickTrace {
 	if len(d) == 0 {
 		return t
 	}
-	t.Reason, t.DeferredSeconds, t.Dropped = probe.Reason(d.text()), d.seconds(), int(d.number())
+	t.Reason, t.Deferred, t.Dropped = probe.Reason(d.text()), d.duration(), int(d.number())
 	for len(d) > 0 {
 		kind := traceTypes[d[0]]
 		d = d[1:]
-		t.Events = append(t.Events, TraceEvent{Type: kind, Name: d.text(), Detail: d.text(), DurationSeconds: d.seconds()})
+		t.Events = append(t.Events, probe.TraceEvent{Type: kind, Name: d.text(), Detail: d.text(), Duration: d.duration()})
 	}
 	return t
 }

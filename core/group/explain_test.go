@@ -33,7 +33,7 @@ func explained(t *testing.T, g *group.Group[string], answer func(n int, trace pr
 
 func TestExplainHasTicksWithTraces(t *testing.T) {
 	bubble(t, "ticks", group.Config{History: 1 << 20}, func(t *testing.T, g *group.Group[string]) {
-		connect := group.TraceEvent{Type: probe.TracePhase, Name: "connect", Detail: "10.0.0.1:80", DurationSeconds: 0.001}
+		connect := probe.TraceEvent{Type: probe.TracePhase, Name: "connect", Detail: "10.0.0.1:80", Duration: time.Millisecond}
 		id := explained(t, g, func(n int, trace probe.Tracer) (probe.Outcome, error) {
 			trace(probe.TraceEvent{Type: connect.Type, Name: connect.Name, Detail: connect.Detail, Duration: time.Millisecond})
 			switch n {
@@ -60,13 +60,13 @@ func TestExplainHasTicksWithTraces(t *testing.T) {
 			t.Errorf("the last tick %+v", last)
 		}
 		failed := x.Ticks[2]
-		retry := func(n string) group.TraceEvent {
-			return group.TraceEvent{Type: probe.TraceRetry, Name: n, Detail: "no program"}
+		retry := func(n string) probe.TraceEvent {
+			return probe.TraceEvent{Type: probe.TraceRetry, Name: n, Detail: "no program"}
 		}
-		if diff := cmp.Diff([]group.TraceEvent{connect, retry("2"), connect, retry("3"), connect}, failed.Events); diff != "" || failed.Counted || failed.Error != "no program" {
+		if diff := cmp.Diff([]probe.TraceEvent{connect, retry("2"), connect, retry("3"), connect}, failed.Events); diff != "" || failed.Counted || failed.Error != "no program" {
 			t.Errorf("%+v; events (-want +got):\n%s", failed, diff)
 		}
-		if first := x.Ticks[3]; first.Output != "ok" || cmp.Diff([]group.TraceEvent{connect}, first.Events) != "" {
+		if first := x.Ticks[3]; first.Output != "ok" || cmp.Diff([]probe.TraceEvent{connect}, first.Events) != "" {
 			t.Errorf("the first tick %+v", first)
 		}
 		if s, _ := g.Status(id); len(s.History) != 4 || s.History[3].Output != "ok" {

@@ -2,7 +2,6 @@ package group
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -23,16 +22,16 @@ const (
 
 // TickStatus is a past tick.
 type TickStatus struct {
-	Result          probe.Result   `json:"result"`
-	Output          string         `json:"output"`
-	Error           string         `json:"error"` // as Output, at most [probe.MaxOutput] bytes
-	Attempts        int            `json:"attempts"`
-	Time            time.Time      `json:"time"`
-	DurationSeconds float64        `json:"durationSeconds"`
-	Metrics         []probe.Metric `json:"metrics"` // of the last tick only; read-only
+	Result   probe.Result
+	Output   string
+	Error    string // as Output, at most [probe.MaxOutput] bytes
+	Attempts int
+	Time     time.Time
+	Duration time.Duration
+	Metrics  []probe.Metric // of the last tick only; read-only
 	// Details is the JSON object of the outcome; only of the last tick, and only with a
 	// history.
-	Details json.RawMessage `json:"details,omitzero"`
+	Details string
 }
 
 // history is the byte budget that the records of all probes share.
@@ -147,7 +146,7 @@ func (r *record) ticks(h *history) (last *TickStatus, kept []TickStatus) {
 		return last, nil
 	}
 	newest := *last
-	newest.Output, newest.Details = short(newest.Output), nil
+	newest.Output, newest.Details = short(newest.Output), ""
 	return last, append([]TickStatus{newest}, r.pastLocked()...)
 }
 
@@ -165,9 +164,7 @@ func (r *record) latestLocked() *TickStatus {
 	last := new(encodedTick(r.last).status())
 	if r.rest != nil {
 		last.Metrics = r.rest.metrics
-		if r.rest.details != "" {
-			last.Details = json.RawMessage(r.rest.details)
-		}
+		last.Details = r.rest.details
 	}
 	return last
 }
@@ -244,10 +241,9 @@ func (e encodedTick) more() []byte         { return e[e.moreAt():e.size()] }
 func (e encodedTick) succeeded() bool      { return e.result() == probe.Success && len(e.error()) == 0 }
 
 func (e encodedTick) status() TickStatus {
-	duration := time.Duration(binary.LittleEndian.Uint64(e[8:]))
 	return TickStatus{
 		Result: e.result(), Output: string(e.output()), Error: string(e.error()), Attempts: int(e[28]),
-		Time: time.Unix(0, int64(binary.LittleEndian.Uint64(e))), DurationSeconds: duration.Seconds(),
+		Time: time.Unix(0, int64(binary.LittleEndian.Uint64(e))), Duration: time.Duration(binary.LittleEndian.Uint64(e[8:])),
 	}
 }
 

@@ -35,9 +35,9 @@ func traceBytes(t *testing.T, g *group.Group[string], id group.ID[string], budge
 	}
 	number := func(n int) int { return len(binary.AppendUvarint(nil, uint64(n))) }
 	text := func(s string) int { return number(len(s)) + len(s) }
-	n := text(string(last.Reason)) + number(int(last.DeferredSeconds*1e9)) + number(last.Dropped)
+	n := text(string(last.Reason)) + number(int(last.Deferred)) + number(last.Dropped)
 	for _, e := range last.Events {
-		n += 1 + text(e.Name) + text(e.Detail) + number(int(e.DurationSeconds*1e9))
+		n += 1 + text(e.Name) + text(e.Detail) + number(int(e.Duration))
 	}
 	part := budget / 4
 	if last.Result == probe.Success && last.Error == "" {
@@ -133,7 +133,7 @@ func TestHistory(t *testing.T) {
 			}, nil
 		})
 		s := status(t, g, add(t, g, "k", p))
-		if len(s.History) != 0 || len(s.Last.Output) != 256 || s.Last.Details != nil || len(s.Last.Metrics) != 1 {
+		if len(s.History) != 0 || len(s.Last.Output) != 256 || s.Last.Details != "" || len(s.Last.Metrics) != 1 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -146,7 +146,7 @@ func TestHistory(t *testing.T) {
 		id := add(t, g, "k", p)
 		wait(2 * time.Second)
 		s := status(t, g, id)
-		if string(s.Last.Details) != `{"a":1}` || len(s.Last.Metrics) != 1 || len(s.History) < 2 || s.History[1].Metrics != nil || s.History[1].Details != nil {
+		if string(s.Last.Details) != `{"a":1}` || len(s.Last.Metrics) != 1 || len(s.History) < 2 || s.History[1].Metrics != nil || s.History[1].Details != "" {
 			t.Errorf("%+v", s)
 		}
 	})

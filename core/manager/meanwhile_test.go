@@ -111,7 +111,7 @@ func TestUpdatePodWhilePodIsAdded(t *testing.T) {
 			return probetest.NewHandler(), nil
 		}
 		r.update(changed)
-		if got := r.status("u", "web", probe.Readiness).Spec.Period; got != "7s" {
+		if got := r.status("u", "web", probe.Readiness).Spec.Period; got != 7000*ms {
 			t.Errorf("the period is %s", got)
 		}
 	})

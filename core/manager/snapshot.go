@@ -13,34 +13,25 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ProbeStatus is the state of a probe. Its JSON is an item of the agent's /api/v1/probes.
+// ProbeStatus is the state of a probe.
 type ProbeStatus struct {
-	Namespace   string         `json:"namespace"`
-	Pod         string         `json:"pod"`
-	UID         types.UID      `json:"uid"`
-	Container   string         `json:"container"`
-	ContainerID string         `json:"containerID"`
-	Kind        probe.Kind     `json:"kind"`
-	Handler     string         `json:"handler"`
-	Result      results.Result `json:"result"` // decided
-	Run         int            `json:"run"`    // consecutive equal results
-	OnHold      bool           `json:"onHold"`
-	Paused      bool           `json:"paused"`
+	Namespace   string
+	Pod         string
+	UID         types.UID
+	Container   string
+	ContainerID string
+	Kind        probe.Kind
+	Handler     string
+	Result      results.Result // decided
+	Run         int            // consecutive equal results
+	OnHold      bool
+	Paused      bool
 	// Gate says why the probe makes no attempts: "initial delay, 4s left"; "" if it makes some.
-	Gate    string       `json:"gate,omitzero"`
-	Spec    SpecStatus   `json:"spec"`
-	Last    *TickStatus  `json:"last"` // null before the first tick
-	Next    time.Time    `json:"next,omitzero"`
-	History []TickStatus `json:"history"` // newest first; empty where none is kept
-}
-
-// SpecStatus is the spec of a probe, with durations as Go writes them.
-type SpecStatus struct {
-	InitialDelay     string `json:"initialDelay"`
-	Period           string `json:"period"`
-	Timeout          string `json:"timeout"`
-	SuccessThreshold int    `json:"successThreshold"`
-	FailureThreshold int    `json:"failureThreshold"`
+	Gate    string
+	Spec    probe.Spec
+	Last    *TickStatus // nil before the first tick
+	Next    time.Time
+	History []TickStatus // newest first; empty where none is kept
 }
 
 // Key returns the identity of the probe.
@@ -56,11 +47,11 @@ func (m *Manager) Probe(key Key) (ProbeStatus, bool) {
 }
 
 // Explanation is the state of a probe, why its decided result is what it is, and what happened
-// inside its past ticks. Its JSON is the response of the agent's /api/v1/probes/…/explain.
+// inside its past ticks.
 type Explanation struct {
-	Probe   ProbeStatus `json:"probe"`   // without History
-	Summary string      `json:"summary"` // see [group.Explanation]
-	Ticks   []TickTrace `json:"ticks"`   // newest first; empty where no history is kept
+	Probe   ProbeStatus // without History
+	Summary string      // see [group.Explanation]
+	Ticks   []TickTrace // newest first; empty where no history is kept
 }
 
 // TickTrace is a past tick with what happened inside its attempts.
@@ -72,10 +63,7 @@ func (m *Manager) Explain(key Key) (Explanation, bool) {
 	if !ok {
 		return Explanation{}, false
 	}
-	for i := range x.Ticks {
-		showMetrics(&x.Ticks[i].TickStatus)
-	}
-	return Explanation{statusOf(x.Status), x.Summary, append([]TickTrace{}, x.Ticks...)}, true
+	return Explanation{statusOf(x.Status), x.Summary, x.Ticks}, true
 }
 
 // Latest returns the state of one probe without its History, which costs less; false if there is
@@ -112,29 +100,12 @@ func (m *Manager) Probes() []ProbeStatus {
 }
 
 func statusOf(s group.Status) ProbeStatus {
-	if s.Last != nil {
-		showMetrics(s.Last)
-	}
-	for i := range s.History {
-		showMetrics(&s.History[i])
-	}
 	return ProbeStatus{
 		Namespace: s.Info.Namespace, Pod: s.Info.Pod, UID: types.UID(s.Info.PodUID), Container: s.Info.Container,
 		ContainerID: s.ContainerID, Kind: s.Info.Kind, Handler: s.Info.Handler, Gate: s.Gate,
-		Result: s.Decided, Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Next: s.Next, Last: s.Last, History: append([]TickStatus{}, s.History...),
-		Spec: SpecStatus{
-			InitialDelay: s.Spec.InitialDelay.String(), Period: s.Spec.Period.String(), Timeout: s.Spec.Timeout.String(),
-			SuccessThreshold: s.Spec.SuccessThreshold, FailureThreshold: s.Spec.FailureThreshold,
-		},
+		Result: s.Decided, Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Next: s.Next, Last: s.Last, History: s.History, Spec: s.Spec,
 	}
 }
 
 // TickStatus is a past tick.
 type TickStatus = group.TickStatus
-
-// showMetrics makes nil metrics an empty list, so that their JSON is not null.
-func showMetrics(t *TickStatus) {
-	if t.Metrics == nil {
-		t.Metrics = []probe.Metric{}
-	}
-}

@@ -52,7 +52,7 @@ func TestTypedProbes(t *testing.T) {
 		r.wait(time.Second)
 		r.wantKeys("uid/web/liveness", "uid/web/readiness")
 		r.wantCached(probe.Readiness, "c1", results.Failure)
-		if got := r.status("uid", "web", probe.Readiness); got.Handler != "mine" || got.Spec.Period != "10s" || got.Spec.Timeout != "1s" {
+		if got := r.status("uid", "web", probe.Readiness); got.Handler != "mine" || got.Spec.Period != 10*time.Second || got.Spec.Timeout != time.Second {
 			t.Errorf("got %+v", got)
 		}
 		if n := len(r.preparations()); n != 0 {

@@ -1,8 +1,9 @@
-// Package states decides which of four states every probe is in, and tells readers each change: what
-// notifications and the history of an agent are made of. The state is that of the decided result,
-// and says more in two cases: warning, if the attempt that confirmed a success warned; and
-// unknown, while a probe has not decided anything or can no longer be carried out.
-// Read [State] first; probe.go is the rule.
+// Package states decides which of four states every probe is in, and why, and tells readers each
+// change: what status pages, metrics, notifications, the history and conditions of pods are made of. The
+// state is that of the decided result, and says more in two cases: warning, if the attempt that
+// confirmed a success warned; and unknown, while a probe has not decided anything or can no longer be
+// carried out.
+// Read [State] first; rule.go is the rule, cause.go the causes, probe.go what is told when.
 package states
 
 import (
@@ -24,37 +25,46 @@ const (
 	Failure
 )
 
+var words = [...]string{Unknown: "unknown", Success: "success", Warning: "warning", Failure: "failure"}
+
+// All returns all states.
+func All() []State { return []State{Success, Warning, Failure, Unknown} }
+
 // String returns the word of the API for s.
 func (s State) String() string {
-	if words := [...]string{"unknown", "success", "warning", "failure"}; int(s) < len(words) {
+	if int(s) < len(words) {
 		return words[s]
 	}
-	return "unknown"
+	return words[Unknown]
 }
 
 // MarshalText implements [encoding.TextMarshaler] with the words of [State.String].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Change is a change of the state of a probe.
+// Status is the state of a probe at a moment. The zero value is that of a probe that has had no other
+// state than [Unknown].
+type Status struct {
+	State State
+	Since time.Time // when State began
+	// Cause is that of the newest attempt that was not a success; empty in state [Success].
+	Cause
+}
+
+// Change is a change of the state of a probe, or of the cause of its state. From and To are equal if only
+// the cause has changed. They are both Unknown if a probe that has decided nothing yet cannot be carried
+// out.
 type Change struct {
 	Info  worker.Info // the handler is that of the tick
 	From  State       // Unknown for the first change
 	To    State       // Unknown if Removed is set
 	Since time.Time   // when From began
-	Time  time.Time   // when To began: the end of the tick that decided it
-	// Reason is from the closed list of the metrics, [probe.Reason], or "not_running"; "" if the
-	// attempt gave none.
-	Reason string
-	// Text is the output or the error of the attempt, as the handler gave it: a target may have
-	// written it. It has at most [MaxText] bytes.
-	Text string
+	Time  time.Time   // of the change: the end of the tick that made it
+	Cause             // of To
+	Was   Cause       // the newest of From
 	// Removed means that the probe has ended while the agent goes on: it was removed, or its pod. A
 	// probe with another spec goes on.
 	Removed bool
 }
-
-// MaxText is the most bytes of [Change.Text].
-const MaxText = 1 << 10
 
 // Reader is told all changes.
 type Reader interface {
@@ -65,9 +75,9 @@ type Reader interface {
 
 // Tracker observes all probes.
 type Tracker struct {
-	readers  []Reader
-	stopped  atomic.Bool
-	currents currents
+	readers []Reader
+	stopped atomic.Bool
+	live    live
 }
 
 var _ worker.Observer = (*Tracker)(nil)

@@ -80,26 +80,21 @@ func TestTrackerStates(t *testing.T) {
 		}, []string{"unknown-failure  failure", "failure-success  success"}},
 		{"a new container ends no failure", func(o worker.ProbeObserver) {
 			o.Tick(tick(probe.Failure, 1, 1, ok, bad))
-			o.(worker.DecisionObserver).Decided(ok)
 			o.Tick(tick(probe.Failure, 1, 3, ok, ok))
 			o.Tick(tick(probe.Success, 1, 1, ok, ok))
 		}, []string{"unknown-failure  failure", "failure-success  success"}},
 		{"a container stops", func(o worker.ProbeObserver) {
 			o.Tick(tick(probe.Success, 1, 1, bad, ok))
-			o.(worker.DecisionObserver).Decided(bad)
 			o.(worker.GateObserver).Gated(worker.NotRunning)
-			o.(worker.DecisionObserver).Decided(bad)
 			o.(worker.GateObserver).Gated(worker.Open)
 			o.Tick(tick(probe.Failure, 1, 3, bad, bad))
 		}, []string{"unknown-success  success", "success-failure not_running the container does not run"}},
 		{"a container that never was ready stops", func(o worker.ProbeObserver) {
-			o.(worker.DecisionObserver).Decided(bad)
 			o.(worker.GateObserver).Gated(worker.NotRunning)
 			o.Close()
 		}, nil},
 		{"a pod is deleted", func(o worker.ProbeObserver) {
 			o.Tick(tick(probe.Success, 1, 1, bad, ok))
-			o.(worker.DecisionObserver).Decided(ok)
 			o.(worker.GateObserver).Gated(worker.Terminating)
 			o.Close()
 		}, []string{"unknown-success  success", "success-removed"}},
@@ -114,6 +109,23 @@ func TestTrackerStates(t *testing.T) {
 			o.Tick(tick(probe.Failure, 3, 1, bad, bad))
 			o.Tick(noVerdict)
 		}, []string{"unknown-failure  failure", "failure-unknown internal plugin crashed", "unknown-failure  failure"}},
+		{"no verdict from the start", func(o worker.ProbeObserver) {
+			for range 5 {
+				o.Tick(noVerdict)
+			}
+			o.Tick(tick(probe.Failure, 1, 9, bad, bad)) // decides nothing
+			for range 3 {
+				o.Tick(noVerdict)
+			}
+			o.Close()
+		}, []string{"unknown-unknown internal plugin crashed", "unknown-removed"}},
+		{"a handler that panics", func(o worker.ProbeObserver) {
+			o.Tick(tick(probe.Success, 1, 1, bad, ok))
+			o.Skipped(worker.SkipNoSlot, 9)
+			for range 3 {
+				o.Skipped(worker.SkipPanic, 1)
+			}
+		}, []string{"unknown-success  success", "success-unknown internal the probe panicked"}},
 		{"an error that counts as a failure", func(o worker.ProbeObserver) {
 			o.Tick(&worker.Tick{Err: errors.New("denied"), Counted: true, Result: bad, Run: 1, Threshold: 1, Before: none, After: bad})
 		}, []string{"unknown-failure internal denied"}},
@@ -187,4 +199,112 @@ func TestOfReturnsTheStateOfTheProbe(t *testing.T) {
 	check(states.Success, 7)
 	second.Close()
 	check(states.Unknown, 0)
+}
+
+// failed returns a tick of a failing probe, at a second.
+func failed(second int, reason probe.Reason, text string) *worker.Tick {
+	t := tick(probe.Failure, second, 1, results.Failure, results.Failure)
+	t.Outcome.Reason, t.Outcome.Output = reason, text
+	return t
+}
+
+func TestCauseThatLastsIsTold(t *testing.T) {
+	const refused, status = probe.ReasonConnectRefused, probe.ReasonHTTPStatus
+	const first = "unknown-failure connect_refused connection refused"
+	for _, c := range []struct {
+		name  string
+		ticks []*worker.Tick
+		want  []string
+	}{
+		{"three ticks", []*worker.Tick{
+			failed(2, status, "code: 503"), failed(3, status, "code: 503"), failed(4, status, "code: 503"), failed(5, status, "code: 503"),
+		}, []string{first, "failure-failure http_status code: 503"}},
+		{"a minute", []*worker.Tick{failed(100, status, "code: 503"), failed(160, status, "code: 503")}, []string{first, "failure-failure http_status code: 503"}},
+		{"not once", []*worker.Tick{failed(300, status, "code: 503"), failed(600, refused, "connection refused"), failed(900, status, "code: 503")}, []string{first}},
+		{"another status code", []*worker.Tick{
+			failed(2, status, "code: 503"), failed(3, status, "code: 503"), failed(4, status, "code: 503"), failed(5, status, "code: 504"), failed(6, status, "code: 504"), failed(7, status, "code: 504"),
+		}, []string{first, "failure-failure http_status code: 503", "failure-failure http_status code: 504"}},
+		{"a number is none", []*worker.Tick{
+			failed(2, status, "code: 503 in 998ms"), failed(3, status, "code: 503 in 1.2s"), failed(4, status, "code: 503 in 12ms"), failed(5, status, "code: 503 in 13ms"), failed(6, status, "code: 503 in 1m2s"),
+		}, []string{first, "failure-failure http_status code: 503 in 12ms"}},
+		{"a success below the threshold is none", []*worker.Tick{
+			tick(probe.Success, 1, 2, results.Failure, results.Failure), tick(probe.Success, 1, 2, results.Failure, results.Failure), tick(probe.Success, 1, 2, results.Failure, results.Failure),
+		}, []string{first}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got told
+			o := states.New(&got).Observe(worker.Info{})
+			for _, tick := range append([]*worker.Tick{failed(1, refused, "connection refused")}, c.ticks...) {
+				o.Tick(tick)
+			}
+			if words := got.words(); !slices.Equal(words, c.want) {
+				t.Errorf("got  %q\nwant %q", words, c.want)
+			}
+		})
+	}
+}
+
+func TestOfReturnsTheNewestCause(t *testing.T) {
+	tracker := states.New()
+	o := tracker.Observe(worker.Info{})
+	check := func(want states.Cause) {
+		t.Helper()
+		if got := tracker.Of("", "", probe.Liveness).Cause; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	o.Tick(failed(1, probe.ReasonConnectRefused, "connection refused"))
+	o.Tick(failed(2, probe.ReasonHTTPStatus, "code: 503"))
+	check(states.Cause{Reason: "http_status", Text: "code: 503"})
+	for range 3 {
+		o.Tick(&worker.Tick{Err: errors.New("no memory"), After: results.Failure})
+	}
+	check(states.Cause{Reason: "internal", Text: "no memory"})
+	o.Tick(tick(probe.Success, 1, 1, results.Failure, results.Success))
+	check(states.Cause{})
+}
+
+func TestTicksWithOneCauseAllocateNothing(t *testing.T) {
+	o := states.New().Observe(worker.Info{})
+	for _, c := range []struct {
+		name  string
+		ticks []*worker.Tick
+	}{
+		{"success", []*worker.Tick{tick(probe.Success, 1, 1, results.Success, results.Success)}},
+		{"failure", []*worker.Tick{failed(1, probe.ReasonHTTPStatus, "code: 503")}},
+		{"failure with a latency", []*worker.Tick{failed(1, "", "after 312ms"), failed(2, "", "after 1.2s"), failed(3, "", "after 1.25s")}},
+		{"long text", []*worker.Tick{failed(1, "", strings.Repeat("ü", states.MaxText))}},
+	} {
+		i := 0
+		next := func() { o.Tick(c.ticks[i%len(c.ticks)]); i++ }
+		for range 4 {
+			next()
+		}
+		if n := testing.AllocsPerRun(100, next); n > 0 {
+			t.Errorf("%s: %v allocations a tick", c.name, n)
+		}
+	}
+}
+
+func TestAlike(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"", "", true},
+		{"a", "", false},
+		{"read tcp 10.0.0.7:54321->10.0.0.8:80: i/o timeout", "read tcp 10.0.0.9:54322->10.0.0.8:80: i/o timeout", true},
+		{"read tcp 10.0.0.7:80: i/o timeout", "dial tcp 10.0.0.7:80: i/o timeout", false},
+		{"waited 998ms", "waited 1.002s", true},
+		{"13 days", "9 days", true},
+		{"status 503", "status 504", false},
+		{"status 503", "status 50", false},
+		{"status 503.", "status 503.", true},
+		{"took 5031ms", "took 401ms", true},
+		{"ü1", "ü23µs", true},
+	} {
+		if got := states.Alike(c.a, c.b); got != c.want || states.Alike(c.b, c.a) != got {
+			t.Errorf("Alike(%q, %q) = %v", c.a, c.b, got)
+		}
+	}
 }

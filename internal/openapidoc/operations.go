@@ -75,6 +75,7 @@ var operations = []operation{
 		method: "get", path: "/api/v1/probes", id: "listProbes", tag: "state", summary: "List probes with decided results, last ticks and history.",
 		query: []parameter{
 			namespace, pod, container, {name: "kind", about: "Only of this kind.", values: kinds}, {name: "handler", about: "Only of this handler, such as http, or the name of a plugin."},
+			{name: "state", about: "Only in this state; a paused probe is paused, in whatever state.", values: api.States},
 			{name: "result", about: "Only with this decided result.", values: []string{"success", "failure", "unknown"}}, limit, goOn,
 		},
 		answer: api.ProbeList{}, codes: []int{400, 503},

@@ -26,7 +26,7 @@ type probeState struct {
 	decided bool   // it had another state than unknown
 	failed  bool   // the last such state was a failure
 	ended   bool   // it is a failure because the container does not run
-	text    string // of that state
+	text    string // of its newest cause that readers were told
 }
 
 // Changed implements [states.Reader].
@@ -57,9 +57,11 @@ func (t *stateTable) change(uid types.UID, c *states.Change) bool {
 		}
 		return true
 	}
-	now.state, now.since = c.To, c.Time
+	if now.state, now.since, now.text = c.To, c.Time, c.Text; c.From == c.To {
+		now.since = c.Since
+	}
 	if c.To != states.Unknown {
-		now.decided, now.failed, now.text = true, c.To == states.Failure, c.Text
+		now.decided, now.failed = true, c.To == states.Failure
 		now.ended = c.Reason == string(results.NotRunning)
 	}
 	if of == nil {

@@ -53,7 +53,7 @@ func servedFrom(t *testing.T, dir string, f func(get func(path string, header ..
 			info := worker.Info{Subject: results.Subject{Namespace: fmt.Sprint("ns-", i/4), Pod: fmt.Sprint("pod-", i), PodUID: fmt.Sprint(i), Container: "web"}, Kind: probe.Liveness, Handler: "http"}
 			store.Observe(info)
 			for _, to := range []states.State{states.Success, states.Failure, states.Success} {
-				store.Changed(&states.Change{Info: info, To: to, Time: time.Now(), Reason: "dns", Text: text})
+				store.Changed(&states.Change{Info: info, To: to, Time: time.Now(), Cause: states.Cause{Reason: "dns", Text: text}})
 				time.Sleep(time.Minute)
 			}
 		}

@@ -115,13 +115,17 @@ const SHAPES = {
   success: [["circle", { cx: 8, cy: 8, r: 6.5, class: "fill" }], ["path", { d: "M5 8.2 7.2 10.4 11 6", class: "mark" }]],
   warning: [["path", { d: "M8 1.6 15 14H1Z", class: "fill" }], ["path", { d: "M8 6v4M8 11.8v.3", class: "mark" }]],
   failure: [["path", { d: "M5 1.5h6L14.5 5v6L11 14.5H5L1.5 11V5Z", class: "fill" }], ["path", { d: "m5.5 5.5 5 5m0-5-5 5", class: "mark" }]],
+  paused: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M6.5 5.5v5M9.5 5.5v5", class: "ask" }]],
   unknown: [["circle", { cx: 8, cy: 8, r: 6, class: "line" }], ["path", { d: "M6.3 6.4a1.7 1.7 0 1 1 2.5 1.5q-.8.5-.8 1.2M8 11.1v.3", class: "ask" }]],
 };
 
 export const STATES = ["failure", "warning", "unknown", "success"];
 
+/** What a probe is counted as, the worst first: a paused one is no alarm, in whatever state. */
+export const COUNTED = ["failure", "warning", "unknown", "paused", "success"];
+
 /**
- * icon returns the shape of a state.
+ * icon returns the shape of a state, or of a pause.
  * @param {string} state
  */
 export function icon(state) {

@@ -30,14 +30,15 @@ const text = (of) => (/** @type {HTMLElement} */ cell) => {
   return (/** @type {any} */ row) => put(into, of(row));
 };
 
-const TARGET_STATES = /** @type {Record<string, string>} */ ({ probed: "success", dropped: "warning", gone: "unknown" });
+/** targetState returns the state of a target: the worst of its probes, if it has some. @param {any} t */
+const targetState = (t) => (t.state === "probed" ? store.worstOf(t.namespace, t.pod) || "unknown" : t.state === "dropped" ? "warning" : "unknown");
 
 /** @type {import("./grid.js").Column<any>[]} */
 const TARGETS = [
   { title: "Target", name: "probe", make: (cell) => {
     const mark = h("span.mark"), name = h("bdi.where");
     cell.append(mark, h("span.name", {}, name));
-    return (t) => { fill(mark, icon(TARGET_STATES[t.state])); put(name, line(t.name, 160)); };
+    return (t) => { fill(mark, icon(targetState(t))); put(name, line(t.name, 160)); };
   } },
   { title: "State", name: "state", make: (cell) => (t) => put(cell, line(t.state, 20)) },
   { title: "Group", name: "handler", make: text((t) => line(t.group, 60)) },
@@ -57,14 +58,14 @@ export function targets(route) {
     label: "Targets", name: "targets", columns: TARGETS, key: (t) => `${t.group}\n${t.name}\n${t.source}\n${t.state}`,
     href: (t) => (t.pod ? link(["pod", t.namespace, t.pod]) : link(["targets"], { q: t.name })), empty: "No target matches.",
   });
-  let all = /** @type {any[]} */ ([]), due = 0, query = route.query, loading = false;
+  let all = /** @type {any[]} */ ([]), seen = 0, due = 0, query = route.query, loading = false;
   state.value = query.get("state") ?? "";
   function show() {
     const words = box.words(), want = query.get("state");
     const rows = all.filter((t) => (!want || t.state === want) && words.every((w) => `${t.group} ${t.name} ${t.address} ${t.source} ${t.state} ${t.reason ?? ""} ${Object.values(t.labels ?? {}).join(" ")}`.toLowerCase().includes(w)));
     grid.set(rows);
     // A few have room for all of their texts.
-    fill(whole, rows.length > 3 ? null : rows.filter((t) => t.reason).map((t) => h("div.item", { "data-state": TARGET_STATES[t.state] }, icon(TARGET_STATES[t.state]),
+    fill(whole, rows.length > 3 ? null : rows.filter((t) => t.reason).map((t) => h("div.item", { "data-state": targetState(t) }, icon(targetState(t)),
       h("span.what", {}, h("b", {}, said(t.name, 200)), h("span.kind", {}, ` ${line(t.state, 20)}`)), h("span.why", {}, said(t.reason, 1000)))));
     put(summary, grid.summary(all.length, "targets"));
   }
@@ -89,6 +90,7 @@ export function targets(route) {
   load();
   return {
     title: "Targets", node: h("div.table-view", {}, h("h1.unseen", {}, "Targets"), sources, h("div.filters", { role: "search" }, box.node, state, summary), note, whole, grid.frame),
+    update() { if (seen !== store.version.states) { seen = store.version.states; grid.redraw(); } },
     tick() { if (Date.now() > due) load(); }, close() { grid.close(); },
     requery(q) { query = q; box.read(q); state.value = q.get("state") ?? ""; show(); },
   };

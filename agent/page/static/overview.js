@@ -4,7 +4,7 @@
 // nobody touches.
 
 import { ask } from "./api.js";
-import { STATES, attr, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
+import { COUNTED, attr, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
 import * as store from "./store.js";
 import { clock, count, line, now, objects, plural, since, span, when } from "./text.js";
 
@@ -45,7 +45,7 @@ class Side {
 }
 
 function tiles() {
-  const nodes = STATES.map((state) => {
+  const nodes = COUNTED.map((state) => {
     const number = h("strong", {}, "0");
     return { state, number, node: h("a.tile", { href: link(["probes"], { state }), "data-state": state }, icon(state), number, h("span", {}, state)) };
   });
@@ -55,6 +55,7 @@ function tiles() {
       for (const t of nodes) {
         put(t.number, count(store.counts[t.state]));
         attr(t.node, "data-none", store.counts[t.state] ? "no" : "yes");
+        if (t.state === "paused") t.node.hidden = !store.counts.paused;
       }
     },
   };
@@ -87,7 +88,7 @@ class Item {
     attr(this.link, "href", linkOf(p));
     put(this.where, line(`${p.namespace}/${p.pod}`, 120));
     put(this.container, line(p.container, 80));
-    put(this.kind, line(` ${p.kind} · ${p.handler}${p.paused ? " · paused" : ""}`, 120).replace(/^/, " "));
+    put(this.kind, line(` ${p.kind} · ${p.handler}`, 120).replace(/^/, " "));
     put(this.why, line(p.last?.text || p.gate || "no attempt yet", 240));
     this.time = p.stateSince;
     this.tick();
@@ -191,10 +192,19 @@ function checkLink(c) {
   return "";
 }
 
+/** showCalm says that all probes succeed, if they do. @param {any} into */
+function showCalm(into) {
+  const { success, paused } = store.counts, calm = success > 0 && success + paused === store.probes.size;
+  const words = calm ? `All probes succeed${paused ? `, ${count(paused)} paused` : ""}.` : "";
+  into.hidden = !calm;
+  if (into.dataset.words !== words) fill(into, icon("success"), words);
+  into.dataset.words = words;
+}
+
 /** @returns {import("./app.js").View} */
 export function overview() {
   const top = tiles(), failing = bad("failure", "Failing now"), warning = bad("warning", "Warnings", 20), unknown = bad("unknown", "Unknown", 20);
-  const calm = h("p.calm", { hidden: true }, icon("success"), "All probes succeed.");
+  const calm = h("p.calm", { hidden: true });
   const trouble = h("ul.items"), troubleSection = section("Agent, plugins, targets and containers", trouble);
   const recent = h("ul.events"), recentSection = section("Latest warnings of events", recent);
   const foot = h("p.foot");
@@ -208,7 +218,7 @@ export function overview() {
   function update() {
     top.update();
     for (const part of [failing, warning, unknown]) part.update();
-    calm.hidden = !(store.probes.size && store.counts.success === store.probes.size);
+    showCalm(calm);
     const wrong = troubles(trouble, side);
     troubleSection.hidden = !wrong;
     notice.hidden = !wrong || store.counts.failure < 8; // else the section is on the screen
@@ -232,13 +242,13 @@ export function overview() {
 /** @returns {import("./app.js").View} */
 export function wall() {
   const top = tiles(), failing = bad("failure", "Failing now", 14), warning = bad("warning", "Warnings", 6);
-  const calm = h("p.calm", { hidden: true }, icon("success"), "All probes succeed."), foot = h("p.foot"), checks = h("ul.items");
+  const calm = h("p.calm", { hidden: true }), foot = h("p.foot"), checks = h("ul.items");
   const side = new Side(() => update());
   function update() {
     top.update();
     failing.update();
     warning.update();
-    calm.hidden = !(store.probes.size && store.counts.success === store.probes.size);
+    showCalm(calm);
     const wrong = troubles(checks, side, NOTICES), more = wrong > NOTICES ? ` · ${plural(wrong - NOTICES, "notice")} more in the overview` : "";
     const a = side.agent;
     put(foot, `${clock(now())} · ${store.link.state === "live" ? "live" : `${store.link.state}, data of ${clock(store.link.heard)}`}${a ? ` · agent ${a.version || "dev"}, up ${span((now() - when(a.started)) / 1000)}` : ""}${more}`);

@@ -1,15 +1,21 @@
 // @ts-check
 // Pods, and the page of one pod: its containers, their restarts on a line of time, its probes and events.
 
-import { badge, fill, h, icon, link, linkOf, put, said, section } from "./dom.js";
+import { STATES, badge, fill, h, icon, link, linkOf, put, said, section } from "./dom.js";
 import { timeline } from "./draw.js";
 import { Grid } from "./grid.js";
 import { searchBox } from "./lists.js";
 import * as store from "./store.js";
 import { clock, count, line, now, plural, since, when } from "./text.js";
 
-/** stateOf returns the state of a pod in the words of probes. @param {any} pod */
+/** stateOf returns the state of a pod, or the worse one of its probes. @param {any} pod */
 function stateOf(pod) {
+  const own = ownState(pod), probes = STATES.indexOf(store.worstOf(pod.namespace, pod.name));
+  return probes >= 0 && probes < STATES.indexOf(own) ? STATES[probes] : own;
+}
+
+/** ownState returns the state of a pod without its probes, in their words. @param {any} pod */
+function ownState(pod) {
   if (pod.phase === "Failed") return "failure";
   if (pod.phase === "Succeeded") return "success";
   if (pod.ready) return "success";
@@ -51,7 +57,7 @@ export function podsView(route) {
   const box = searchBox(route, "Search pods"), summary = h("span.summary");
   let seen = "";
   function update() {
-    const version = `${store.version.pods} ${box.words().join(" ")}`;
+    const version = `${store.version.pods} ${store.version.states} ${box.words().join(" ")}`;
     if (version === seen) return;
     seen = version;
     const words = box.words();

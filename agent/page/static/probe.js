@@ -69,8 +69,8 @@ export function probeView(route) {
     lastSummary = Date.now();
     actions.node.hidden = false;
     put(why, clean(x.summary));
-    why.dataset.state = state;
-    fill(head, badge(state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
+    why.dataset.state = p.paused ? "paused" : state;
+    fill(head, badge(why.dataset.state, state), p.stateSince ? h("span", {}, `since ${clock(when(p.stateSince))} (${since(p.stateSince)})`) : null,
       p.paused ? h("span.pill", {}, p.pausedUntil ? `paused until ${clock(when(p.pausedUntil))}` : "paused", p.pauseReason ? h("span", {}, ": ", said(p.pauseReason)) : null) : null,
       p.onHold ? h("span.pill", {}, "on hold") : null, p.gate && !p.paused ? h("span.pill", {}, said(p.gate)) : null);
     agentSection.hidden = !objects(x.agent).length;
@@ -131,7 +131,7 @@ export function probeView(route) {
   agentSection.hidden = causeSection.hidden = ticksSection.hidden = chartSection.hidden = metricsSection.hidden = true;
   return {
     title: `${line(pod, 40)} ${line(container, 40)} ${line(kind, 20)}`, node, update,
-    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.state ?? ""); },
+    tick() { if (Date.now() - lastSummary > 5000) refresh(); past.tick(row?.p.state ?? ""); },
     close() { closed = true; past.close(); clearTimeout(timer); },
   };
 }

@@ -2,7 +2,7 @@
 // The table of all probes, with its filters in the address.
 
 import { ask, pathOf } from "./api.js";
-import { STATES, attr, fill, h, icon, linkOf, put } from "./dom.js";
+import { COUNTED, attr, fill, h, icon, linkOf, put } from "./dom.js";
 import { spark, strip } from "./draw.js";
 import { Grid } from "./grid.js";
 import * as store from "./store.js";
@@ -27,7 +27,7 @@ const COLUMNS = [
     };
   } },
   { title: "State", name: "state", make: (cell) => (r) => {
-    put(cell, r.p.paused ? `${r.state}, paused` : r.state);
+    put(cell, r.p.paused ? `${line(r.p.state, 20)}, paused` : r.state);
     attr(cell, "data-state", r.state);
   } },
   { title: "Kind", name: "kind", make: (cell) => (r) => put(cell, r.p.kind) },
@@ -67,7 +67,7 @@ function text(of) {
 
 /** @type {Record<string, (a: Row, b: Row) => number>} */
 const ORDERS = {
-  state: (a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state),
+  state: (a, b) => COUNTED.indexOf(a.state) - COUNTED.indexOf(b.state),
   name: () => 0,
   since: (a, b) => (b.sinceMs || 0) - (a.sinceMs || 0),
   duration: (a, b) => (b.p.last?.durationSeconds ?? -1) - (a.p.last?.durationSeconds ?? -1),
@@ -90,9 +90,9 @@ class Filters {
     this.handler = choice("handler", "Handler");
     this.sort = choice("sort", "Order");
     this.sort.append(...Object.entries(SORTS).map(([value, words]) => h("option", { value }, words)));
-    this.chips = [...STATES, "paused"].map((state) => {
+    this.chips = COUNTED.map((state) => {
       const number = h("b");
-      return { state, number, node: h("button.chip", { type: "button", "data-state": state, "aria-pressed": "false", onclick: () => this.toggle(state) }, state === "paused" ? "❙❙" : icon(state), number, ` ${state}`) };
+      return { state, number, node: h("button.chip", { type: "button", "data-state": state, "aria-pressed": "false", onclick: () => this.toggle(state) }, icon(state), number, ` ${state}`) };
     });
     this.summary = h("span.summary");
     this.node = h("div.filters", { role: "search" }, this.search, h("div.chips", { role: "group", "aria-label": "States" }, this.chips.map((c) => c.node)), this.kind, this.handler, this.sort, this.summary);
@@ -122,14 +122,10 @@ class Filters {
   /** count shows the numbers of states, and lists the handlers. */
   count() {
     const handlers = new Set();
-    let paused = 0;
-    for (const r of store.probes.values()) {
-      handlers.add(r.p.handler);
-      if (r.p.paused) paused++;
-    }
+    for (const r of store.probes.values()) handlers.add(r.p.handler);
     for (const c of this.chips) {
-      put(c.number, count(c.state === "paused" ? paused : store.counts[c.state]));
-      if (c.state === "paused") c.node.hidden = !paused && !this.states.includes("paused");
+      put(c.number, count(store.counts[c.state]));
+      if (c.state === "paused") c.node.hidden = !store.counts.paused && !this.states.includes("paused");
     }
     const wanted = this.query.get("handler") ?? "";
     if (wanted) handlers.add(wanted);
@@ -143,10 +139,9 @@ class Filters {
 
   select() {
     const kind = this.query.get("kind"), handler = this.query.get("handler");
-    const states = this.states.filter((s) => s !== "paused"), paused = this.states.includes("paused");
     const rows = [];
     for (const r of store.probes.values()) {
-      if (states.length && !states.includes(r.state) || paused && !r.p.paused || kind && r.p.kind !== kind || handler && r.p.handler !== handler) continue;
+      if (this.states.length && !this.states.includes(r.state) || kind && r.p.kind !== kind || handler && r.p.handler !== handler) continue;
       if (this.words.length && !this.words.every((w) => store.textOf(r).includes(w))) continue;
       rows.push(r);
     }

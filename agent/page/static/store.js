@@ -2,7 +2,7 @@
 // What the page knows: probes, pods and events, as the stream sends them. Changes are applied in
 // batches, one for an animation frame; a hidden tab applies them once a second and draws nothing.
 
-import { STATES } from "./dom.js";
+import { COUNTED, STATES } from "./dom.js";
 import { line, now, objects, when } from "./text.js";
 
 const TICKS = 20; // of the history of a probe
@@ -17,7 +17,7 @@ const MIN_PAUSE = 100; // ms between two batches
  * @property {any} p the newest summary
  * @property {string} name for sorting
  * @property {string} text for searching
- * @property {string} state
+ * @property {string} state what it is counted as: its state, or "paused"
  * @property {number} sinceMs
  * @property {number} slot in the histories
  * @property {number} version changes with the row
@@ -32,7 +32,7 @@ export const pods = new Map();
 /** @type {Map<string, any>} */
 export const events = new Map();
 /** @type {Record<string, number>} */
-export const counts = { failure: 0, warning: 0, unknown: 0, success: 0 };
+export const counts = { failure: 0, warning: 0, unknown: 0, paused: 0, success: 0 };
 
 export const link = { state: "connecting", epoch: 0, since: 0, heard: 0, text: "" };
 
@@ -200,7 +200,7 @@ function applyProbe(key, o) {
     return;
   }
   if (!row && probes.size >= MAX_PROBES) return;
-  const state = STATES.includes(o.state) ? o.state : STATES.includes(o.result) ? o.result : "unknown";
+  const state = o.paused ? "paused" : STATES.includes(o.state) ? o.state : STATES.includes(o.result) ? o.result : "unknown";
   const sinceMs = when(o.stateSince);
   if (!row) {
     const name = `${o.namespace}/${o.pod}/${o.container}/${o.kind}`;
@@ -219,7 +219,7 @@ function applyProbe(key, o) {
       counts[state]++;
       version.states++;
     }
-    if (sinceMs !== row.sinceMs || o.paused !== row.p.paused) version.states++;
+    if (sinceMs !== row.sinceMs) version.states++;
     row.p = o;
     row.state = state;
     row.sinceMs = sinceMs;
@@ -244,7 +244,7 @@ function dropProbe(row) {
  */
 export function textOf(row) {
   const p = row.p;
-  row.text ||= `${row.name} ${p.handler} ${row.state} ${p.paused ? "paused" : ""} ${line(p.last?.text ?? "", 200)}`.toLowerCase();
+  row.text ||= `${row.name} ${p.handler} ${row.state} ${p.state ?? ""} ${line(p.last?.text ?? "", 200)}`.toLowerCase();
   return row.text;
 }
 
@@ -301,6 +301,27 @@ export function setLink(state, text = "") {
  */
 export function worst() {
   return STATES.find((s) => counts[s] > 0) ?? "unknown";
+}
+
+/** @type {Map<string, string>} */
+let worstStates = new Map();
+let worstVersion = -1;
+
+/**
+ * worstOf returns the worst of what the probes of a pod are counted as; "" if it has none.
+ * @param {string} namespace
+ * @param {string} pod
+ */
+export function worstOf(namespace, pod) {
+  if (worstVersion !== version.states) {
+    worstVersion = version.states;
+    worstStates = new Map();
+    for (const r of probes.values()) {
+      const key = `${r.p.namespace}/${r.p.pod}`, had = worstStates.get(key);
+      if (had === undefined || COUNTED.indexOf(r.state) < COUNTED.indexOf(had)) worstStates.set(key, r.state);
+    }
+  }
+  return worstStates.get(`${namespace}/${pod}`) ?? "";
 }
 
 /** @param {any} e an event */

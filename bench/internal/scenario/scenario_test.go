@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/plugin"
-	"github.com/daeace23/prober/probe"
 )
 
 func TestFiguresOfGoalsAreShown(t *testing.T) {
@@ -84,7 +83,7 @@ func TestFollowerMeasuresUpdates(t *testing.T) {
 
 // TestParseTickReadsStatus compares the search for fields with what encoding/json writes.
 func TestParseTickReadsStatus(t *testing.T) {
-	status := manager.ProbeStatus{Namespace: "pod", Pod: "web", Container: "app", ContainerID: "kind", Kind: probe.Readiness, Handler: `"kind":"x"`}
+	status := api.ProbeStatus{Namespace: "pod", Pod: "web", Container: "app", ContainerID: "kind", Kind: "readiness", Handler: `"kind":"x"`}
 	parse := func() (string, time.Time, time.Duration, error) {
 		text, err := json.Marshal(&status)
 		if err != nil {
@@ -98,7 +97,7 @@ func TestParseTickReadsStatus(t *testing.T) {
 		t.Errorf("before the first tick: %s, %v, %v", got, at, err)
 	}
 	start := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
-	status.Last = &manager.TickStatus{Output: `"time":"x","durationSeconds":7`, Error: "}", Time: start, DurationSeconds: 0.25}
+	status.Last = &api.TickStatus{Output: `"time":"x","durationSeconds":7`, Error: "}", Time: start, DurationSeconds: 0.25}
 	if got, at, duration, err := parse(); got != key || !at.Equal(start) || duration != 250*time.Millisecond || err != nil {
 		t.Errorf("after a tick: %s, %v, %v, %v", got, at, duration, err)
 	}

@@ -61,8 +61,13 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	field := func(name, value string) { fmt.Fprintf(w, "%s:\t%s\n", name, value) }
 	field("Probe", line(probeName(p)))
 	field("Handler", line(p.Handler))
-	field("Result", fmt.Sprintf("%s (%s)", line(p.Result), runText(p)))
-	field("State", line(activity(p)))
+	since := ""
+	if !p.StateSince.IsZero() {
+		since = " for " + ago(p.StateSince)
+	}
+	field("State", line(p.Now()+since))
+	field("Decided", fmt.Sprintf("%s (%s)", line(p.Result), runText(p)))
+	field("Gate", line(p.Activity(time.RFC3339)))
 	if p.PausedBy != "" {
 		field("Paused by", line(p.PausedBy))
 	}

@@ -112,7 +112,7 @@ func writeChecks(w io.Writer, checks []client.Check) error {
 // writeExplanation writes the sentence first.
 func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	p := &x.Probe
-	fmt.Fprintf(w, "%s (%s): %s\n%s\n", line(probeName(p)), line(p.Handler), line(p.Result), line(x.Summary))
+	fmt.Fprintf(w, "%s (%s): %s\n%s\n", line(probeName(p)), line(p.Handler), line(p.Word()), line(x.Summary))
 	t := toShow(x)
 	if t == nil {
 		return nil

@@ -30,7 +30,7 @@ func newGet(env *command.Env) *cobra.Command {
 	get := command.Folder("get", "Show probes, pods, events, targets, plugins or notifications of a running agent")
 	get.Long = "Get shows what a running agent has: tables as kubectl's, or its objects as JSON or YAML.\n\n" +
 		"Exit code 0, 1 if an object was not found, 3 if the agent does not respond, 64 wrong usage."
-	get.Example = "  prober get probes --result failure\n  prober get events -w"
+	get.Example = "  prober get probes --state failure\n  prober get events -w"
 	agent.Add(get)
 	for _, r := range resources() {
 		get.AddCommand(newGetOne(env, &agent, r))
@@ -186,7 +186,7 @@ func (g *getter) missing(s *selection, items []item) (missing []string) {
 	switch g.of.name {
 	case "events":
 	case "probes":
-		if s.word != "" && len(items) == 0 && s.Result == "" && s.Handler == "" && s.selector == nil {
+		if s.word != "" && len(items) == 0 && s.State == "" && s.Handler == "" && s.selector == nil {
 			return []string{s.String()}
 		}
 	default:

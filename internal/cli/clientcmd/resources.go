@@ -20,11 +20,11 @@ import (
 func resources() []*resource {
 	return []*resource{
 		{
-			name: "probes", aliases: []string{"probe"}, short: "Show probes with their decided results", args: "[POD[/CONTAINER] [KIND]]",
-			example: "  prober get probes --result failure\n  prober get probes shop/web readiness -o wide\n  prober get probes -w",
+			name: "probes", aliases: []string{"probe"}, short: "Show probes with their states", args: "[POD[/CONTAINER] [KIND]]",
+			example: "  prober get probes --state failure\n  prober get probes shop/web readiness -o wide\n  prober get probes -w",
 			columns: []column{
-				{head: "POD"}, {head: "CONTAINER"}, {head: "KIND"}, {head: "HANDLER"}, {head: "RESULT"}, {head: "LAST"}, {head: "RUN"}, {head: "AGE"},
-				{"NEXT", true}, {"PERIOD", true}, {"TOOK", true}, {"STATE", true}, {"OUTPUT", true},
+				{head: "POD"}, {head: "CONTAINER"}, {head: "KIND"}, {head: "HANDLER"}, {head: "STATE"}, {head: "LAST"}, {head: "RUN"}, {head: "AGE"},
+				{"NEXT", true}, {"PERIOD", true}, {"TOOK", true}, {"GATE", true}, {"OUTPUT", true},
 			},
 			namespaced: true, event: "probe", list: listProbes, decode: decodeProbe,
 		},
@@ -106,43 +106,9 @@ func probeItem(p *api.ProbeStatus) item {
 	return item{
 		name: strings.Join([]string{p.Pod, p.Container, p.Kind}, "/"), namespace: p.Namespace, pod: p.Pod, object: p,
 		cells: []string{
-			p.Pod, p.Container, p.Kind, p.Handler, resultText(p), last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, activity(p), output,
+			p.Pod, p.Container, p.Kind, p.Handler, p.Word(), last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, p.Activity(time.RFC3339), output,
 		},
 	}
-}
-
-// resultText returns the decided result, and whether a pause keeps it.
-func resultText(p *api.ProbeStatus) string {
-	if p.Paused {
-		return p.Result + " (paused)"
-	}
-	return p.Result
-}
-
-// activity returns what a probe does.
-func activity(p *api.ProbeStatus) string {
-	switch {
-	case p.Paused:
-		return pauseText(p)
-	case p.Gate != "":
-		return p.Gate
-	case p.OnHold:
-		return "on hold"
-	default:
-		return "active"
-	}
-}
-
-// pauseText says until when and why a probe is paused.
-func pauseText(p *api.ProbeStatus) string {
-	text := "paused"
-	if !p.PausedUntil.IsZero() {
-		text += " until " + p.PausedUntil.Local().Format(time.RFC3339)
-	}
-	if p.PauseReason != "" {
-		text += ": " + p.PauseReason
-	}
-	return text
 }
 
 func decodeProbe(data []byte) (item, error) {

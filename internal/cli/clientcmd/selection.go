@@ -35,7 +35,7 @@ type podName struct{ namespace, name string }
 
 // selectionFlags are the flags of a selection.
 type selectionFlags struct {
-	namespace, labels, handler, result, kind string
+	namespace, labels, handler, state, kind string
 
 	targets client.TargetFilter
 }
@@ -52,14 +52,16 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "labels of the pods, such as app=shop,tier!=cache")
 	if r.name == "probes" {
 		c.Flags().StringVar(&f.handler, "handler", "", "handler, such as http, or the name of a plugin")
-		c.Flags().Var(command.OneOf(&f.result, "", "success", "failure", "unknown"), "result", "decided result")
+		state := command.OneOf(&f.state, append([]string{""}, api.States...)...)
+		c.Flags().Var(state, "state", "state of the probe; paused probes are paused, in whatever state")
+		c.Flags().Var(state, "result", "older name of --state")
 		c.Flags().Var(command.OneOf(&f.kind, "", "liveness", "readiness", "startup"), "kind", "kind of the probe")
 	}
 }
 
 // of returns the selection of the flags and the arguments for a resource.
 func (f *selectionFlags) of(r *resource, args []string) (*selection, error) {
-	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, Result: f.result, Kind: f.kind}, targets: f.targets}
+	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, State: f.state, Kind: f.kind}, targets: f.targets}
 	if r.name == "probes" {
 		if err := s.probeArgs(args); err != nil {
 			return nil, err
@@ -160,7 +162,7 @@ func (s *selection) has(i *item) bool {
 	if p, ok := i.object.(*api.ProbeStatus); ok {
 		f := &s.Filter
 		return !s.selectsNone() && s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&
-			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.Result == "" || f.Result == p.Result)
+			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.State == "" || f.State == p.Counted())
 	}
 	return s.hasPod(i.namespace, i.pod) && s.named(append(i.also, i.pod)...)
 }

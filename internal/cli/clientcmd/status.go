@@ -22,8 +22,8 @@ func newStatus(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Say in one line whether all is well",
-		Long: "Status counts the probes of a running agent by their decided results, and names the first that\n" +
-			"fails. Then come containers that do not stay up, plugins that do not run, and what the agent itself\n" +
+		Long: "Status counts the probes of a running agent by their states, and names the first that fails. A\n" +
+			"paused probe counts as paused, in whatever state. Then come containers that do not stay up, plugins that do not run, and what the agent itself\n" +
 			"reports in /readyz: a file that is refused, a source of targets that cannot be refreshed, trouble of\n" +
 			"its host. Plugins and the agent count with -n too.\n\n" +
 			"Exit code 0 if all is well, 1 if something fails, 3 if the agent does not respond, 64 wrong usage.",
@@ -63,25 +63,18 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 		return remote.Failed(err)
 	}
 	counts := make(map[string]int)
-	paused := 0
 	var failing *api.ProbeStatus
 	for i := range probes {
 		p := &probes[i]
-		counts[p.Result]++
-		if p.Paused {
-			paused++
-		}
-		if p.Result == "failure" && failing == nil {
+		counts[p.Counted()]++
+		if p.Counted() == "failure" && failing == nil {
 			failing = p
 		}
 	}
 	parts := []string{fmt.Sprintf("%s: %d success", command.Count(len(probes), "probe"), counts["success"])}
-	for _, of := range []struct {
-		n    int
-		name string
-	}{{counts["failure"], "failure"}, {counts["unknown"], "unknown"}, {paused, "paused"}} {
-		if of.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", of.n, of.name))
+	for _, state := range []string{"warning", "failure", "unknown", api.Paused} {
+		if n := counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
 	var text strings.Builder

@@ -26,13 +26,13 @@ func newWatch(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch [POD[/CONTAINER] [KIND]]",
 		Short: "Show probes live, on the whole screen",
-		Long: "Watch shows a table of probes that follows the agent: decided results, durations, the last 20 results,\n" +
+		Long: "Watch shows a table of probes that follows the agent: states, durations, the last 20 results,\n" +
 			"pauses, and what the last attempt returned. It connects again when the agent restarts.\n" +
-			"Without a terminal, or with TERM=dumb, it writes a line for each change of a result or of a pause.\n" +
+			"Without a terminal, or with TERM=dumb, it writes a line for each change of a state or of a pause.\n" +
 			"NO_COLOR leaves out colors.\n\n" +
 			"Keys: arrows or j k move, enter shows details, / filters, s sorts, p pauses, r resumes, t triggers an\nattempt, q quits.\n\n" +
 			"Exit code 0, 3 if the agent does not respond at the start, 64 wrong usage.",
-		Example:           "  prober watch\n  prober watch -l app=shop --result failure\n  prober watch shop/web | tee changes.log",
+		Example:           "  prober watch\n  prober watch -l app=shop --state failure\n  prober watch shop/web | tee changes.log",
 		Args:              cobra.RangeArgs(0, 2),
 		ValidArgsFunction: complete(env, &agent, r),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/internal/pace"
 )
 
-// Lines writes a line to out for each probe, and then for each change of a result or of a pause,
+// Lines writes a line to out for each probe, and then for each change of a state or of a pause,
 // until ctx ends or out cannot be written. It says on errs that the connection is lost.
 func Lines(ctx context.Context, cfg *Config, out, errs io.Writer) error {
 	seen := make(map[string]string)
@@ -47,7 +47,7 @@ func Lines(ctx context.Context, cfg *Config, out, errs io.Writer) error {
 // writeLine writes a change, unless what was last written of the probe says the same.
 func writeLine(out io.Writer, c *Change, seen map[string]string) error {
 	p, key, at := &c.Probe, id(&c.Probe), time.Now()
-	state := []string{p.Result}
+	state := []string{p.Now()}
 	switch {
 	case c.Removed:
 		if _, known := seen[key]; !known {
@@ -59,7 +59,7 @@ func writeLine(out io.Writer, c *Change, seen map[string]string) error {
 		state = append(state, message(p))
 	case p.Last != nil:
 		at = p.Last.Time
-		if p.Last.Result != p.Result {
+		if p.Last.Result != p.Now() {
 			state = append(state, "last "+p.Last.Result)
 		}
 	}

@@ -30,11 +30,10 @@ type Model struct {
 	link   Link
 
 	rows     map[string]*row
-	order    []*row // those that pass the filter, sorted
-	nameSize int    // of the longest name in order
-	several  bool   // there is more than one namespace
-	counts   map[string]int
-	paused   int
+	order    []*row         // those that pass the filter, sorted
+	nameSize int            // of the longest name in order
+	several  bool           // there is more than one namespace
+	counts   map[string]int // by [api.ProbeStatus.Counted]
 
 	cursor, top int    // in order
 	selected    string // id of the row at the cursor
@@ -86,21 +85,15 @@ var sorts = []struct {
 	less func(a, b *row) int
 }{
 	{"name", func(*row, *row) int { return 0 }},
-	{"result", func(a, b *row) int { return cmp.Compare(rank(a), rank(b)) }},
+	{"state", func(a, b *row) int { return cmp.Compare(rank(a), rank(b)) }},
 	{"duration", func(a, b *row) int { return cmp.Compare(took(b), took(a)) }},
 }
 
-// rank sorts by how bad a result is, the worst first.
-func rank(r *row) int {
-	switch r.probe.Result {
-	case "failure":
-		return 0
-	case "unknown":
-		return 1
-	default:
-		return 2
-	}
-}
+// rank sorts by how bad a state is, the worst first.
+func rank(r *row) int { return slices.Index(counted, r.probe.Counted()) }
+
+// counted are what probes are counted as, the worst first.
+var counted = []string{"failure", "warning", "unknown", api.Paused, "success"}
 
 func took(r *row) float64 {
 	if r.probe.Last == nil {
@@ -259,18 +252,14 @@ func (r *row) matches(words []string) bool {
 		return true
 	}
 	p := &r.probe
-	text := strings.ToLower(strings.Join([]string{p.Namespace, "/", p.Pod, "/", p.Container, " ", p.Kind, " ", p.Handler, " ", p.Result, " ", message(p)}, ""))
+	text := strings.ToLower(strings.Join([]string{p.Namespace, "/", p.Pod, "/", p.Container, " ", p.Kind, " ", p.Handler, " ", p.Now(), " ", message(p)}, ""))
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
 func (m *Model) count() {
 	clear(m.counts)
-	m.paused = 0
 	for _, r := range m.rows {
-		m.counts[r.probe.Result]++
-		if r.probe.Paused {
-			m.paused++
-		}
+		m.counts[r.probe.Counted()]++
 	}
 }
 

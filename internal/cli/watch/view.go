@@ -52,9 +52,11 @@ func (m *Model) tableView() []string {
 
 // head says what is watched, and how it is.
 func (m *Model) head() string {
-	parts := []string{fmt.Sprintf("%d probes: %d success, %d failure, %d unknown", len(m.rows), m.counts["success"], m.counts["failure"], m.counts["unknown"])}
-	if m.paused > 0 {
-		parts = append(parts, fmt.Sprintf("%d paused", m.paused))
+	parts := []string{fmt.Sprintf("%d probes: %d success", len(m.rows), m.counts["success"])}
+	for _, state := range []string{"warning", "failure", "unknown", api.Paused} {
+		if n := m.counts[state]; n > 0 || state == "failure" {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
 	}
 	server := "prober " + explain.OneLine(m.cfg.Server) + "  "
 	if m.link.Connected {
@@ -123,7 +125,7 @@ func (m *Model) columns() []column {
 	fixed := []column{
 		{"PROBE", max(min(m.nameSize, 44), 12), false, (*Model).name},
 		{"KIND", 9, false, func(_ *Model, r *row) string { return r.probe.Kind }},
-		{"RESULT", 7, false, func(_ *Model, r *row) string { return r.probe.Result }},
+		{"STATE", 7, false, func(_ *Model, r *row) string { return r.probe.Counted() }},
 		{"RUN", 4, true, func(_ *Model, r *row) string { return fmt.Sprint(r.probe.Run) }},
 		{"DURATION", 10, false, func(m *Model, r *row) string { return m.sparkline(r, 10) }},
 		{"TOOK", 7, true, func(_ *Model, r *row) string { return tookText(r) }},
@@ -144,7 +146,7 @@ func (m *Model) columns() []column {
 			columns = append(columns, fixed[i])
 		}
 	}
-	return append(columns, column{"STATE", max(left, 0), false, func(_ *Model, r *row) string { return message(&r.probe) }})
+	return append(columns, column{"MESSAGE", max(left, 0), false, func(_ *Model, r *row) string { return message(&r.probe) }})
 }
 
 func (m *Model) rowView(columns []column, r *row, current bool) string {
@@ -155,8 +157,8 @@ func (m *Model) rowView(columns []column, r *row, current bool) string {
 	cells := make([]string, len(columns))
 	for i, c := range columns {
 		cells[i] = fit(explain.OneLine(c.cell(m, r)), c.width, c.right)
-		if c.head == "RESULT" && !current {
-			cells[i] = m.paint(styleOf(r.probe.Result), cells[i])
+		if c.head == "STATE" && !current {
+			cells[i] = m.paint(styleOf(r.probe.Counted()), cells[i])
 		}
 	}
 	line := fit(marker+strings.Join(cells, "  "), m.width, false)
@@ -181,26 +183,13 @@ func (m *Model) name(r *row) string {
 // message says why a probe makes no attempts, or what the last one returned.
 func message(p *api.ProbeStatus) string {
 	switch {
-	case p.Paused:
-		return pauseText(p)
-	case p.Gate != "":
-		return p.Gate
+	case p.Paused, p.Gate != "":
+		return p.Activity(time.TimeOnly)
 	case p.Last != nil:
 		return cmp.Or(p.Last.Error, p.Last.Output)
 	default:
 		return "no tick yet"
 	}
-}
-
-func pauseText(p *api.ProbeStatus) string {
-	text := "paused"
-	if !p.PausedUntil.IsZero() {
-		text += " until " + p.PausedUntil.Local().Format(time.TimeOnly)
-	}
-	if p.PauseReason != "" {
-		text += ": " + p.PauseReason
-	}
-	return text
 }
 
 func tookText(r *row) string {
@@ -284,8 +273,8 @@ const (
 	bad     style = "31"
 )
 
-func styleOf(result string) style {
-	return map[string]style{"success": good, "failure": bad, "unknown": warning}[result]
+func styleOf(state string) style {
+	return map[string]style{"success": good, "failure": bad, "unknown": warning, "warning": warning, api.Paused: dim}[state]
 }
 
 func (m *Model) paint(s style, text string) string {

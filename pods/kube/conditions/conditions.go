@@ -59,6 +59,12 @@ func find(conditions []v1.PodCondition, of v1.PodConditionType) *v1.PodCondition
 	return nil
 }
 
+// alike reports whether two conditions say the same but for numbers: what changes at each attempt, and what
+// an earlier agent has written, is not written again. published may be nil.
+func alike(next, published *v1.PodCondition) bool {
+	return published != nil && next.Status == published.Status && next.Reason == published.Reason && states.Alike(next.Message, published.Message)
+}
+
 // same reports whether two conditions say the same; nil is none.
 func same(a, b *v1.PodCondition) bool {
 	if a == nil || b == nil {

@@ -16,7 +16,7 @@ import (
 func Decide(pod *Pod) (changed []v1.PodCondition) {
 	set := func(of v1.PodConditionType, probes []*Probe) {
 		published := find(pod.Published, of)
-		if next := decide(of, probes, published, pod.Frozen); next != nil && !same(next, published) {
+		if next := decide(of, probes, published, pod.Frozen); next != nil && !alike(next, published) {
 			changed = append(changed, *next)
 		}
 	}

@@ -63,6 +63,8 @@ func TestDecide(t *testing.T) {
 		{name: "gate without probes", want: "prober.dev/ready=True ProbeSucceeded"},
 		{name: "failure", pod: conditions.Pod{Probes: []conditions.Probe{probeIn("web", states.Failure, "refused")}}, want: "prober.dev/ready=False ProbeFailed web readiness: refused"},
 		{name: "equal state", pod: conditions.Pod{Probes: []conditions.Probe{probeIn("web", states.Failure, "refused")}}, published: []v1.PodCondition{readyFalse}},
+		{name: "another number", pod: conditions.Pod{Probes: []conditions.Probe{probeIn("web", states.Failure, "refused after 3ms")}}, published: []v1.PodCondition{condition(conditions.Ready, v1.ConditionFalse, conditions.ProbeFailed, "web readiness: refused after 1.2s")}},
+		{name: "another status code", pod: conditions.Pod{Probes: []conditions.Probe{probeIn("web", states.Failure, "code: 401")}}, published: []v1.PodCondition{condition(conditions.Ready, v1.ConditionFalse, conditions.ProbeFailed, "web readiness: code: 503")}, want: "prober.dev/ready=False ProbeFailed web readiness: code: 401"},
 		{name: "one of two fails", pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success), probeIn("db", states.Failure, "no")}}, want: "prober.dev/ready=False ProbeFailed db readiness: no"},
 		{name: "undecided and nothing published", pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success), undecided("db", probe.Readiness)}}},
 		{name: "undecided keeps true", pod: conditions.Pod{Probes: []conditions.Probe{undecided("web", probe.Readiness)}}, published: []v1.PodCondition{readyTrue}},

@@ -172,7 +172,7 @@ func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 		},
 		"ends of containers": func(a *liveness.Actor, i int) {
 			info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(i), Container: "app"}, Kind: probe.Liveness}
-			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Reason: string(results.NotRunning)})
+			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Cause: states.Cause{Reason: string(results.NotRunning)}})
 		},
 		"no verdicts": func(a *liveness.Actor, i int) { flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown) },
 		"readiness of new pods": func(a *liveness.Actor, i int) {
@@ -204,7 +204,7 @@ func TestBreakerFailureOfNextContainerCounts(t *testing.T) {
 		n, a := breakerNode(t, 10, nil)
 		for i := range 6 {
 			info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(i), Container: "app"}, Kind: probe.Liveness}
-			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Reason: string(results.NotRunning)})
+			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Cause: states.Cause{Reason: string(results.NotRunning)}})
 		}
 		after(time.Minute)
 		if a.Open() != "" {

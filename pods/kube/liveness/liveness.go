@@ -165,6 +165,9 @@ func New(cfg Config) *Actor {
 
 // Changed counts a change of the state of a probe, for the breaker. It implements states.Reader.
 func (a *Actor) Changed(c *states.Change) {
+	if c.From == c.To && !c.Removed {
+		return // another cause
+	}
 	a.mu.Lock()
 	if len(a.inbox.changes) < maxInbox {
 		a.inbox.changes = append(a.inbox.changes, changeOf(c))

@@ -1,0 +1,368 @@
+package agent_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/internal/cli/clitest"
+)
+
+// life has probes that tick when they are triggered, and what their targets answer.
+type life struct {
+	*running
+	events   <-chan event
+	port     int
+	commands string // folder of what exec probes run
+	steps    int
+
+	mu      sync.Mutex
+	answers map[string]int // status by path
+	pods    map[string]string
+}
+
+// serve answers as the test says. A redirect to another host is a warning.
+func (l *life) serve(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.Header().Set("Location", "http://elsewhere.example/")
+	w.WriteHeader(l.answers[r.URL.Path])
+}
+
+// pod returns the manifest of a pod with one probe, which ticks in an hour.
+func (l *life) pod(name, kind, action string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: %s
+  annotations:
+    prober.dev/probes: |
+      web:
+        %s: {%s, period: 1h, timeout: 5s, failureThreshold: 1}
+spec:
+  containers:
+  - name: web
+`, name, kind, action)
+}
+
+func (l *life) http(name, kind string) string {
+	return l.pod(name, kind, fmt.Sprintf("httpGet: {path: /%s, port: %d}", name, l.port))
+}
+
+func (l *life) exec(name string) string {
+	return l.pod(name, "readiness", fmt.Sprintf("exec: {command: [%q]}", filepath.Join(l.commands, name)))
+}
+
+func (l *life) manifest() {
+	var all []string
+	for _, pod := range l.pods {
+		all = append(all, pod)
+	}
+	write(l.t, l.running.manifest, strings.Join(all, "---\n"))
+	l.reload()
+}
+
+// answer sets what the probe of a pod will find: "success", "warning", "failure", or "error" for no verdict.
+func (l *life) answer(pod, what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers["/"+pod] = map[string]int{"success": 200, "warning": 302, "failure": 503, "error": 503}[what]
+	path := filepath.Join(l.commands, pod)
+	if what == "error" {
+		_ = os.Remove(path)
+		return
+	}
+	write(l.t, path, map[string]string{"success": "#!/bin/sh\n", "warning": "#!/bin/sh\n", "failure": "#!/bin/sh\nexit 1\n"}[what])
+	if err := os.Chmod(path, 0o700); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *life) act(p *api.ProbeStatus, action string) {
+	l.t.Helper()
+	if status, body := l.do("POST", pathOfProbe(p)+"/"+action); status != http.StatusOK {
+		l.t.Fatalf("%s of %s: %d %s", action, p.Pod, status, body)
+	}
+}
+
+func pathOfProbe(p *api.ProbeStatus) string {
+	return "/api/v1/probes/" + strings.Join([]string{p.Namespace, p.Pod, p.Container, p.Kind}, "/")
+}
+
+// tick makes a probe tick, and returns when it has.
+func (l *life) tick(p *api.ProbeStatus, action string) {
+	l.t.Helper()
+	var before time.Time
+	if p.Last != nil {
+		before = p.Last.Time
+	}
+	l.act(p, action)
+	awaitEvent(l.t, l.events, "probe", action+" of "+p.Pod, func(s *api.ProbeStatus) bool {
+		return s.Pod == p.Pod && (s.Gate != "" && s.Gate != "paused" || s.Last != nil && s.Last.Time.After(before))
+	})
+}
+
+func (l *life) list(query string) []api.ProbeStatus {
+	l.t.Helper()
+	var list api.ProbeList
+	l.get("/api/v1/probes"+query, &list)
+	return list.Items
+}
+
+// step does something to a probe.
+func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
+	switch {
+	case p.Paused && random.IntN(2) == 0:
+		l.answer(p.Pod, "success")
+		if p.Gate == "paused" {
+			l.tick(p, "resume")
+		} else {
+			l.act(p, "resume")
+		}
+	case p.Paused:
+	case random.IntN(6) == 0:
+		l.act(p, "pause")
+	case random.IntN(10) == 0 && p.Pod != "process" && p.Pod != "asleep": // a process takes its time to end, and the gate of a new probe is found by a tick
+		gone := l.pods[p.Pod]
+		delete(l.pods, p.Pod)
+		l.manifest()
+		l.pods[p.Pod] = gone
+		if random.IntN(2) == 0 {
+			l.manifest()
+		}
+	case p.Gate == "": // else on hold, or its container starts again
+		l.answer(p.Pod, []string{"success", "warning", "failure", "error"}[random.IntN(4)])
+		for range 1 + random.IntN(4) {
+			if now := l.list("?pod=" + p.Pod); len(now) == 1 && now[0].Gate == "" {
+				l.tick(&now[0], "trigger")
+			}
+		}
+	}
+}
+
+// counts are the probes by state; without those that are 0.
+type counts map[string]int
+
+func (c counts) add(word string, n int) {
+	if n > 0 {
+		c[word] += n
+	}
+}
+
+// summaries returns the counts of the page: by the first frames of its stream.
+func (l *life) summaries(probes int) counts {
+	l.t.Helper()
+	res, err := http.Get(l.url + "/api/v1/stream?view=summary")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	seen, all := make(map[string]bool), make(counts)
+	for lines := bufio.NewScanner(res.Body); len(seen) < probes && lines.Scan(); {
+		text, ok := strings.CutPrefix(lines.Text(), "data: ")
+		var p api.ProbeSummary
+		if !ok || json.Unmarshal([]byte(text), &p) != nil || p.Kind == "" || p.Removed || seen[p.Pod] {
+			continue
+		}
+		seen[p.Pod] = true
+		if p.Paused {
+			p.State = "paused"
+		}
+		all.add(p.State, 1)
+	}
+	return all
+}
+
+// scraped returns the counts of the metrics.
+func (l *life) scraped() counts {
+	all, paused := make(counts), make(map[string]bool)
+	pod := regexp.MustCompile(`pod="([^"]*)"`)
+	for _, line := range append(l.series("prober_paused{"), l.series("prober_probe_gate{", `gate="paused"`)...) {
+		paused[pod.FindStringSubmatch(line)[1]] = true // those that a manifest pauses have the gate only
+	}
+	all.add("paused", len(paused))
+	state := regexp.MustCompile(`state="([a-z]*)"} 1$`)
+	for _, line := range l.series("prober_probe_state{") {
+		if is := state.FindStringSubmatch(line); is != nil && !paused[pod.FindStringSubmatch(line)[1]] {
+			all.add(is[1], 1)
+		}
+	}
+	return all
+}
+
+// said returns the counts of "prober status".
+func (l *life) said() counts {
+	all := make(counts)
+	_, stdout, _ := clitest.Run(nil, "status", "--server", l.url)
+	head, _, _ := strings.Cut(strings.TrimSpace(stdout), ";")
+	_, list, _ := strings.Cut(head, ": ")
+	for _, part := range strings.Split(list, ", ") {
+		n, word, _ := strings.Cut(part, " ")
+		number, err := strconv.Atoi(n)
+		if err != nil {
+			l.t.Fatalf("status: %q", stdout)
+		}
+		all.add(word, number)
+	}
+	return all
+}
+
+// told returns whether notifications know the states of probes that are not well.
+func (l *life) told(items []api.ProbeStatus) error {
+	var list api.NotificationList
+	l.get("/api/v1/notifications", &list)
+	alerts := make(map[string]string)
+	for _, a := range list.Items[0].Alerts {
+		if a.State != "success" {
+			alerts[a.Pod] = a.State
+		}
+	}
+	for i := range items {
+		switch p, alert := &items[i], alerts[items[i].Pod]; {
+		case p.State == "success" && alert != "", (p.State == "warning" || p.State == "failure") && alert != p.State:
+			return fmt.Errorf("%s is %s, the alert %q", p.Pod, p.State, alert)
+		case p.State == "unknown" && alert != "failure" && (alert == "unknown") == p.StateSince.IsZero():
+			return fmt.Errorf("%s is unknown, the alert %q", p.Pod, alert)
+		}
+	}
+	return nil
+}
+
+// recorded returns whether the history has the states as its last ones.
+func (l *life) recorded(items []api.ProbeStatus) error {
+	for i := range items {
+		var h api.ProbeHistory
+		if l.get(pathOfProbe(&items[i])+"/history", &h); len(h.Transitions) == 0 || h.Transitions[0].To != items[i].State {
+			return fmt.Errorf("%s is %s, its history %+v", items[i].Pod, items[i].State, h.Transitions)
+		}
+	}
+	return nil
+}
+
+// await calls check until it succeeds: what it checks is written a moment later.
+func (l *life) await(check func([]api.ProbeStatus) error, items []api.ProbeStatus) {
+	l.t.Helper()
+	for until := time.Now().Add(patience / 6); ; {
+		err := check(items)
+		if err == nil {
+			return
+		}
+		if time.Now().After(until) {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// agree compares all that count probes by state.
+func (l *life) agree(when string) {
+	l.t.Helper()
+	items := l.list("")
+	want := make(counts)
+	for i := range items {
+		word := items[i].State
+		if items[i].Paused {
+			word = "paused"
+		}
+		want.add(word, 1)
+	}
+	compare := func(who string, got counts) {
+		l.t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			l.t.Errorf("%s: the list and %s (-list +other):\n%s", when, who, diff)
+		}
+	}
+	filtered, selected, older := make(counts), make(counts), make(counts)
+	for _, state := range api.States {
+		filtered.add(state, len(l.list("?state="+state)))
+		for flag, into := range map[string]counts{"--state": selected, "--result": older} {
+			_, stdout, _ := clitest.Run(nil, "get", "probes", flag, state, "-o", "name", "--server", l.url)
+			into.add(state, strings.Count(stdout, "\n"))
+		}
+	}
+	compare("the filter state", filtered)
+	compare("prober get --state", selected)
+	compare("prober get --result", older)
+	compare("prober status", l.said())
+	compare("the page", l.summaries(len(items)))
+	compare("the metrics", l.scraped())
+	l.await(l.told, items)
+	l.await(l.recorded, items)
+	p := &items[l.steps%len(items)] // one after the other
+	_, explained, _ := clitest.Run(nil, "explain", p.Pod, "--server", l.url)
+	_, described, _ := clitest.Run(nil, "describe", p.Pod, "--server", l.url)
+	word := p.State
+	if p.Paused {
+		word += " (paused)"
+	}
+	if !strings.Contains(explained, "): "+word+"\n") || !regexp.MustCompile(`State: +`+p.State+`\b`).MatchString(described) {
+		l.t.Errorf("%s: %s is %s:\n%s\n%s", when, p.Pod, word, explained, described)
+	}
+	l.steps++
+	if l.t.Failed() {
+		l.t.FailNow()
+	}
+}
+
+// All that shows states of probes agrees, whatever happens to them.
+func TestStatesAgree(t *testing.T) {
+	t.Parallel()
+	l := &life{running: &running{t: t}, commands: t.TempDir(), answers: make(map[string]int), pods: make(map[string]string)}
+	server := httptest.NewServer(http.HandlerFunc(l.serve))
+	defer server.Close()
+	l.port = server.Listener.Addr().(*net.TCPAddr).Port
+	for i := range 3 {
+		name := fmt.Sprint("http-", i)
+		l.pods[name] = l.http(name, "readiness")
+	}
+	for i := range 3 {
+		name := fmt.Sprint("exec-", i)
+		l.pods[name] = l.exec(name)
+	}
+	l.pods["live"] = l.http("live", "liveness")
+	l.pods["process"] = l.http("process", "liveness") + "    command: [sleep, \"1000\"]\n"
+	l.pods["asleep"] = strings.Replace(l.http("asleep", "readiness"), "failureThreshold: 1", "failureThreshold: 1, paused: true", 1)
+	var all []string
+	for name, pod := range l.pods {
+		all = append(all, pod)
+
+		l.answer(name, "success")
+	}
+	stateDir := t.TempDir()
+	l.running = start(t, strings.Join(all, "---\n"), notifying(t, `{name: ops, groupWait: 0s, states: [failure, warning, unknown], exec: {command: [/bin/true]}}`), func(c *agent.Config) { c.StateDir = stateDir })
+	l.events = l.stream()
+	awaitEvent(t, l.events, "probe", "a probe", func(*api.ProbeStatus) bool { return true })
+	for len(l.list("")) < len(l.pods) {
+	}
+	l.act(&l.list("?pod=asleep")[0], "trigger") // which finds the gate
+	l.agree("at the start")
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range 30 {
+		items := l.list("")
+		if len(items) < len(l.pods) && random.IntN(3) == 0 {
+			l.manifest()
+			items = l.list("")
+		}
+		p := &items[random.IntN(len(items))]
+		was := fmt.Sprintf("step %d: %s, which was %s", i, p.Pod, p.Word())
+		l.step(random, p)
+		l.agree(was)
+	}
+}

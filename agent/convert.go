@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/probe"
+)
+
+// probe returns the status of a probe for JSON.
+func (a *Agent) probe(key manager.Key) (api.ProbeStatus, bool) {
+	return a.shownIf(a.manager.Probe(key))
+}
+
+// latest returns the status of a probe for JSON, without its history.
+func (a *Agent) latest(key manager.Key) (api.ProbeStatus, bool) {
+	return a.shownIf(a.manager.Latest(key))
+}
+
+func (a *Agent) shownIf(s manager.ProbeStatus, ok bool) (p api.ProbeStatus, _ bool) {
+	if ok {
+		p = a.shown(&s)
+	}
+	return p, ok
+}
+
+// shown returns s for JSON, with the state of the probe and who has paused it.
+func (a *Agent) shown(s *manager.ProbeStatus) api.ProbeStatus {
+	state := a.states.Of(string(s.UID), s.Container, s.Kind)
+	p := api.ProbeStatus{
+		Namespace: s.Namespace, Pod: s.Pod, UID: string(s.UID), Container: s.Container, ContainerID: s.ContainerID, Kind: s.Kind.String(),
+		Handler: s.Handler, Result: s.Result.Word(), Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Gate: s.Gate, Next: s.Next,
+		Spec: api.SpecStatus{
+			InitialDelay: s.Spec.InitialDelay.String(), Period: s.Spec.Period.String(), Timeout: s.Spec.Timeout.String(),
+			SuccessThreshold: s.Spec.SuccessThreshold, FailureThreshold: s.Spec.FailureThreshold,
+		},
+		History:      make([]api.TickStatus, len(s.History)),
+		CurrentState: api.CurrentState{State: state.State.String(), StateSince: state.Since},
+	}
+	if s.Last != nil {
+		p.Last = new(shownTick(s.Last))
+	}
+	for i := range s.History {
+		p.History[i] = shownTick(&s.History[i])
+	}
+	if s.Paused {
+		p.Pause = a.pauses.Of(s.Key())
+	}
+	return p
+}
+
+func shownTick(t *manager.TickStatus) api.TickStatus {
+	shown := api.TickStatus{
+		Result: t.Result.String(), Output: t.Output, Error: t.Error, Attempts: t.Attempts, Time: t.Time, DurationSeconds: t.Duration.Seconds(),
+		Metrics: shownMetrics(t.Metrics),
+	}
+	if t.Details != "" {
+		shown.Details = json.RawMessage(t.Details)
+	}
+	return shown
+}
+
+// shownMetrics leaves out NaN and infinite values, which JSON cannot represent.
+func shownMetrics(metrics []probe.Metric) []api.Metric {
+	all := make([]api.Metric, 0, len(metrics))
+	for _, m := range metrics {
+		if !math.IsNaN(m.Value) && !math.IsInf(m.Value, 0) {
+			all = append(all, api.Metric(m))
+		}
+	}
+	return all
+}
+
+// explained returns x for JSON.
+func (a *Agent) explained(x *manager.Explanation) api.Explanation {
+	p := a.shown(&x.Probe)
+	shown := api.Explanation{Probe: p, Summary: x.Summary, Ticks: make([]api.TickExplanation, len(x.Ticks)), Agent: a.troubles()}
+	if p.Pause != (api.Pause{}) {
+		shown.Summary = explain.Paused(p.Result, p.PausedBy, p.PauseReason, p.PausedUntil, time.Now())
+	}
+	for i := range x.Ticks {
+		t := &x.Ticks[i]
+		shown.Ticks[i] = api.TickExplanation{
+			TickStatus: shownTick(&t.TickStatus), Reason: string(t.Reason), DeferredSeconds: t.Deferred.Seconds(),
+			Counted: t.Counted, CountedAs: t.CountedAs, Run: t.Run, RunBefore: t.RunBefore, Threshold: t.Threshold,
+			Before: t.Before.Word(), After: t.After.Word(), OnHold: t.OnHold,
+			Events: make([]api.TraceEvent, len(t.Events)), DroppedEvents: t.Dropped,
+		}
+		for k, e := range t.Events {
+			shown.Ticks[i].Events[k] = api.TraceEvent{Type: string(e.Type), Name: e.Name, Detail: e.Detail, DurationSeconds: e.Duration.Seconds()}
+		}
+	}
+	return shown
+}
