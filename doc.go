@@ -119,4 +119,49 @@
 //  9. handlers/replace.Handler.changeOverLocked changes all probes over at once.
 //  10. handlers/replace.Handler.endLocked closes the old version after its last attempt, or the
 //     longest timeout of its probes.
+//
+// # Lives of values
+//
+// Each value is read once, and passed on. A line has a room and what happens to the value there.
+//
+// A timeout, of an annotation or of a v1.Probe:
+//
+//   - core/manager.annotationProbe.spec or core/manager.specOf makes it part of a probe.Spec.
+//   - core/worker.New keeps it, and core/worker.Worker.once gives it to each attempt as a deadline.
+//
+// A target, as a host or a socket:
+//
+//   - core/manager.pluginTarget.resolve reads that of a plugin. That of a built-in handler is in its config:
+//     core/manager.ProbeConfig.Place.
+//   - pods/kube.targets.checkProbe decides on a node whether a pod may name it.
+//   - handlers/builtin/internal/network.Place.Resolve fills in the address of the pod, or
+//     handlers/wasm/internal/egress.Policy.Dial decides what a plugin may reach.
+//   - handlers/netns.Check asks pods/kube.Source.CheckTarget right before a connection.
+//
+// A config:
+//
+//   - core/manager.AnnotationJSON reads the text, and core/manager.ProbeConfig.setAction writes the JSON of a
+//     built-in handler.
+//   - core/manager.Manager.bind has it bound once, by handlers.Registry.Prepare.
+//   - handlers/builtin/httpprobe.Handler.Prepare or handlers/wasm.Handler.Prepare decodes it; no tick does.
+//
+// A result:
+//
+//   - core/worker.fold decides it, and core/results.Cache.Set keeps it, by container.
+//   - core/states.Rule.Tick makes a state of it, for all that people read.
+//   - core/manager.Manager.UpdatePodStatus writes it into the status of a pod.
+//   - agent.Agent.shown is the only converter to agent/api; metrics.state.ticked has the state for scrapes.
+//
+// A secret:
+//
+//   - core/manager.Manager.resolve finds the references in a config.
+//   - agent/secrets.Policy.Resolve decides whether prober.yaml allows one, and reads it.
+//   - core/manager.redactor.Probe removes it from all that a handler answers.
+//
+// A grant:
+//
+//   - plugin.ParseGrants reads it from prober.yaml; plugin/admit.Scanner.ScanFor has it with its plugin.
+//   - plugin/live.Manager.loadGeneration loads the plugin with it.
+//   - handlers/wasm/internal/egress.NewPermissions intersects it with the requests of the plugin, and
+//     handlers/wasm/internal/egress.dial.decideGrant decides by both.
 package prober

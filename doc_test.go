@@ -25,7 +25,7 @@ func TestDocNamesExist(t *testing.T) {
 	known := 0
 	for _, m := range names {
 		dir, name := m[1], m[2]
-		if strings.HasSuffix(m[0], ".yaml") {
+		if strings.HasSuffix(m[0], ".yaml") || m[0] == "probe.Spec" { // a type
 			continue
 		}
 		known++
@@ -35,6 +35,31 @@ func TestDocNamesExist(t *testing.T) {
 	}
 	if known < 32 {
 		t.Errorf("doc.go names %d functions, expected at least 32", known)
+	}
+}
+
+// TestLivesOfValuesAreShort checks that each value of doc.go lives in six packages at most.
+func TestLivesOfValuesAreShort(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lives, _ := strings.Cut(string(text), "// # Lives of values")
+	name := regexp.MustCompile(`\b([a-z]+(?:/[a-z]+)*)\.(?:[A-Za-z]+\.)?[A-Za-z]+\b`)
+	count := 0
+	for _, life := range regexp.MustCompile(`(?m)^// An? (\w+)[^:\n]*:\n((?://(?:   .*)?\n)+)`).FindAllStringSubmatch(lives, -1) {
+		rooms := make(map[string]bool)
+		for _, m := range name.FindAllStringSubmatch(life[2], -1) {
+			if m[0] != "probe.Spec" && !strings.HasSuffix(m[0], ".yaml") {
+				rooms[m[1]] = true
+			}
+		}
+		if count++; len(rooms) < 2 || len(rooms) > 6 {
+			t.Errorf("a %s lives in %d packages: %v", life[1], len(rooms), rooms)
+		}
+	}
+	if count != 6 {
+		t.Errorf("doc.go has the lives of %d values, not of 6", count)
 	}
 }
 
