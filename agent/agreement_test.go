@@ -212,7 +212,7 @@ func (l *life) said() counts {
 	_, stdout, _ := clitest.Run(nil, "status", "--server", l.url)
 	head, _, _ := strings.Cut(strings.TrimSpace(stdout), ";")
 	_, list, _ := strings.Cut(head, ": ")
-	for _, part := range strings.Split(list, ", ") {
+	for part := range strings.SplitSeq(list, ", ") {
 		n, word, _ := strings.Cut(part, " ")
 		number, err := strconv.Atoi(n)
 		if err != nil {

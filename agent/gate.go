@@ -32,6 +32,9 @@ import (
 // reloadAll has the same checks of each part.
 func (a *Agent) gate(ctx context.Context, cfg plugins.Config) error {
 	web := a.guard.Web.Check(a.guard.Addr)
+	if errors.Is(web, access.ErrExposed) { // at once, and not after plugins were pulled and compiled
+		return web
+	}
 	scrapes, modules := blackbox.Open(a.cfg.BlackboxConfig, a.log)
 	a.scrapes = scrapes
 	cfg.Credentials, cfg.Configured = a.scrapes.Credentials, a.configured

@@ -134,6 +134,10 @@ func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 	if manifests == nil && plugins != nil && ctx.Err() == nil {
 		plugins = a.pluginsTrigger.requestAndWait(ctx, otherManifests)
 	}
+	if modules != nil && ctx.Err() == nil { // a plugin that is newer now may take them
+		modules = a.scrapes.Reload(a.within(ctx))
+		a.update(func(p *progress) { p.modules = modules })
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

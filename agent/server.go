@@ -106,7 +106,7 @@ const index = `prober
 
 GET  /                            the status page, in a browser
 GET  /api/v1/pods                 a v1.PodList with live status; ?namespace= pod=
-GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind= handler= result=
+GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind= handler= state= result=
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND           one probe
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   why its result is what it is, and what happened in its ticks
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=

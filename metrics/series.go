@@ -232,8 +232,8 @@ func (s *series) Skipped(reason worker.SkipReason, ticks int) {
 }
 
 func (s *series) skipped(reason worker.SkipReason, ticks int) {
-	s.change(func(bits uint32) uint32 {
-		return ruleField.put(bits, uint32(states.Rule(ruleField.of(bits)).Skipped(reason, ticks)))
+	s.change(func(bits uint64) uint64 {
+		return ruleField.put(bits, uint64(states.Rule(ruleField.of(bits)).Skipped(reason, ticks)))
 	})
 	if i := slices.Index(skipReasons[:], reason); i >= 0 {
 		s.metrics().skipped[i].Add(uint64(ticks))
@@ -249,7 +249,7 @@ func (s *series) Gated(gate worker.Gate) {
 // gated counts the first worker under a gate.
 func (s *series) gated(gate worker.Gate) {
 	s.metrics().gated.move(s.kind(), worker.Gate(s.field(gateField)), gate)
-	s.set(gateField, uint32(gate))
+	s.set(gateField, uint64(gate))
 }
 
 // Close implements [worker.ProbeObserver].

@@ -9,12 +9,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// state is what a series has of small numbers, each a [field] of 32 bits. The kind and the order are
+// state is what a series has of small numbers, each a [field] of 64 bits. The kind and the order are
 // read-only after newState.
-type state struct{ bits atomic.Uint32 }
+type state struct{ bits atomic.Uint64 }
 
 // field is a number inside of a [state].
-type field struct{ shift, width uint32 }
+type field struct{ shift, width uint64 }
 
 var (
 	kindField  = field{0, 2}
@@ -22,26 +22,26 @@ var (
 	gateField  = field{3, 4}                // of the first worker; owned by it, see successor for the others
 	shownField = field{7, 4}                // the gate that a worker has told last
 	ruleField  = field{11, states.RuleBits} // the states.Rule of the worker that has begun last; owned by it
-	orderField = field{16, 16}
+	orderField = field{16, 32}
 )
 
-func (f field) mask() uint32 { return (1<<f.width - 1) << f.shift }
+func (f field) mask() uint64 { return (1<<f.width - 1) << f.shift }
 
-func (f field) of(bits uint32) uint32 { return bits & f.mask() >> f.shift }
+func (f field) of(bits uint64) uint64 { return bits & f.mask() >> f.shift }
 
 // put returns bits with f set to value.
-func (f field) put(bits, value uint32) uint32 { return bits&^f.mask() | value<<f.shift&f.mask() }
+func (f field) put(bits, value uint64) uint64 { return bits&^f.mask() | value<<f.shift&f.mask() }
 
 // init sets the state of a probe without ticks, of the series that was made as the made-th.
 func (s *state) init(kind probe.Kind, made uint) {
-	bits := kindField.put(0, uint32(kind))
-	s.bits.Store(orderField.put(bits, uint32(made)))
+	bits := kindField.put(0, uint64(kind))
+	s.bits.Store(orderField.put(bits, uint64(made)))
 }
 
-func (s *state) field(f field) uint32 { return f.of(s.bits.Load()) }
+func (s *state) field(f field) uint64 { return f.of(s.bits.Load()) }
 
 // change sets s to what of returns for its bits, which it may be called for more than once.
-func (s *state) change(of func(bits uint32) uint32) {
+func (s *state) change(of func(bits uint64) uint64) {
 	for {
 		bits := s.bits.Load()
 		if next := of(bits); next == bits || s.bits.CompareAndSwap(bits, next) {
@@ -50,8 +50,8 @@ func (s *state) change(of func(bits uint32) uint32) {
 	}
 }
 
-func (s *state) set(f field, value uint32) {
-	s.change(func(bits uint32) uint32 { return f.put(bits, value) })
+func (s *state) set(f field, value uint64) {
+	s.change(func(bits uint64) uint64 { return f.put(bits, value) })
 }
 
 func (s *state) kind() probe.Kind { return probe.Kind(s.field(kindField)) }
@@ -66,22 +66,22 @@ func (s *state) ticked(t *worker.Tick) {
 	if !t.Quarantined.IsZero() {
 		gate = worker.Quarantined
 	}
-	s.change(func(bits uint32) uint32 {
-		return shownField.put(ruleField.put(bits, uint32(states.Rule(ruleField.of(bits)).Tick(t))), uint32(gate))
+	s.change(func(bits uint64) uint64 {
+		return shownField.put(ruleField.put(bits, uint64(states.Rule(ruleField.of(bits)).Tick(t))), uint64(gate))
 	})
 }
 
 // passed sets what a tick without attempts tells.
 func (s *state) passed(gate worker.Gate) {
-	s.change(func(bits uint32) uint32 {
-		return shownField.put(ruleField.put(bits, uint32(states.Rule(ruleField.of(bits)).Gated(gate))), uint32(gate))
+	s.change(func(bits uint64) uint64 {
+		return shownField.put(ruleField.put(bits, uint64(states.Rule(ruleField.of(bits)).Gated(gate))), uint64(gate))
 	})
 }
 
 // isAfter reports whether the series of s was made after that of o.
 func (s *state) isAfter(o *state) bool {
 	age := s.field(orderField) - o.field(orderField)
-	return int32(age<<(32-orderField.width)) > 0 // the order overflows
+	return int32(age) > 0 // the order overflows, after four billion series
 }
 
 // shown is what a scrape shows of the state of a probe. Pods of the same name have the same labels:

@@ -49,7 +49,7 @@ type Host struct {
 	// each of them once: a pod that has not changed is the same as in the call before. err is what could not be applied; nil if all was. It returns err
 	// joined with further errors; if ctx has ended, its cause.
 	Applied func(ctx context.Context, r Reload, pods []*manager.Declared, err error) error
-	// RequestReload requests a call of the source's Reload, if it has that method. It returns at
+	// RequestReload requests a call of the source's Reload, if it has one. It returns at
 	// once. Requests before the call are coalesced.
 	RequestReload func(cause string)
 

@@ -71,11 +71,11 @@ func (s *schedule) Tick(*worker.Tick) {
 func (s *schedule) Skipped(_ worker.SkipReason, n int) { s.skipped.Add(int32(n)) }
 func (s *schedule) Close()                             {}
 
-// always is a container that is always running.
-type always struct{}
+// always is a container with this ID that is always running.
+type always string
 
-func (always) State() worker.State {
-	return worker.State{Found: true, ContainerID: "c1", Running: true, StartedAt: time.Now().Add(-time.Hour), Started: true}
+func (a always) State() worker.State {
+	return worker.State{Found: true, ContainerID: string(a), Running: true, StartedAt: time.Now().Add(-time.Hour), Started: true}
 }
 
 // Probes that do nothing tick beside programs that misbehave in every way.
@@ -91,7 +91,7 @@ func TestHostileProcessesDelayNoOthers(t *testing.T) {
 			Setup: worker.Setup{
 				Spec: probe.Spec{Period: period, Timeout: period, SuccessThreshold: 1, FailureThreshold: 3}, Handler: h, Name: name,
 			},
-			Task:  &worker.Task{Subject: results.Subject{Pod: name, PodUID: fmt.Sprint(name, i), Container: "web"}, Source: always{}},
+			Task:  &worker.Task{Subject: results.Subject{Pod: name, PodUID: fmt.Sprint(name, i), Container: "web"}, Source: always(fmt.Sprint(name, i))},
 			Kind:  probe.Readiness,
 			Delay: time.Duration(i) * period / natives, Observer: s,
 		})

@@ -175,7 +175,7 @@ func Failure(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
-	if e, ok := err.(*net.OpError); ok { // each attempt has another port of this host
+	if e, ok := errors.AsType[*net.OpError](err); ok { // each attempt has another port of this host
 		same := *e
 		same.Source = nil
 		return &same

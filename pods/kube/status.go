@@ -26,6 +26,7 @@ func (s *Source) publish(uid types.UID) {
 	s.mu.Unlock()
 	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
+	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // the kubelet's; as the kubelet, the manager may leave it
 	s.manager.UpdatePodStatus(context.Background(), prior, &status)
 	ids := make(map[string]string)
 	each(&status, func(c *v1.ContainerStatus) {

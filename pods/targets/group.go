@@ -38,8 +38,8 @@ func compile(file string, cfg *config.Agent, known []compiled) ([]compiled, erro
 		before[g.definition] = g.group
 	}
 	d := yamlpos.Decoder{File: file}
-	reported := make(map[string]bool) // the problems of a module are those of all its groups
-	var groups []compiled
+	reported := make(map[string]bool)               // the problems of a module are those of all its groups
+	groups := make([]compiled, 0, len(cfg.Targets)) // not nil, which stands for an error
 	for i := range cfg.Targets {
 		c := &cfg.Targets[i]
 		text := cfg.ModuleOf(c)

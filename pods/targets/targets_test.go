@@ -398,6 +398,19 @@ func TestGenerateForgetsGroupThatWasRefused(t *testing.T) {
 	}
 }
 
+func TestTargetsThatAreRemovedFromConfigEnd(t *testing.T) {
+	for _, rest := range []string{"targets: []\n", "", "plugins: []\n"} {
+		r := newRig(t, "targets: [{name: g, probe: {httpGet: {}}, static: [h]}]\n")
+		if r.generate()["g-h"] == nil {
+			t.Fatal("no target")
+		}
+		r.write("prober.yaml", head+rest)
+		if got := r.generate(); len(got) > 0 {
+			t.Errorf("%q: %d targets are probed", rest, len(got))
+		}
+	}
+}
+
 func TestTimeoutLongerThanPeriodIsWarning(t *testing.T) {
 	var log bytes.Buffer
 	r := newRig(t, "targets:\n- name: g\n  static: [h]\n  probe: {httpGet: {}, period: 1s, timeout: 2s}\n")

@@ -300,7 +300,7 @@ export function setLink(state, text = "") {
  * worst returns the state of all probes together.
  */
 export function worst() {
-  return STATES.find((s) => counts[s] > 0) ?? "unknown";
+  return STATES.find((s) => counts[s] > 0) ?? (counts.paused > 0 ? "success" : "unknown");
 }
 
 /** @type {Map<string, string>} */

@@ -67,7 +67,8 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	for i := range probes {
 		p := &probes[i]
 		counts[p.Counted()]++
-		if p.Counted() == "failure" && failing == nil {
+		blind := p.Counted() == "unknown" && p.Result == "failure" && !p.StateSince.IsZero() // it failed, and gives no verdict now
+		if failing == nil && (p.Counted() == "failure" || blind) {
 			failing = p
 		}
 	}
@@ -80,7 +81,11 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	var text strings.Builder
 	text.WriteString(strings.Join(parts, ", "))
 	if failing != nil {
-		text.WriteString("; " + line(probeName(failing)) + " fails")
+		verb := " fails"
+		if failing.State == "unknown" {
+			verb = " has failed, and gives no verdict"
+		}
+		text.WriteString("; " + line(probeName(failing)) + verb)
 		if last := failing.Last; last != nil {
 			text.WriteString(": " + line(cmp.Or(last.Error, strings.TrimSpace(last.Output), "no output")))
 		}

@@ -55,13 +55,14 @@ func body(code string) string { return sized("\x00" + code + "\x0b") }
 func goodWith(other sections) string {
 	all := goodSections()
 	maps.Copy(all, other)
-	out := "\x00asm\x01\x00\x00\x00"
+	var out strings.Builder
+	out.WriteString("\x00asm\x01\x00\x00\x00")
 	for _, id := range sectionOrder {
 		if all[id] != "" {
-			out += string(rune(id)) + sized(all[id])
+			out.WriteString(string(rune(id)) + sized(all[id]))
 		}
 	}
-	return out
+	return out.String()
 }
 
 // probing returns the good module with other instructions in probe.

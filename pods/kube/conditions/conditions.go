@@ -3,6 +3,9 @@
 package conditions
 
 import (
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/states"
@@ -62,7 +65,18 @@ func find(conditions []v1.PodCondition, of v1.PodConditionType) *v1.PodCondition
 // alike reports whether two conditions say the same but for numbers: what changes at each attempt, and what
 // an earlier agent has written, is not written again. published may be nil.
 func alike(next, published *v1.PodCondition) bool {
-	return published != nil && next.Status == published.Status && next.Reason == published.Reason && states.Alike(next.Message, published.Message)
+	return published != nil && next.Status == published.Status && next.Reason == published.Reason && alikeMessages(next.Message, published.Message)
+}
+
+// alikeMessages reports whether two messages are about the same probes, and tell the same of each but for numbers.
+// Names are compared as they are.
+func alikeMessages(a, b string) bool {
+	next, published := strings.Split(a, separator), strings.Split(b, separator)
+	return slices.EqualFunc(next, published, func(a, b string) bool {
+		name, text := splitLine(a)
+		other, told := splitLine(b)
+		return name == other && states.Alike(text, told)
+	})
 }
 
 // same reports whether two conditions say the same; nil is none.

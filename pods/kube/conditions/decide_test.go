@@ -157,3 +157,25 @@ func FuzzMessage(f *testing.F) {
 		}
 	})
 }
+
+// A message that differs in a number alone is not written again, one about another container is.
+func TestDecideComparesNames(t *testing.T) {
+	failing := func(container, text string) conditions.Probe { return probeIn(container, states.Failure, text) }
+	for _, c := range []struct {
+		published, now []conditions.Probe
+		changed        bool
+	}{
+		{[]conditions.Probe{failing("app1", "timed out after 10ms")}, []conditions.Probe{failing("app1", "timed out after 12ms")}, false},
+		{[]conditions.Probe{failing("app1", "status 500")}, []conditions.Probe{failing("app1", "status 503")}, true},
+		{[]conditions.Probe{failing("app1", "refused")}, []conditions.Probe{failing("app2", "refused")}, true},
+		{[]conditions.Probe{failing("app1", "refused"), failing("app2", "took 10ms")}, []conditions.Probe{failing("app1", "refused"), failing("app2", "took 12ms")}, false},
+		{[]conditions.Probe{failing("app1", "a; b 10ms: c")}, []conditions.Probe{failing("app1", "a; b 12ms: c")}, false},
+		{[]conditions.Probe{failing("app1", "refused"), failing("app2", "refused")}, []conditions.Probe{failing("app1", "refused"), failing("app3", "refused")}, true},
+		{[]conditions.Probe{failing("app1", "")}, []conditions.Probe{failing("app2", "")}, true},
+	} {
+		published := conditions.Decide(&conditions.Pod{Gated: true, Probes: c.published})
+		if got := conditions.Decide(&conditions.Pod{Gated: true, Probes: c.now, Published: published}); (len(got) > 0) != c.changed {
+			t.Errorf("%s: after %s got %q", words(published), words(conditions.Decide(&conditions.Pod{Gated: true, Probes: c.now})), words(got))
+		}
+	}
+}

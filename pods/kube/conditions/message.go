@@ -35,16 +35,30 @@ func message(probes []*Probe) string {
 			if text != "" {
 				line += ": " + text
 			}
-			lines = append(lines, clip.Text(line, max(maxMessage/count-len("; "), minShare)))
+			lines = append(lines, clip.Text(line, max(maxMessage/count-len(separator), minShare)))
 		}
 	}
-	return clip.Text(api.OneLine(strings.Join(lines, "; ")), maxMessage)
+	return clip.Text(api.OneLine(strings.Join(lines, separator)), maxMessage)
+}
+
+// separator is between the probes of a message.
+const separator = "; "
+
+// splitLine returns the name of a probe in a line of a message, and what is said of it. A line of a text that
+// contains the separator has no name.
+func splitLine(line string) (name, text string) {
+	name, text, _ = strings.Cut(line, ": ")
+	_, kind, _ := strings.Cut(name, " ")
+	if _, err := probe.ParseKind(kind); err != nil {
+		return "", line
+	}
+	return name, text
 }
 
 // Lists reports whether the message of a condition lists a probe, which is not well then.
 func Lists(c *v1.PodCondition, container string, kind probe.Kind) bool {
 	name := container + " " + kind.String()
-	for line := range strings.SplitSeq(c.Message, "; ") {
+	for line := range strings.SplitSeq(c.Message, separator) {
 		if rest, ok := strings.CutPrefix(line, name); ok && (rest == "" || rest[0] == ':') {
 			return true
 		}

@@ -41,7 +41,7 @@ func add(g *group.Group[string], name string, h probe.Handler, err error) {
 		panic(err)
 	}
 	task := &worker.Task{Subject: results.Subject{Container: name}}
-	task.SetState(worker.Running("1", time.Now()))
+	task.SetState(worker.Running(name, time.Now()))
 	if err := g.Add("machine", group.Probe{
 		Task: task, Kind: probe.Liveness, Handler: h, Name: name,
 		Spec: probe.Spec{Period: time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3},
