@@ -42,8 +42,8 @@ var packages = map[string]struct {
 	"core/states":  {ours: []string{"core/results", "core/worker", "probe"}},
 	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
 	"core/manager": {
-		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/redact"},
-		others: []string{"k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
+		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/clip", "internal/redact"},
+		others: []string{"go.yaml.in/yaml", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"handlers":                          {ours: []string{"probe", "internal/nearest"}},
 	"handlers/shadow":                   {ours: []string{"probe"}},
@@ -331,7 +331,7 @@ var links = map[string][]string{
 	"core/results":               nil,
 	"core/worker":                nil,
 	"core/group":                 nil,
-	"core/manager":               {"k8s.io", "sigs.k8s.io", "net/http"}, // as the API types do
+	"core/manager":               {"go.yaml.in/yaml", "k8s.io", "sigs.k8s.io", "net/http"}, // as the API types do
 	"handlers":                   nil,
 	"handlers/builtin/execprobe": nil,
 	"handlers/builtin/httpprobe": {"net/http"},

@@ -4,18 +4,21 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	yamlv2 "go.yaml.in/yaml/v2"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -80,25 +83,26 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 	path := annotationPath()
 	asJSON, err := AnnotationJSON(text)
 	if err != nil {
-		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, err.Error())}
+		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, clip.Marked(err.Error(), maxReason, "…"))}
 	}
 	var containers map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(asJSON, &containers); err != nil {
 		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, "must be a mapping of container to kind to probe")}
 	}
 	probes = make(map[probeName]*ProbeConfig)
+	anyContainer := false
 	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		path := path.Key(name)
 		c, err := probedContainer(pod, name, path)
 		if err != nil { // they may be meant for any container
-			errs, refused = append(errs, err), append(refused, everyProbe(pod)...)
+			errs, anyContainer = append(errs, err), true
 			continue
 		}
+		anyKind := false
 		for _, word := range slices.Sorted(maps.Keys(containers[name])) {
 			kind, err := probe.ParseKind(word)
 			if err != nil {
-				errs = append(errs, field.NotSupported(path, word, []string{"liveness", "readiness", "startup"}))
-				refused = append(refused, everyKind(name)...)
+				errs, anyKind = append(errs, field.NotSupported(path, word, []string{"liveness", "readiness", "startup"})), true
 				continue
 			}
 			config, list := fromAnnotation(c, kind, containers[name][word], path.Child(word))
@@ -111,9 +115,24 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 				probes[key], refused = nil, append(refused, key)
 			}
 		}
+		if anyKind {
+			refused = append(refused, everyKind(name)...)
+		}
+	}
+	if anyContainer {
+		refused = everyProbe(pod)
+	}
+	if more := len(errs) - maxErrors; more > 0 {
+		errs = append(errs[:maxErrors:maxErrors], field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("has %d more errors", more)))
 	}
 	return probes, refused, errs
 }
+
+// The errors of an annotation that are told: its author may make tens of thousands.
+const (
+	maxErrors = 100
+	maxReason = 4 << 10 // bytes of what the parser of YAML says
+)
 
 // AnnotationJSON returns the text of the annotation [Annotation] as JSON. It is the only reader of that
 // text: YAML and JSON differ about some characters and escapes. A text that is JSON is not parsed as YAML,
@@ -122,7 +141,40 @@ func AnnotationJSON(text string) ([]byte, error) {
 	if b := []byte(text); len(b) > 0 && b[0] == '{' && json.Valid(b) && !repeatsNames(b) {
 		return b, nil
 	}
+	if isBomb(text) {
+		return nil, fmt.Errorf("more than %d bytes with its aliases written out", maxWrittenOut)
+	}
 	return yaml.YAMLToJSONStrict([]byte(text))
+}
+
+// maxWrittenOut bounds a YAML text with its aliases written out. The API server lets all annotations of a pod have 256 KiB.
+const maxWrittenOut = 1 << 20
+
+// isBomb reports whether the aliases in a YAML text make it too large: an alias takes two bytes, and may stand for all
+// the rest. The parser shares the strings that aliases stand for, and JSON cannot.
+func isBomb(text string) bool {
+	if !strings.Contains(text, "&") || !strings.Contains(text, "*") {
+		return false // there is no alias
+	}
+	var value any
+	return yamlv2.UnmarshalStrict([]byte(text), &value) == nil && writtenOut(value) > maxWrittenOut
+}
+
+// writtenOut returns about how many bytes a decoded YAML value has in JSON.
+func writtenOut(value any) (n int) {
+	switch v := value.(type) {
+	case string:
+		return len(v)
+	case []any:
+		for _, item := range v {
+			n += 1 + writtenOut(item)
+		}
+	case map[any]any:
+		for key, item := range v {
+			n += 1 + writtenOut(key) + writtenOut(item)
+		}
+	}
+	return n
 }
 
 // repeatsNames reports whether an object in a valid JSON text has a name twice.

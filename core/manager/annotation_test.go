@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -359,6 +360,47 @@ func TestAnnotationInJSON(t *testing.T) {
 	} {
 		if configs, errs := manager.ProbesOf(annotated(twice)); len(errs) != 1 || len(configs) > 0 || !strings.Contains(errs[0].Error(), "already set") {
 			t.Errorf("%s: %v, %v", twice, configs, errs)
+		}
+	}
+}
+
+// A few thousand bytes of YAML stand for hundreds of millions with their aliases written out.
+func TestAnnotationWithAliases(t *testing.T) {
+	few := one(t, "web: {readiness: {tcpSocket: {port: 80}, period: &p 2s, timeout: *p}}")
+	if few.Spec.Timeout != 2*time.Second {
+		t.Errorf("timeout %v", few.Spec.Timeout)
+	}
+	bomb := "z: [" + strings.Repeat("1,", 3500) + "]\na: &a " + strings.Repeat("x", 1000) +
+		"\nb: &b [" + strings.Repeat("*a,", 130) + "]\nweb: [" + strings.Repeat("*b,", 1000) + "]\n"
+	document, err := manager.AnnotationJSON(bomb)
+	if err == nil || err.Error() != "more than 1048576 bytes with its aliases written out" {
+		t.Errorf("%d bytes are %d as JSON: error %v", len(bomb), len(document), err)
+	}
+}
+
+// An annotation of 256 KiB has room for tens of thousands of mistakes, all of which would be compared and kept.
+func TestAnnotationWithManyErrors(t *testing.T) {
+	many := func(format string) string {
+		texts := make([]string, 5000)
+		for i := range texts {
+			texts[i] = fmt.Sprintf(format, i)
+		}
+		return strings.Join(texts, ",")
+	}
+	for name, text := range map[string]string{
+		"containers": "{" + many(`"x%d":{}`) + "}",
+		"kinds":      `{"web":{` + many(`"x%d":{}`) + "}}",
+		"headers":    `{"web":{"readiness":{"httpGet":{"port":80,"httpHeaders":[` + many(`{"name":"%d:"}`) + "]}}}}",
+	} {
+		d := manager.Declare(annotated(text))
+		errs := d.Errors()
+		if want := at + ": Invalid value: has 4900 more errors"; len(errs) != 101 || errs[100].Error() != want {
+			t.Errorf("%s: %d errors, the last one %v", name, len(errs), errs[len(errs)-1])
+		}
+	}
+	for _, err := range manager.Declare(annotated("{" + many("a") + "}")).Errors() { // one error of the parser with 5000 lines
+		if n := len(err.Error()); n > 5000 {
+			t.Errorf("an error has %d bytes", n)
 		}
 	}
 }

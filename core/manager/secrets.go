@@ -36,11 +36,12 @@ func ResolveSecrets(config []byte, resolve func(source, name string) (string, er
 	if err := decoder.Decode(&document); err != nil {
 		return nil, Secrets{}, err
 	}
+	r := resolver{resolve: resolve, known: make(map[string]answer)}
 	document, err = walkStrings(document, "", func(s, field string) (string, error) {
 		if secretReference.MatchString(s) {
 			secrets.fields = append(secrets.fields, field)
 		}
-		return replaceReferences(s, resolve, &secrets.values)
+		return r.replace(s, &secrets.values)
 	})
 	if err != nil {
 		return nil, Secrets{}, secrets.Error(err)
@@ -50,26 +51,54 @@ func ResolveSecrets(config []byte, resolve func(source, name string) (string, er
 	return resolved, secrets, err
 }
 
-var errNotText = errors.New("the secret is not valid UTF-8")
+var (
+	errNotText = errors.New("the secret is not valid UTF-8")
+	errTooLong = fmt.Errorf("the config takes more than %d bytes with its secrets", maxSecrets)
+)
 
-func replaceReferences(s string, resolve func(source, name string) (string, error), secrets *[]string) (string, error) {
-	var failed error
+// maxSecrets bounds the bytes of all secrets in a config. A reference takes eight bytes, and may stand for a file.
+const maxSecrets = 4 << 20
+
+// resolver resolves the references of one config, each once however often it is there.
+type resolver struct {
+	resolve func(source, name string) (string, error)
+	known   map[string]answer // by reference
+	bytes   int               // of all secrets
+}
+
+type answer struct {
+	value string
+	err   error
+}
+
+// replace replaces the references in s. It adds new secrets to secrets.
+func (r *resolver) replace(s string, secrets *[]string) (string, error) {
+	var failed []error
 	s = secretReference.ReplaceAllStringFunc(s, func(reference string) string {
-		parts := secretReference.FindStringSubmatch(reference)
-		value, err := resolve(parts[1], parts[2])
-		if err == nil && !utf8.ValidString(value) { // json.Marshal would change it, and redaction miss it
-			err = errNotText
+		a, known := r.known[reference]
+		if !known {
+			parts := secretReference.FindStringSubmatch(reference)
+			a.value, a.err = r.resolve(parts[1], parts[2])
+			if a.err == nil && !utf8.ValidString(a.value) { // json.Marshal would change it, and redaction miss it
+				a.err = errNotText
+			}
+			if a.err != nil {
+				a.value = ""
+				failed = append(failed, fmt.Errorf("%s: %w", reference, a.err))
+			} else if strings.TrimSpace(a.value) != "" {
+				*secrets = append(*secrets, a.value)
+			}
+			r.known[reference] = a
 		}
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", reference, err))
+		if r.bytes += len(a.value); r.bytes > maxSecrets {
 			return ""
 		}
-		if strings.TrimSpace(value) != "" {
-			*secrets = append(*secrets, value)
-		}
-		return value
+		return a.value
 	})
-	return s, failed
+	if r.bytes > maxSecrets {
+		failed = append(failed, errTooLong)
+	}
+	return s, errors.Join(failed...)
 }
 
 // SecretFields returns the fields of a config, a JSON object, that refer to secrets: "password"
@@ -235,8 +264,7 @@ type SecretReference struct {
 	Name   string
 }
 
-// SecretReferences returns the references in the config of c, in no order and perhaps more than
-// once.
+// SecretReferences returns the references in the config of c, each once and in no order.
 func (c *ProbeConfig) SecretReferences() (all []SecretReference) {
 	if !c.annotated {
 		return nil

@@ -221,3 +221,29 @@ func TestSecretsAreNotShown(t *testing.T) {
 		}
 	})
 }
+
+// A config of 256 KiB has room for 30,000 references: each takes as long as the first.
+func TestManyReferences(t *testing.T) {
+	many := []byte(`{"password":"` + strings.Repeat("${file:/a}", 25000) + `"}`)
+	calls := 0
+	refuse := func(string, string) (string, error) { calls++; return "", errors.New("not listed") }
+	if _, _, err := manager.ResolveSecrets(many, refuse); err == nil || err.Error() != "${file:/a}: not listed" || calls != 1 {
+		t.Errorf("%d calls, an error of %d bytes", calls, len(err.Error()))
+	}
+	long := func(string, string) (string, error) { calls++; return strings.Repeat("s", 1000), nil }
+	want := "the config takes more than 4194304 bytes with its secrets"
+	if resolved, _, err := manager.ResolveSecrets(many, long); err == nil || err.Error() != want || calls != 2 {
+		t.Errorf("%d bytes after %d calls, error %v", len(resolved), calls, err)
+	}
+	var others strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&others, "${env:%d}", i)
+	}
+	begun := time.Now()
+	if _, _, err := manager.ResolveSecrets([]byte(`{"password":"`+others.String()+`"}`), refuse); err == nil || strings.Count(err.Error(), "not listed") != 20000 {
+		t.Errorf("error %v", err)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("other references took %v", took)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/joined"
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/conditions"
 	"github.com/daeace23/prober/pods/kube/liveness"
@@ -25,8 +26,11 @@ const (
 	// patience is how long an attempt waits for the plugins of a pod. Those that take longer are
 	// prepared by other goroutines, and the pod is applied then: other pods do not wait.
 	patience = 500 * time.Millisecond
-	// preparers is how many pods such goroutines prepare at the same time.
+	// preparers is how many pods such goroutines prepare at the same time, each for preparing at most.
 	preparers = 4
+	preparing = 30 * time.Second
+	// A pod that was prepared, and whose configs take longer than patience again, is tried again after these times.
+	minAgain, maxAgain = time.Second, time.Minute
 	// networkTimeout bounds a question to the runtime for the network of a pod.
 	networkTimeout = 2 * time.Second
 )
@@ -135,6 +139,7 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		return
 	}
 	latest, before, added, halted := p.latest, p.plan, p.added, p.halted
+	early := time.Now().Before(p.again)
 	s.mu.Unlock()
 	if latest.DeletionTimestamp != nil && added {
 		if !halted {
@@ -145,14 +150,18 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		}
 		return // readiness goes on until the end, as it is
 	}
+	if early {
+		return // its own configs take too long, and would delay all other pods
+	}
 	next := newPlan(latest, &s.cfg)
 	if next.inPod && !s.findNetwork(ctx, p, latest) {
 		return // it is tried again, and what runs fails in the network that is gone
 	}
-	failed, slow := s.check(ctx, next)
+	failed, slow := s.check(ctx, p, next)
 	if slow {
 		s.mu.Lock()
 		s.preparing[uid] = next.plugins
+		p.slow++
 		s.mu.Unlock()
 		s.toPrepare.put(uid)
 		return
@@ -162,6 +171,7 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		added = false
 	}
 	s.mu.Lock()
+	p.slow = 0
 	p.inPod = next.inPod // before the first attempt
 	s.mu.Unlock()
 	probed := next.declared
@@ -173,12 +183,16 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 	s.applied(p, latest, next, failed)
 }
 
-// check prepares the plugins of a pod, with patience. slow means that they are not ready yet.
-func (s *Source) check(ctx context.Context, next *plan) (failed []error, slow bool) {
+// check prepares the plugins of a pod, with patience. slow means that they are not ready yet. A pod waits for the
+// plugins of other pods once: those may have configs that always take long.
+func (s *Source) check(ctx context.Context, p *pod, next *plan) (failed []error, slow bool) {
 	if len(next.plugins) == 0 {
 		return nil, false
 	}
-	if s.isPreparing(next) {
+	s.mu.Lock()
+	first := p.slow == 0
+	s.mu.Unlock()
+	if first && s.isPreparing(next) {
 		return nil, true
 	}
 	brief, cancel := context.WithTimeout(ctx, patience)
@@ -209,23 +223,32 @@ func (s *Source) prepareLoop(ctx context.Context) {
 	}
 }
 
-// prepare waits for the plugins of a pod, and then has it applied.
+// prepare waits for the plugins of a pod, and then has it applied: later each time that it was not enough.
 func (s *Source) prepare(ctx context.Context, uid types.UID) {
-	s.mu.Lock()
 	var latest *v1.Pod
+	var wait time.Duration
+	s.mu.Lock()
 	if p := s.pods[uid]; p != nil && !p.gone {
 		latest = p.latest
+		if p.slow > 1 {
+			wait = pace.Doubled(minAgain, maxAgain, p.slow-2)
+		}
 	}
 	s.mu.Unlock()
 	if latest != nil {
 		next := newPlan(latest, &s.cfg)
 		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", next.plugins)
-		_ = s.host.Check(ctx, next.declared) // the next attempt reports errors
+		limited, cancel := context.WithTimeout(ctx, preparing)
+		_ = s.host.Check(limited, next.declared) // the next attempt reports errors
+		cancel()
 	}
 	s.mu.Lock()
 	delete(s.preparing, uid)
+	if p := s.pods[uid]; p != nil {
+		p.again = time.Now().Add(wait)
+	}
 	s.mu.Unlock()
-	s.toApply.put(uid)
+	time.AfterFunc(wait, func() { s.toApply.put(uid) })
 }
 
 // applied records what the manager has, and tells what is wrong with the pod.

@@ -26,9 +26,9 @@ func (e exitError) ExitStatus() int { return int(e) }
 // container must be one of a pod of this source, and the runtime must agree: who may write the status
 // of a pod must not choose where its commands run.
 func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
-	uid, pod, container := s.containerOf(containerID)
-	if pod == nil {
-		return nil, fmt.Errorf("container %q is of no pod of this node", containerID)
+	uid, pod, container, err := s.containerOf(containerID)
+	if err != nil {
+		return nil, err
 	}
 	if s.cfg.Runtime != nil {
 		owner, ok := s.cfg.Runtime.Owner(containerID)
@@ -65,14 +65,23 @@ func (s *Source) RunInContainer(ctx context.Context, containerID string, cmd []s
 	return output, nil
 }
 
-// containerOf returns the pod and the name of a container; nil if it is of none.
-func (s *Source) containerOf(id string) (uid types.UID, pod *v1.Pod, container string) {
+// containerOf returns the pod and the name of a container. The ID of a container that is in the status of two pods
+// is an error: one of them has a command that is not the other's.
+func (s *Source) containerOf(id string) (uid types.UID, pod *v1.Pod, container string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for uid, p := range s.pods {
-		if name, ok := p.ids[id]; ok && !p.gone {
-			return uid, p.latest, name
+	for of, p := range s.pods {
+		name, ok := p.ids[id]
+		switch {
+		case !ok || p.gone:
+		case pod != nil:
+			return "", nil, "", fmt.Errorf("container %q is in the status of more than one pod", id)
+		default:
+			uid, pod, container = of, p.latest, name
 		}
 	}
-	return "", nil, ""
+	if pod == nil {
+		err = fmt.Errorf("container %q is of no pod of this node", id)
+	}
+	return uid, pod, container, err
 }

@@ -126,6 +126,9 @@ func (c *cluster) fail(err error) {
 	}
 }
 
+// checkedPod is the key of the name of the pod whose plugins are prepared, in the context of prepare.
+type checkedPod struct{}
+
 // world is a source with a manager, and fakes of everything else.
 type world struct {
 	t       *testing.T
@@ -181,7 +184,7 @@ func newWorld(t *testing.T, edit ...func(*world)) *world {
 		Check: func(ctx context.Context, pod *manager.Declared) []error {
 			errs := pod.Errors()
 			for _, p := range pod.Probes() {
-				if err := w.prepared(ctx, p.Handler); err != nil {
+				if err := w.prepared(context.WithValue(ctx, checkedPod{}, pod.Pod().Name), p.Handler); err != nil {
 					errs = append(errs, fmt.Errorf("%s: %w", p.Path, err))
 				}
 			}

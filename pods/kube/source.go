@@ -63,16 +63,18 @@ type pod struct {
 	gone   bool              // it was deleted, has ended, or has lost the annotation
 
 	// An attempt sets these.
-	plan    *plan   // nil before the first attempt
-	prior   *v1.Pod // with the status that an earlier agent has left
-	shown   *v1.Pod // for readers and events
-	added   bool    // the manager has its probes
-	halted  bool    // its liveness and startup probes were stopped
-	failed  []error // what a plugin may mend
-	inPod   bool    // its probes are carried out in its own network
-	network string  // path of its network namespace
-	waits   bool    // for that path
-	told    string  // message of the last event about an invalid probe
+	plan    *plan     // nil before the first attempt
+	prior   *v1.Pod   // with the status that an earlier agent has left
+	shown   *v1.Pod   // for readers and events
+	added   bool      // the manager has its probes
+	halted  bool      // its liveness and startup probes were stopped
+	failed  []error   // what a plugin may mend
+	inPod   bool      // its probes are carried out in its own network
+	network string    // path of its network namespace
+	waits   bool      // for that path
+	told    string    // message of the last event about an invalid probe
+	slow    int       // how often in a row its plugins have taken longer than patience
+	again   time.Time // not applied before
 
 	// The report loop owns these.
 	known   map[probeKey]states.State // what the last event has told

@@ -230,6 +230,44 @@ func TestSourceMissingPluginIsRetried(t *testing.T) {
 	})
 }
 
+// The author of a pod may choose configs that a plugin always takes long to accept. The other pods with that
+// plugin wait for it once, and it is tried seldom.
+func TestSourceSlowConfigs(t *testing.T) {
+	bubble(t, func(w *world) {
+		tries := 0
+		w.prepare = func(ctx context.Context, _ string) error {
+			if ctx.Value(checkedPod{}) != "slow" {
+				return nil
+			}
+			w.mu.Lock()
+			tries++
+			w.mu.Unlock()
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(10 * time.Second):
+				return nil
+			}
+		}
+		const probes = `{web: {readiness: {plugin: {name: shared}}}}`
+		w.cluster.set(podNamed("slow", probes))
+		w.start()
+		w.wait(time.Second)
+		w.cluster.set(podNamed("web", probes))
+		w.wait(15 * time.Second)
+		w.wantConditions("web", "readiness.web=success")
+		w.wait(10 * time.Minute)
+		w.mu.Lock()
+		if tries > 40 {
+			t.Errorf("the slow pod was prepared %d times in 10 minutes", tries)
+		}
+		w.prepare = nil
+		w.mu.Unlock()
+		w.wait(90 * time.Second)
+		w.wantConditions("slow", "readiness.web=success")
+	})
+}
+
 func TestSourceTellsTransitions(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", success)

@@ -49,16 +49,22 @@ func (s *Source) publish(uid types.UID) {
 
 // statusOf returns the status of a pod as the kubelet and the runtime tell it. The runtime may tell that a
 // container runs before the kubelet tells the address of the pod: without one, a probe would connect to the
-// network of the agent. So such a container is not there yet.
+// network of the agent. So such a container is not there yet. Nor is one that the runtime knows as another pod's.
 func (s *Source) statusOf(latest *v1.Pod) v1.PodStatus {
 	status := ownStatus(latest)
-	if s.cfg.Runtime != nil {
-		s.cfg.Runtime.Overlay(latest, &status)
+	without := func(wrong func(v1.ContainerStatus) bool) {
+		status.ContainerStatuses = slices.DeleteFunc(status.ContainerStatuses, wrong)
+		status.InitContainerStatuses = slices.DeleteFunc(status.InitContainerStatuses, wrong)
+	}
+	if runtime := s.cfg.Runtime; runtime != nil {
+		without(func(c v1.ContainerStatus) bool { // else results would count for the other pod, too
+			owner, ok := runtime.Owner(c.ContainerID)
+			return ok && owner != latest.UID
+		})
+		runtime.Overlay(latest, &status)
 	}
 	if status.PodIP == "" {
-		running := func(c v1.ContainerStatus) bool { return c.State.Running != nil }
-		status.ContainerStatuses = slices.DeleteFunc(status.ContainerStatuses, running)
-		status.InitContainerStatuses = slices.DeleteFunc(status.InitContainerStatuses, running)
+		without(func(c v1.ContainerStatus) bool { return c.State.Running != nil })
 	}
 	return status
 }

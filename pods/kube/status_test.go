@@ -455,6 +455,39 @@ func TestSourceExec(t *testing.T) {
 			}
 		}, withRuntime)
 	})
+	// The status of another pod names the container, too. Its command must not run there.
+	forged := podNamed("thief", readiness)
+	forged.Status.ContainerStatuses = pod.Status.ContainerStatuses
+	t.Run("forged status", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			w.cluster.set(pod)
+			w.cluster.set(forged)
+			w.start()
+			w.wait(time.Second)
+			w.owners[id] = pod.UID
+			for range 20 {
+				if out, err := exec(w); err == nil || err.Error() != `container "containerd://web-c1" is in the status of more than one pod` {
+					t.Errorf("got %q, %v", out, err)
+				}
+			}
+		}, withRuntime)
+	})
+	t.Run("status that is known as forged", func(t *testing.T) {
+		bubble(t, func(w *world) {
+			w.owners[id] = pod.UID
+			w.cluster.set(forged)
+			w.start()
+			w.wait(time.Second)
+			w.cluster.set(pod)
+			w.wait(time.Second)
+			if out, err := exec(w); out != id+": true" || err != nil {
+				t.Errorf("of the pod itself: got %q, %v", out, err)
+			}
+			if status, _ := w.source.PodStatus(forged.UID); len(status.ContainerStatuses) > 0 {
+				t.Errorf("the other pod has %+v", status.ContainerStatuses)
+			}
+		}, withRuntime)
+	})
 	t.Run("API server", func(t *testing.T) {
 		code, failed := 0, error(nil)
 		bubble(t, func(w *world) {

@@ -173,6 +173,11 @@ func (x *exchange) take(ctx context.Context) (ok bool) {
 	if x.link, ok = x.keeper.take(x.at, netns.From(ctx)); !ok {
 		return false
 	}
+	if network, address := x.at.Dialed(); netns.CheckDial(ctx, network, address) != nil { // the connection outlives what allowed it; the dial tells why
+		x.link.close()
+		x.link = link{}
+		return false
+	}
 	x.conn = x.progress.Reuse(x.link.raw, x.at, network.StepHTTP)
 	x.stop = network.Until(ctx, x.conn)
 	if x.link.tls != nil {

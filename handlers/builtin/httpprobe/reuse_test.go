@@ -19,6 +19,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin/httpprobe"
 	"github.com/daeace23/prober/handlers/builtin/internal/rig"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -278,6 +279,28 @@ func TestReuseAtAnotherEndpoint(t *testing.T) {
 		rig.Want(t, out, err, probe.Success, "ok")
 	}
 	s.want(t, 1, 1, 2)
+}
+
+// A connection that is kept is not used after its target has become one that the guard refuses.
+func TestReuseAsksTheGuard(t *testing.T) {
+	s := serveKept(t, nil, says(okKept))
+	h, err := httpprobe.New(httpprobe.Config{}).Bind(httpprobe.Action{Port: s.port, Reuse: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probe.Release(h)
+	var refused error
+	ctx := netns.WithGuard(t.Context(), func(netns.To) error { return refused })
+	req := probe.Request{PodIP: "127.0.0.1", Spec: probe.Spec{Timeout: time.Minute}}
+	for range 2 {
+		out, err := h.Probe(ctx, req)
+		rig.Want(t, out, err, probe.Success, "ok")
+	}
+	refused = errors.New("not allowed any more")
+	if out, err := h.Probe(ctx, req); out.Result == probe.Success || out.Reason != probe.ReasonDenied && probe.ReasonOf(err) != probe.ReasonDenied {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	s.want(t, 1, 1)
 }
 
 func TestReuseByOneAttemptAtATime(t *testing.T) {

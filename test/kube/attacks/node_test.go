@@ -77,12 +77,10 @@ func TestExecInAnotherContainer(t *testing.T) {
 		"state": map[string]any{"running": map[string]any{"startedAt": metav1.Now()}},
 	}}}
 	y.runs(t, "benign", `{"app": {"readiness": {"tcpSocket": {"port": 8080}, "period": "100ms"}}}`, nil)
-	bed.Await(t, "an attempt that is refused", func() bool {
+	for range 10 {
 		y.status(t, thief, status) // the kubelet writes it again
 		y.awaitTicks(t, "benign", 2)
-		probes := y.agent.Probes(t, y.namespace, "thief")
-		return len(probes) == 1 && probes[0].Last != nil && strings.Contains(probes[0].Last.Error, "as the runtime has it")
-	})
+	}
 	if code := bed.Get(t, "http://"+victim.Status.PodIP+":8080/healthz"); code != 200 {
 		t.Errorf("the command has run in the container of another pod: %d", code)
 	}
