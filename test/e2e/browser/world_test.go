@@ -164,7 +164,8 @@ secrets: {allow: ["file:/no/such/*"]}
 targets:
 - name: hosts
   probe: {tcpSocket: {}, period: 10s}
-  static: ["127.0.0.1:WEBPORT", "no-port-at-all"]
+  static: ["127.0.0.1:WEBPORT"]
+  file: [hosts.json]
 `
 
 const missingSecret = `
@@ -189,7 +190,7 @@ func startWorld(t testing.TB) *agent {
 		t.Fatal(err)
 	}
 	files := map[string]string{
-		"pods/pod.yaml": w.fill(failing), "prober.yaml": w.fill(failingConfig),
+		"pods/pod.yaml": w.fill(failing), "prober.yaml": w.fill(failingConfig), "hosts.json": `[{"targets": ["no-port-at-all"]}]`,
 		"plugins/guest/plugin.yaml":         "apiVersion: prober.dev/v1\nkind: Plugin\nname: guest\nversion: 1.0.0\nmode: reactor\nabi: 1\nrequests:\n- capability: net\n  allow: [target]\n",
 		"plugins/prober-plugin-tester.yaml": "apiVersion: prober.dev/v1\nname: tester\nversion: 1.0.0\n",
 		"plugins/queue/plugin.yaml":         "apiVersion: prober.dev/v1\nname: queue\nversion: 1.0.0\nruntime: nagios\ncommand: [check_queue]\n",
