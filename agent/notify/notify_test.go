@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,12 +222,13 @@ func TestMessageHasTheNewestCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, ", repeatInterval: 30m")
 		w.stop()
-		now := states.Cause{Reason: "http_status", Text: "code: 503"}
+		var now atomic.Pointer[states.Cause]
+		now.Store(&states.Cause{Reason: "http_status", Text: "code: 503"})
 		w.cfg.Current = func(podUID, container string, kind probe.Kind) states.Status {
 			if podUID != "uid-web" || container != "app" || kind != probe.Readiness {
 				t.Error(podUID, container, kind)
 			}
-			return states.Status{State: failure, Cause: now}
+			return states.Status{State: failure, Cause: *now.Load()}
 		}
 		w.run()
 		w.fails(ok, "connect_refused", "connection refused")
@@ -234,7 +236,7 @@ func TestMessageHasTheNewestCause(t *testing.T) {
 		if alert := w.Status().Items[0].Alerts[0]; alert.Reason != "http_status" || alert.Text != "code: 503" {
 			t.Errorf("alert %+v", alert)
 		}
-		now.Text = "code: 401"
+		now.Store(&states.Cause{Reason: "http_status", Text: "code: 401"})
 		time.Sleep(30 * time.Minute)
 		want := []string{"10s: failing http_status code: 503", "30m10s: failing http_status code: 401 again"}
 		if got := w.causes(); !slices.Equal(got, want) {
