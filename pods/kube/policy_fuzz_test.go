@@ -198,9 +198,8 @@ func FuzzPolicyHolds(f *testing.F) {
 		f.Add(uint8(0), uint8(i), uint8(i+1), value, annotationOf(uint8(i), uint8(i+2), 3, value), []byte{stepHarmless, stepText, stepRaw, stepText})
 	}
 	f.Fuzz(func(t *testing.T, form, first, second uint8, value, raw string, ops []byte) {
-		if len(ops) > 30 || len(value)+len(raw) > 4096 {
-			t.Skip() // a longer life has no other steps
-		}
+		// A longer life has no other steps, and a longer text takes longer alone.
+		ops, value, raw = ops[:min(len(ops), 30)], value[:min(len(value), 2048)], raw[:min(len(raw), 2048)]
 		liveUnderPolicy(t, annotationOf(form, first, second, value), raw, ops)
 	})
 }
