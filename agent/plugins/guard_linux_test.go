@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// asked is a guard that refuses what refuse reports, and counts what it refuses.
+// asked is a guard that refuses a destination if refuse reports true, and counts its refusals.
 type asked struct {
 	refuse func(to netns.To) bool
 	count  atomic.Int32

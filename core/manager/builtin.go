@@ -20,7 +20,7 @@ type Builtin struct {
 	Field string
 
 	config func() action                   // an empty one
-	inAPI  func(h *v1.ProbeHandler) action // that of a probe of the API; nil for a handler that it does not have
+	inAPI  func(h *v1.ProbeHandler) action // finds the config in a probe of the API; nil if the API lacks the handler
 }
 
 // action is the config of a built-in handler: a pointer to a struct whose JSON the handler reads.

@@ -201,8 +201,8 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	return e.result(), true
 }
 
-// Claim makes the container that of subject, by its pointer, and returns nil. If it is already that of
-// another one, Claim changes nothing and returns that. A claimed container keeps its subject, which
+// Claim gives the container to subject, by its pointer, and returns nil. If another subject has it,
+// Claim changes nothing and returns the other one. A claimed container keeps its subject, which
 // must not be modified, until [Cache.Release]. The workers claim the containers that they probe.
 func (c *Cache) Claim(containerID string, subject *Subject) (other *Subject) {
 	s := c.shard(containerID)

@@ -24,7 +24,7 @@ func taskName(s *results.Subject) string {
 	return strings.Trim(strings.Join([]string{s.Namespace, s.Pod, s.Container}, "/"), "/")
 }
 
-// Claim makes the present container ID of the task that of w before its first tick. It returns an
+// Claim takes the present container ID of the task for w before its first tick. It returns an
 // [*InUseError] if another task has it. A worker that has not claimed an ID does so at a tick: while
 // another task has it, the gate is [InUse].
 func (w *Worker) Claim() error {
