@@ -200,11 +200,25 @@ func (m *Metrics) outcomes(handler string) *outcomes {
 
 // CountInFlight returns h with its attempts in progress counted.
 func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
-	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-		m.inflight.Add(1)
-		defer m.inflight.Add(-1)
-		return h.Probe(ctx, req)
-	})
+	return &counted{h, &m.inflight}
+}
+
+// counted is a handler whose attempts in progress are counted.
+type counted struct {
+	inside   probe.Handler
+	inflight *atomic.Int64
+}
+
+var _ probe.Wrapper = (*counted)(nil)
+
+// Unwrap implements [probe.Wrapper].
+func (c *counted) Unwrap() probe.Handler { return c.inside }
+
+// Probe implements [probe.Handler].
+func (c *counted) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	c.inflight.Add(1)
+	defer c.inflight.Add(-1)
+	return c.inside.Probe(ctx, req)
 }
 
 // PluginSources sets the plugins of registries, and whether the last good version of each stands

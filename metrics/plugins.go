@@ -104,10 +104,23 @@ func (m *Metrics) quarantined() map[string]int {
 
 // TimeCalls returns h, a probe of the plugin called name, with its attempts timed.
 func (m *Metrics) TimeCalls(name string, h probe.Handler) probe.Handler {
-	took := m.calls.WithLabelValues(name)
-	return probe.HandlerFunc(func(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-		start := time.Now()
-		defer func() { took.Observe(time.Since(start).Seconds()) }()
-		return h.Probe(ctx, req)
-	})
+	return &timed{h, m.calls.WithLabelValues(name)}
+}
+
+// timed is a handler whose attempts are timed.
+type timed struct {
+	inside probe.Handler
+	took   prometheus.Observer
+}
+
+var _ probe.Wrapper = (*timed)(nil)
+
+// Unwrap implements [probe.Wrapper].
+func (t *timed) Unwrap() probe.Handler { return t.inside }
+
+// Probe implements [probe.Handler].
+func (t *timed) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	start := time.Now()
+	defer func() { t.took.Observe(time.Since(start).Seconds()) }()
+	return t.inside.Probe(ctx, req)
 }

@@ -3,7 +3,42 @@ package probe
 import (
 	"context"
 	"errors"
+	"strings"
 )
+
+// Wrapper is implemented by handlers that make the attempts of another one: they count them, limit them or
+// make them elsewhere. What a Wrapper does not implement itself of the optional interfaces below, the handler
+// inside implements for it: the functions of this package find that.
+type Wrapper interface {
+	Handler
+	// Unwrap returns the handler inside.
+	Unwrap() Handler
+}
+
+// find returns the first of h, the handler inside it and so on that is a T.
+func find[T any](h Handler) (found T, ok bool) {
+	for {
+		if found, ok = h.(T); ok {
+			return found, true
+		}
+		w, wraps := h.(Wrapper)
+		if !wraps {
+			return found, false
+		}
+		h = w.Unwrap()
+	}
+}
+
+// innermost returns what is inside all wrappers of h.
+func innermost(h Handler) Handler {
+	for {
+		w, wraps := h.(Wrapper)
+		if !wraps {
+			return h
+		}
+		h = w.Unwrap()
+	}
+}
 
 // ContextPreparer is a [Preparer] whose Prepare may take long, and ends with a context.
 type ContextPreparer interface {
@@ -37,7 +72,7 @@ type Releaser interface {
 
 // Release calls h's Release, if it has one. h may be nil.
 func Release(h Handler) {
-	if r, ok := h.(Releaser); ok {
+	if r, ok := find[Releaser](h); ok {
 		r.Release()
 	}
 }
@@ -46,16 +81,16 @@ func Release(h Handler) {
 // they replace, for example the key-value store that a plugin has for a probe.
 type Inheritor interface {
 	Handler
-	// Inherit is called before the first attempt, and again if from has changed by then.
-	// from may be of any type and have an attempt in flight. Locks are held: Inherit must
+	// Inherit is called before the first attempt, and again if from has changed by then. from is
+	// no [Wrapper]. It may be of any other type and have an attempt in flight. Locks are held: Inherit must
 	// neither block nor call another handler than from.
 	Inherit(from Handler)
 }
 
-// Inherit calls h's Inherit, if it has one. With a nil from it does nothing.
+// Inherit calls h's Inherit, if it has one, with what is inside from. With a nil from it does nothing.
 func Inherit(h, from Handler) {
-	if heir, ok := h.(Inheritor); ok && from != nil {
-		heir.Inherit(from)
+	if heir, ok := find[Inheritor](h); ok && from != nil {
+		heir.Inherit(innermost(from))
 	}
 }
 
@@ -70,7 +105,7 @@ type Trier interface {
 
 // Try calls h's Try, if it has one.
 func Try(ctx context.Context, h Handler) error {
-	if t, ok := h.(Trier); ok {
+	if t, ok := find[Trier](h); ok {
 		return t.Try(ctx)
 	}
 	return nil
@@ -88,7 +123,7 @@ type SecretChecker interface {
 
 // CheckSecrets calls h's CheckSecrets, if it has one and there are fields.
 func CheckSecrets(h Handler, fields []string) error {
-	if c, ok := h.(SecretChecker); ok && len(fields) > 0 {
+	if c, ok := find[SecretChecker](h); ok && len(fields) > 0 {
 		return c.CheckSecrets(fields)
 	}
 	return nil
@@ -106,7 +141,26 @@ type SecretKeeper interface {
 
 // KeepSecret calls h's KeepSecret, if it has one.
 func KeepSecret(h Handler, redact func(text string) string) {
-	if k, ok := h.(SecretKeeper); ok {
+	if k, ok := find[SecretKeeper](h); ok {
 		k.KeepSecret(redact)
 	}
+}
+
+// Describer is implemented by prepared handlers that can say better than [Target.Address] what they probe.
+type Describer interface {
+	Handler
+	// Describe returns what an attempt with req probes, for people, on one line: "GET
+	// http://10.0.0.7:8080/healthz". name is that of the handler. It has neither headers nor the user and
+	// the password of a URL. Whoever knows the secrets of the config removes them. Describe makes no
+	// attempt, does not block, and is called concurrently. req is of no attempt: it has no Attempt.
+	Describe(name string, req *Request) string
+}
+
+// Describe returns what an attempt of h, the handler called name, probes with req: what h describes, or
+// else its name and the target, as in "redis 10.0.0.7:6379".
+func Describe(h Handler, name string, req *Request) string {
+	if d, ok := find[Describer](h); ok {
+		return d.Describe(name, req)
+	}
+	return strings.TrimSpace(name + " " + req.Target.Address())
 }

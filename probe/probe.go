@@ -8,6 +8,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -173,6 +174,21 @@ type Target struct {
 	Host string `json:"host,omitzero"`
 	Port int    `json:"port,omitzero"`
 	Unix string `json:"unix,omitzero"`
+}
+
+// Address returns t for people: "HOST:PORT", "HOST" without a port, ":PORT" without a host, or
+// "unix:PATH"; "" for the zero value.
+func (t Target) Address() string {
+	switch {
+	case t.Unix != "":
+		return "unix:" + t.Unix
+	case t.Port == 0:
+		return t.Host
+	case strings.Contains(t.Host, ":"):
+		return "[" + t.Host + "]:" + strconv.Itoa(t.Port)
+	default:
+		return t.Host + ":" + strconv.Itoa(t.Port)
+	}
 }
 
 // Pod is the pod of a probed container. It is shared between probes and read-only.

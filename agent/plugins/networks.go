@@ -37,17 +37,17 @@ func (s *Set) SetNetworks(of func(podUID string) (path string, ok bool), guard f
 }
 
 // placed returns the handler of one probe, whose attempts are made in the namespace of its pod.
-func (s *Set) placed(c counted) probe.Handler {
+func (s *Set) placed(h probe.Handler) probe.Handler {
 	if n := s.networks.Load(); n != nil {
-		return &placed{inside: c, networks: n}
+		return &placed{inside: h, networks: n}
 	}
-	return c
+	return h
 }
 
 // placed is the handler of one probe of an agent whose pods have network namespaces, or a guard. It embeds no
 // other handler, whose Probe would be made without both if this one had another name.
 type placed struct {
-	inside   counted
+	inside   probe.Handler
 	networks *networks
 
 	mu       sync.Mutex
@@ -56,20 +56,12 @@ type placed struct {
 }
 
 var (
-	_ probe.Inheritor     = (*placed)(nil)
-	_ probe.Releaser      = (*placed)(nil)
-	_ probe.SecretKeeper  = (*placed)(nil)
-	_ probe.SecretChecker = (*placed)(nil)
+	_ probe.Wrapper  = (*placed)(nil)
+	_ probe.Releaser = (*placed)(nil)
 )
 
-// Inherit implements [probe.Inheritor] for the handler inside.
-func (p *placed) Inherit(from probe.Handler) { p.inside.Inherit(from) }
-
-// CheckSecrets implements [probe.SecretChecker] for the handler inside.
-func (p *placed) CheckSecrets(fields []string) error { return p.inside.CheckSecrets(fields) }
-
-// KeepSecret implements [probe.SecretKeeper] for the handler inside.
-func (p *placed) KeepSecret(redact func(string) string) { p.inside.KeepSecret(redact) }
+// Unwrap implements [probe.Wrapper].
+func (p *placed) Unwrap() probe.Handler { return p.inside }
 
 // Probe implements [probe.Handler].
 func (p *placed) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -146,7 +138,7 @@ func (p *placed) keep(at *shared) (ok bool) {
 
 // Release implements [probe.Releaser].
 func (p *placed) Release() {
-	p.inside.Release()
+	probe.Release(p.inside)
 	p.mu.Lock()
 	at := p.at
 	p.at, p.released = nil, true

@@ -323,7 +323,7 @@ func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, tar
 		if err != nil {
 			return nil, err
 		}
-		return s.limits[name].Wrap(s.placed(counted{s.cfg.Metrics.CountInFlight(h), h})), nil
+		return s.limits[name].Wrap(s.placed(s.cfg.Metrics.CountInFlight(h))), nil
 	}
 	h, err := s.live.Prepare(ctx, name, config, target)
 	if _, unknown := errors.AsType[*handlers.UnknownError](err); unknown && len(s.cfg.PluginDirs) == 0 {
@@ -332,41 +332,8 @@ func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, tar
 	if err != nil {
 		return nil, err
 	}
-	return s.placed(counted{s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h)), h}), nil
+	return s.placed(s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h))), nil
 }
-
-// counted is a handler whose attempts are counted.
-type counted struct {
-	probe.Handler
-	bare probe.Handler
-}
-
-var (
-	_ probe.Inheritor     = counted{}
-	_ probe.Releaser      = counted{}
-	_ probe.SecretKeeper  = counted{}
-	_ probe.SecretChecker = counted{}
-)
-
-// Inherit implements [probe.Inheritor] for the handler inside.
-func (c counted) Inherit(from probe.Handler) {
-	switch old := from.(type) {
-	case counted:
-		from = old.bare
-	case *placed:
-		from = old.inside.bare
-	}
-	probe.Inherit(c.bare, from)
-}
-
-// Release implements [probe.Releaser] for the handler inside.
-func (c counted) Release() { probe.Release(c.bare) }
-
-// CheckSecrets implements [probe.SecretChecker] for the handler inside.
-func (c counted) CheckSecrets(fields []string) error { return probe.CheckSecrets(c.bare, fields) }
-
-// KeepSecret implements [probe.SecretKeeper] for the handler inside.
-func (c counted) KeepSecret(redact func(string) string) { probe.KeepSecret(c.bare, redact) }
 
 // SecretPolicy returns the secrets that prober.yaml allows.
 func (s *Set) SecretPolicy() secrets.Policy {

@@ -17,7 +17,6 @@ import (
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -254,7 +253,7 @@ func (m *Manager) inherit(next, was probe.Handler) {
 			cmp.Or(m.cfg.Logger, slog.Default()).Error("panic when a handler inherited", "stack", string(debug.Stack()))
 		}
 	}()
-	probe.Inherit(bare(next), bare(was))
+	probe.Inherit(next, was)
 }
 
 // changeTo changes a running probe from was to next. It reports false as change does.
@@ -304,9 +303,6 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 		probe.Release(handler)
 		return bound{}, fmt.Errorf("%s: %w", c.path(), err)
 	}
-	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets.values) > 0 {
-		k.KeepSecret(redact.New(r.secrets.values).Replace)
-	}
 	return bound{handler: r.secrets.redacted(handler), mark: r.mark}, nil
 }
 
@@ -323,14 +319,6 @@ func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler,
 		return c.Bind()
 	}
 	return m.cfg.Handlers.Prepare(c.Handler, config, c.Target)
-}
-
-// bare returns the handler inside a redactor, and any other handler as it is.
-func bare(h probe.Handler) probe.Handler {
-	if r, ok := h.(redactor); ok {
-		return r.Handler
-	}
-	return h
 }
 
 var _ worker.Publisher = (*podTask)(nil)

@@ -147,13 +147,15 @@ func fieldOf(at, name string) string {
 	return at + "." + name
 }
 
-// redacted returns h with the secrets removed from its outcome, errors and trace. h gets
+// redacted returns h with the secrets removed from its outcome, errors, trace and description. h gets
 // [probe.Request.Redact] for its log.
 func (s Secrets) redacted(h probe.Handler) probe.Handler {
 	if len(s.values) == 0 {
 		return h
 	}
-	return redactor{h, redact.New(s.values)}
+	r := redact.New(s.values)
+	probe.KeepSecret(h, r.Replace)
+	return redactor{h, r}
 }
 
 type redactor struct {
@@ -161,8 +163,26 @@ type redactor struct {
 	secrets *redact.Replacer
 }
 
-// Release implements [probe.Releaser].
-func (r redactor) Release() { probe.Release(r.Handler) }
+var (
+	_ probe.Wrapper   = redactor{}
+	_ probe.Describer = redactor{}
+)
+
+// Unwrap implements [probe.Wrapper].
+func (r redactor) Unwrap() probe.Handler { return r.Handler }
+
+// Describe implements [probe.Describer].
+func (r redactor) Describe(name string, req *probe.Request) string {
+	defer r.redactPanic()
+	return r.secrets.Replace(probe.Describe(r.Handler, name, req))
+}
+
+// redactPanic is deferred. The worker logs the panic.
+func (r redactor) redactPanic() {
+	if p := recover(); p != nil {
+		panic(r.secrets.Replace(fmt.Sprint(p)))
+	}
+}
 
 // Probe implements [probe.Handler].
 func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -173,11 +193,7 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 			trace(e)
 		}
 	}
-	defer func() {
-		if p := recover(); p != nil { // the worker logs it
-			panic(r.secrets.Replace(fmt.Sprint(p)))
-		}
-	}()
+	defer r.redactPanic()
 	outcome, err := r.Handler.Probe(ctx, req)
 	outcome.Output, outcome.Details = r.secrets.Replace(outcome.Output), r.details(outcome.Details)
 	outcome.Metrics = r.metrics(outcome.Metrics)

@@ -16,11 +16,7 @@ type Handler struct {
 
 var (
 	_ probe.ContextPreparer = (*Handler)(nil)
-	_ probe.Inheritor       = (*Handler)(nil)
-	_ probe.Trier           = (*Handler)(nil)
-	_ probe.Releaser        = (*Handler)(nil)
-	_ probe.SecretKeeper    = (*Handler)(nil)
-	_ probe.SecretChecker   = (*Handler)(nil)
+	_ probe.Wrapper         = (*Handler)(nil)
 	_ io.Closer             = (*Handler)(nil)
 )
 
@@ -52,27 +48,8 @@ func (h *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	return h.limit.Wrap(prepared), nil
 }
 
-// Inherit implements [probe.Inheritor] for the handler inside.
-func (h *Handler) Inherit(from probe.Handler) {
-	if old, ok := from.(*Handler); ok {
-		from = old.handler
-	}
-	probe.Inherit(h.handler, from)
-}
-
-// Try implements [probe.Trier] for the handler inside. It needs no slot.
-func (h *Handler) Try(ctx context.Context) error { return probe.Try(ctx, h.handler) }
-
-// CheckSecrets implements [probe.SecretChecker] for the handler inside.
-func (h *Handler) CheckSecrets(fields []string) error {
-	return probe.CheckSecrets(h.handler, fields)
-}
-
-// KeepSecret implements [probe.SecretKeeper] for the handler inside.
-func (h *Handler) KeepSecret(redact func(text string) string) { probe.KeepSecret(h.handler, redact) }
-
-// Release implements [probe.Releaser] for the handler inside.
-func (h *Handler) Release() { probe.Release(h.handler) }
+// Unwrap implements [probe.Wrapper].
+func (h *Handler) Unwrap() probe.Handler { return h.handler }
 
 // Close implements [io.Closer] for the handler inside.
 func (h *Handler) Close() error {

@@ -31,6 +31,8 @@ func (f full) CheckSecrets(fields []string) error {
 func (f full) KeepSecret(redact func(string) string) { f.note("KeepSecret " + redact("a")) }
 func (f full) Close() error                          { f.note("Close"); return errInside }
 
+func (f full) Describe(name string, _ *probe.Request) string { return name + " inside" }
+
 func (f full) Inherit(from probe.Handler) {
 	if _, ok := from.(full); !ok {
 		f.note("Inherit from another type")
@@ -58,13 +60,16 @@ func TestOptionalInterfacesOfTheHandlerInside(t *testing.T) {
 	probe.Inherit(prepared, l.Wrap(full{}))
 	probe.Inherit(prepared, full{})
 	for _, err := range []error{
-		prepared.(probe.Trier).Try(t.Context()), probe.CheckSecrets(prepared, []string{"password"}), h.Close(),
+		probe.Try(t.Context(), prepared), probe.CheckSecrets(prepared, []string{"password"}), h.Close(),
 	} {
 		if err != errInside {
 			t.Errorf("got %v", err)
 		}
 	}
-	prepared.(probe.SecretKeeper).KeepSecret(func(string) string { return "***" })
+	probe.KeepSecret(prepared, func(string) string { return "***" })
+	if got := probe.Describe(prepared, "fake", &probe.Request{}); got != "fake inside" {
+		t.Errorf("Describe: %q", got)
+	}
 	probe.Release(prepared)
 	want := []string{"Prepare", "Inherit", "Inherit", "Try", "CheckSecrets password", "Close", "KeepSecret ***", "Release"}
 	if diff := cmp.Diff(want, calls); diff != "" {
@@ -84,9 +89,9 @@ func TestHandlerWithoutOptionalInterfaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	probe.Inherit(prepared, h)
-	prepared.(probe.SecretKeeper).KeepSecret(nil)
+	probe.KeepSecret(prepared, nil)
 	probe.Release(prepared)
-	for _, err := range []error{prepared.(probe.Trier).Try(t.Context()), probe.CheckSecrets(prepared, []string{"a"}), h.Close()} {
+	for _, err := range []error{probe.Try(t.Context(), prepared), probe.CheckSecrets(prepared, []string{"a"}), h.Close()} {
 		if err != nil {
 			t.Error(err)
 		}

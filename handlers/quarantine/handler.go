@@ -107,36 +107,11 @@ type bound struct {
 	own     breaker
 }
 
-var (
-	_ probe.Inheritor     = (*bound)(nil)
-	_ probe.Trier         = (*bound)(nil)
-	_ probe.Releaser      = (*bound)(nil)
-	_ probe.SecretKeeper  = (*bound)(nil)
-	_ probe.SecretChecker = (*bound)(nil)
-)
+var _ probe.Wrapper = (*bound)(nil)
 
-// Inherit implements [probe.Inheritor] for the handler inside. A quarantine is not inherited:
-// its cause was another handler, or one with another secret.
-func (b *bound) Inherit(from probe.Handler) {
-	if old, ok := from.(*bound); ok {
-		from = old.handler
-	}
-	probe.Inherit(b.handler, from)
-}
-
-// Try implements [probe.Trier] for the handler inside.
-func (b *bound) Try(ctx context.Context) error { return probe.Try(ctx, b.handler) }
-
-// CheckSecrets implements [probe.SecretChecker] for the handler inside.
-func (b *bound) CheckSecrets(fields []string) error {
-	return probe.CheckSecrets(b.handler, fields)
-}
-
-// KeepSecret implements [probe.SecretKeeper] for the handler inside.
-func (b *bound) KeepSecret(redact func(text string) string) { probe.KeepSecret(b.handler, redact) }
-
-// Release implements [probe.Releaser] for the handler inside.
-func (b *bound) Release() { probe.Release(b.handler) }
+// Unwrap implements [probe.Wrapper]. A quarantine is not inherited: its cause was another handler, or one
+// with another secret.
+func (b *bound) Unwrap() probe.Handler { return b.handler }
 
 // Probe implements [probe.Handler]. Only the first attempt of a tick can be skipped.
 func (b *bound) Probe(ctx context.Context, req probe.Request) (outcome probe.Outcome, err error) {

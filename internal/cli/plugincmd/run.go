@@ -102,6 +102,9 @@ type recording struct {
 	grants   []plugin.Grant
 }
 
+// Unwrap implements [probe.Wrapper].
+func (r recording) Unwrap() probe.Handler { return r.Handler }
+
 // Probe implements [probe.Handler].
 func (r recording) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	out, err := r.Handler.Probe(ctx, req)
