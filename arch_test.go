@@ -38,7 +38,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc"},
 	},
 	"core/results": {ours: []string{"probe"}},
-	"core/worker":  {ours: []string{"probe", "core/results"}},
+	"core/worker":  {ours: []string{"probe", "core/results", "internal/clip", "internal/explain"}},
 	"core/states":  {ours: []string{"core/results", "core/worker", "probe"}},
 	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
 	"core/manager": {
@@ -50,7 +50,7 @@ var packages = map[string]struct {
 	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow"}},
 	"handlers/quarantine":               {ours: []string{"probe", "internal/pace"}},
 	"handlers/limit":                    {ours: []string{"probe", "internal/pace"}},
-	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip"}},
+	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget"}},
 	"handlers/internal/rawconn":         {ours: []string{"probe", "handlers/netns"}},
 	"handlers/netns":                    {ours: []string{"probe"}, others: []string{"golang.org/x/sys"}},
 	"handlers/builtin":                  {ours: []string{"probe", "handlers", "handlers/builtin/*"}},

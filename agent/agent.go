@@ -227,6 +227,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		readers = append(readers, a.source.States)
 	}
 	a.states = states.New(append(readers, a.notifier)...)
+	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
 	// The states come before the hub, whose readers look them up.
 	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, observers...)
 	a.manager, err = manager.New(manager.Config{

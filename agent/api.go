@@ -175,6 +175,16 @@ func (a *Agent) hasProbe(key notify.Key) bool {
 	return len(a.selectProbes(key.Pod, exactly(key.Namespace, key.Pod, key.Container, key.Kind.String()))) > 0
 }
 
+// targetOf returns what the probe of these names probes, "" if there is none.
+func (a *Agent) targetOf(namespace, pod, container, kind string) string {
+	for _, info := range a.selectProbes(pod, exactly(namespace, pod, container, kind)) {
+		if target := a.manager.Target(keyOf(&info)); target != "" {
+			return target
+		}
+	}
+	return ""
+}
+
 func keyOf(i *worker.Info) manager.Key {
 	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
 }

@@ -40,6 +40,9 @@ func (a *Agent) logChange(u results.Update) {
 		"namespace", u.Namespace, "pod", u.Pod, "container", u.Container,
 		"kind", u.Kind.String(), "result", u.Result.Word(), "containerID", u.ContainerID,
 	}
+	if target := a.manager.Target(manager.Key{PodUID: types.UID(u.PodUID), Container: u.Container, Kind: u.Kind}); target != "" {
+		attrs = append(attrs, "target", target)
+	}
 	if u.Reason != "" {
 		attrs = append(attrs, "reason", string(u.Reason))
 	}

@@ -33,7 +33,7 @@ func (a *Agent) shown(s *manager.ProbeStatus) api.ProbeStatus {
 	state := a.states.Of(string(s.UID), s.Container, s.Kind)
 	p := api.ProbeStatus{
 		Namespace: s.Namespace, Pod: s.Pod, UID: string(s.UID), Container: s.Container, ContainerID: s.ContainerID, Kind: s.Kind.String(),
-		Handler: s.Handler, Result: s.Result.Word(), Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Gate: s.Gate, Next: s.Next,
+		Handler: s.Handler, Target: s.Target, Result: s.Result.Word(), Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Gate: s.Gate, Next: s.Next,
 		Spec: api.SpecStatus{
 			InitialDelay: s.Spec.InitialDelay.String(), Period: s.Spec.Period.String(), Timeout: s.Spec.Timeout.String(),
 			SuccessThreshold: s.Spec.SuccessThreshold, FailureThreshold: s.Spec.FailureThreshold,

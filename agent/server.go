@@ -61,7 +61,7 @@ func (a *Agent) router() http.Handler {
 // routes returns what the agent serves. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
 	lists, slow := make(listSlots, maxLists), make(listSlots, maxReports)
-	history := &reports.Server{Store: a.history}
+	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
 	all := []route{
 		{"GET /{$}", page.OrElse(serveIndex)},

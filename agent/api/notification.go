@@ -44,6 +44,8 @@ type Alert struct {
 	Container string `json:"container"`
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
+	// Target is what is probed, such as "GET https://shop.example/healthz"; absent if that is not known.
+	Target string `json:"target,omitzero"`
 	// State is "failure", "warning", "unknown", or "success" if it is over.
 	State string `json:"state"`
 	// Told is the state that the receiver knows; "success" if it knows of none.

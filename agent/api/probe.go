@@ -20,10 +20,13 @@ type ProbeStatus struct {
 	ContainerID string `json:"containerID"`
 	Kind        string `json:"kind"` // "liveness", "readiness" or "startup"
 	Handler     string `json:"handler"`
-	Result      string `json:"result"` // decided: "success", "failure" or "unknown"
-	Run         int    `json:"run"`    // consecutive equal results
-	OnHold      bool   `json:"onHold"`
-	Paused      bool   `json:"paused"`
+	// Target is what is probed, for people, such as "GET https://shop.example/healthz" and "exec pg_isready
+	// -q": one line of at most 256 bytes, without secrets of the config.
+	Target string `json:"target,omitzero"`
+	Result string `json:"result"` // decided: "success", "failure" or "unknown"
+	Run    int    `json:"run"`    // consecutive equal results
+	OnHold bool   `json:"onHold"`
+	Paused bool   `json:"paused"`
 	// Gate is why the probe makes no attempts, such as "initial delay, 4s left"; "" if it makes some.
 	Gate    string       `json:"gate,omitzero"`
 	Spec    SpecStatus   `json:"spec"`

@@ -20,6 +20,7 @@ type ProbeSummary struct {
 	Container string `json:"container"`
 	Kind      string `json:"kind"` // "liveness", "readiness" or "startup"
 	Handler   string `json:"handler"`
+	Target    string `json:"target,omitzero"` // see [ProbeStatus]
 	CurrentState
 	Result  string       `json:"result"` // decided: "success", "failure" or "unknown"
 	Run     int          `json:"run"`    // consecutive equal results

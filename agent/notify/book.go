@@ -30,6 +30,7 @@ func (k *Key) compare(other *Key) int {
 type change struct {
 	key          Key
 	uid, handler string
+	target       string // "" if it is not known
 	state        states.State
 	removed      bool
 	at           time.Time
@@ -73,6 +74,7 @@ const quiet = states.Success
 type item struct {
 	Key
 	uid, handler string
+	target       string
 	state        states.State // now; quiet: the incident has ended
 	at           time.Time    // when state began
 	since        time.Time    // when the incident began
@@ -158,7 +160,7 @@ func (b *book) apply(c *change, now time.Time) {
 		it = &item{Key: c.key, state: quiet, told: quiet, worst: quiet, since: c.at}
 		b.items[c.key] = it
 	}
-	it.uid, it.unsure = c.uid, false
+	it.uid, it.target, it.unsure = c.uid, cmp.Or(c.target, it.target), false
 	if state != quiet && it.handler != c.handler {
 		it.in = nil // a receiver may group by handler
 		it.handler = c.handler

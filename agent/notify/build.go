@@ -69,7 +69,7 @@ func (s *sender) message(receiver string, groups []plan, items []*item, now time
 func (s *sender) probe(it *item, now time.Time) format.Probe {
 	p := format.Probe{
 		Namespace: format.Clean(it.Namespace, format.MaxName), Pod: format.Clean(it.Pod, format.MaxName), Container: format.Clean(it.Container, format.MaxName), Kind: it.Kind.String(),
-		Handler: format.Clean(it.handler, format.MaxName), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: it.since.UTC().Truncate(time.Millisecond),
+		Handler: format.Clean(it.handler, format.MaxName), Target: format.Clean(it.target, format.MaxText), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: it.since.UTC().Truncate(time.Millisecond),
 	}
 	p.Reason, p.Text = s.cause(it)
 	if it.times > 0 {

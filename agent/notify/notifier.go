@@ -69,7 +69,7 @@ func New(cfg Config) *Notifier {
 // Changed implements [states.Reader].
 func (n *Notifier) Changed(c *states.Change) {
 	x := &change{
-		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler,
+		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,
 		state: c.To, removed: c.Removed, at: c.Time, cause: c.Cause,
 	}
 	if x.state == quiet {

@@ -42,6 +42,7 @@ type savedItem struct {
 	Kind      string    `json:"kind"`
 	UID       string    `json:"uid"`
 	Handler   string    `json:"handler"`
+	Target    string    `json:"target,omitempty"`
 	State     string    `json:"state"`
 	At        time.Time `json:"at"`
 	Since     time.Time `json:"since"`
@@ -67,7 +68,7 @@ func (b *book) save() *savedReceiver {
 	s := &savedReceiver{}
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
-			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
+			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
 			it.told.String(), it.owed, it.worst.String(), it.times, it.news(),
 		})
 		b.group(it)
@@ -88,7 +89,7 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 			continue
 		}
 		it := &item{
-			Key: Key{x.Namespace, x.Pod, x.Container, kind}, uid: x.UID, handler: x.Handler, state: parseState(x.State), at: x.At, since: x.Since,
+			Key: Key{x.Namespace, x.Pod, x.Container, kind}, uid: x.UID, handler: x.Handler, target: x.Target, state: parseState(x.State), at: x.At, since: x.Since,
 			cause: states.Cause{Reason: x.Reason, Text: x.Text}, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times,
 		}
 		if !x.News {

@@ -58,7 +58,7 @@ func (r *receiver) status() api.Receiver {
 	for _, it := range items[:min(len(items), maxAlerts)] {
 		reason, text := r.sender.cause(it)
 		s.Alerts = append(s.Alerts, api.Alert{
-			Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, State: it.state.String(),
+			Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, Target: it.target, State: it.state.String(),
 			Told: it.told.String(), Since: it.since.UTC(), Reason: reason, Text: text,
 		})
 	}
@@ -141,8 +141,8 @@ func (n *Notifier) Counts() map[string]metrics.NotificationCounts {
 func example(receiver, external string) *format.Message {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	probes := []*item{
-		{Key: Key{Namespace: "default", Pod: "web", Container: "app", Kind: probe.Readiness}, handler: "http", told: quiet, worst: quiet, cause: states.Cause{Reason: "http_status", Text: `answer "<500>"`}, since: now.Add(-time.Minute)},
-		{Key: Key{Namespace: "default", Pod: "db", Container: "app", Kind: probe.Liveness}, handler: "tcp", state: quiet, worst: quiet, since: now.Add(-time.Hour), at: now},
+		{Key: Key{Namespace: "default", Pod: "web", Container: "app", Kind: probe.Readiness}, handler: "http", target: "GET https://shop.example/healthz", told: quiet, worst: quiet, cause: states.Cause{Reason: "http_status", Text: `answer "<500>"`}, since: now.Add(-time.Minute)},
+		{Key: Key{Namespace: "default", Pod: "db", Container: "app", Kind: probe.Liveness}, handler: "tcp", target: "tcp 10.0.0.7:5432", state: quiet, worst: quiet, since: now.Add(-time.Hour), at: now},
 	}
 	probes[0].state = states.Failure
 	groups := []plan{{group: &group{id: groupID(receiver, "example"), labels: map[string]string{"namespace": "default"}}}}

@@ -18,7 +18,7 @@ const maxText = 200
 // summaryOf returns what a table shows of a probe.
 func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 	s := &api.ProbeSummary{
-		Namespace: p.Namespace, Pod: p.Pod, UID: p.UID, Container: p.Container, Kind: p.Kind, Handler: p.Handler,
+		Namespace: p.Namespace, Pod: p.Pod, UID: p.UID, Container: p.Container, Kind: p.Kind, Handler: p.Handler, Target: p.Target,
 		Result: p.Result, Run: p.Run, OnHold: p.OnHold, Paused: p.Paused, Gate: p.Gate, CurrentState: p.CurrentState,
 	}
 	if last := p.Last; last != nil {

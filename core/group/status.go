@@ -35,6 +35,15 @@ func (g *Group[K]) Latest(id ID[K]) (Status, bool) {
 	return s, true
 }
 
+// Target returns what a probe probes, as its state does; "" if there is no such probe. It costs less.
+func (g *Group[K]) Target(id ID[K]) string {
+	e := g.entry(id)
+	if e == nil {
+		return ""
+	}
+	return e.Worker.Target()
+}
+
 // All returns the IDs and states of all probes, in no order. The state of each is read when it is
 // reached.
 func (g *Group[K]) All() iter.Seq2[ID[K], Status] {

@@ -22,6 +22,7 @@ type ProbeStatus struct {
 	ContainerID string
 	Kind        probe.Kind
 	Handler     string
+	Target      string         // what the probe probes; see [worker.Worker.Target]
 	Result      results.Result // decided
 	Run         int            // consecutive equal results
 	OnHold      bool
@@ -66,6 +67,9 @@ func (m *Manager) Explain(key Key) (Explanation, bool) {
 	return Explanation{statusOf(x.Status), x.Summary, x.Ticks}, true
 }
 
+// Target returns what a probe probes, as its state does; "" if there is no such probe.
+func (m *Manager) Target(key Key) string { return m.group.Target(key.id()) }
+
 // Latest returns the state of one probe without its History, which costs less; false if there is
 // none.
 func (m *Manager) Latest(key Key) (ProbeStatus, bool) {
@@ -102,7 +106,7 @@ func (m *Manager) Probes() []ProbeStatus {
 func statusOf(s group.Status) ProbeStatus {
 	return ProbeStatus{
 		Namespace: s.Info.Namespace, Pod: s.Info.Pod, UID: types.UID(s.Info.PodUID), Container: s.Info.Container,
-		ContainerID: s.ContainerID, Kind: s.Info.Kind, Handler: s.Info.Handler, Gate: s.Gate,
+		ContainerID: s.ContainerID, Kind: s.Info.Kind, Handler: s.Info.Handler, Target: s.Target, Gate: s.Gate,
 		Result: s.Decided, Run: s.Run, OnHold: s.OnHold, Paused: s.Paused, Next: s.Next, Last: s.Last, History: s.History, Spec: s.Spec,
 	}
 }

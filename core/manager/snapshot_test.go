@@ -50,7 +50,7 @@ func TestProbes(t *testing.T) {
 		last := second
 		last.Details = `{"a":1}`
 		want := []manager.ProbeStatus{{
-			Namespace: "ns", Pod: "pod-u", UID: "u", Container: "web", ContainerID: "c1", Kind: probe.Readiness, Handler: "exec",
+			Namespace: "ns", Pod: "pod-u", UID: "u", Container: "web", ContainerID: "c1", Kind: probe.Readiness, Handler: "exec", Target: "exec 10.0.0.1",
 			Result: results.Success, Run: 1,
 			Spec: probe.Spec{Period: time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 2},
 			Last: &last, Next: start.Add(2 * time.Second),

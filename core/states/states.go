@@ -54,13 +54,15 @@ type Status struct {
 // the cause has changed. They are both Unknown if a probe that has decided nothing yet cannot be carried
 // out.
 type Change struct {
-	Info  worker.Info // the handler is that of the tick
-	From  State       // Unknown for the first change
-	To    State       // Unknown if Removed is set
-	Since time.Time   // when From began
-	Time  time.Time   // of the change: the end of the tick that made it
-	Cause             // of To
-	Was   Cause       // the newest of From
+	Info worker.Info // the handler is that of the tick
+	// Target is what the probe probes, as [Tracker.Target] returns it; "" if that is nil, or the probe has ended.
+	Target string
+	From   State     // Unknown for the first change
+	To     State     // Unknown if Removed is set
+	Since  time.Time // when From began
+	Time   time.Time // of the change: the end of the tick that made it
+	Cause            // of To
+	Was    Cause     // the newest of From
 	// Removed means that the probe has ended while the agent goes on: it was removed, or its pod. A
 	// probe with another spec goes on.
 	Removed bool
@@ -75,6 +77,10 @@ type Reader interface {
 
 // Tracker observes all probes.
 type Tracker struct {
+	// Target returns what a probe probes, for changes; nil for changes without it. It is called by the tick that
+	// makes a change: manager.Manager and group.Group have such a method. It is set before the first probe.
+	Target func(*worker.Info) string
+
 	readers []Reader
 	stopped atomic.Bool
 	live    live
@@ -96,6 +102,9 @@ func (t *Tracker) Observe(info worker.Info) worker.ProbeObserver {
 func (t *Tracker) tell(c *Change) {
 	if t.stopped.Load() {
 		return
+	}
+	if t.Target != nil {
+		c.Target = t.Target(&c.Info)
 	}
 	for _, r := range t.readers {
 		r.Changed(c)

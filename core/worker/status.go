@@ -4,12 +4,15 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/internal/clip"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
 // Status is the state of a worker for users.
 type Status struct {
 	Info        Info
+	Target      string // see [Worker.Target]
 	Spec        probe.Spec
 	ContainerID string
 	Decided     results.Result
@@ -29,10 +32,11 @@ type Status struct {
 // Status returns the current state of w.
 func (w *Worker) Status() Status {
 	state, now := w.task.Load().State(), time.Now()
+	target := w.targetIn(&state)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{
-		Info: w.infoLocked(), Spec: w.setup.spec.Value(), ContainerID: w.containerLocked(), Decided: w.decidedLocked(),
+		Target: target, Info: w.infoLocked(), Spec: w.setup.spec.Value(), ContainerID: w.containerLocked(), Decided: w.decidedLocked(),
 		Run: w.run.length, OnHold: w.run.hold, Paused: w.paused, Gate: w.gateTextLocked(now, &state),
 	}
 	if !w.paused {
@@ -42,6 +46,26 @@ func (w *Worker) Status() Status {
 		s.Quarantine, s.QuarantinedSince = q.text, q.since
 	}
 	return s
+}
+
+// maxTarget is the most bytes of [Worker.Target].
+const maxTarget = 256
+
+// Target returns what an attempt would probe now, for people: "GET https://shop.example/healthz". It is one
+// line of at most 256 bytes, without secrets of the config; see [probe.Describer].
+func (w *Worker) Target() string {
+	state := w.task.Load().State()
+	return w.targetIn(&state)
+}
+
+// targetIn returns the target in the state s. It calls the handler.
+func (w *Worker) targetIn(s *State) (target string) {
+	defer w.contain()
+	w.mu.Lock()
+	req, handler, name := w.requestLocked(s), w.setup.handler, w.setup.name
+	w.mu.Unlock()
+	target = name // if the handler panics
+	return clip.Text(explain.OneLine(probe.Describe(handler, name, &req)), maxTarget)
 }
 
 // nextLocked returns when the next periodic tick is due.

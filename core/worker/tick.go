@@ -87,14 +87,19 @@ func (w *Worker) enter(r *runner, now time.Time, s *State) (a attempt, gate Gate
 		return attempt{decided: decided, decision: w.decided}, gate, more
 	}
 	w.probed = true
-	task, spec := w.task.Load(), w.setup.spec.Value()
-	a = attempt{open: true, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation, request: probe.Request{
-		Kind: w.kind, Spec: spec, LastResult: w.lastResult, Target: w.setup.targetFor(s.PodIP), PodIP: s.PodIP,
-		Pod: task.Pod, Container: task.Container, ContainerID: s.ContainerID,
-	}}
+	a = attempt{open: true, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation, request: w.requestLocked(s)}
 	a.request.Debug = w.shared.Trace && (r.triggered || w.lastResult == probe.Failure || w.lastResult == probe.Unknown)
-	w.beginLocked(r, spec.Timeout, now)
+	w.beginLocked(r, a.request.Spec.Timeout, now)
 	return a, Open, true
+}
+
+// requestLocked returns the request of an attempt in the state s.
+func (w *Worker) requestLocked(s *State) probe.Request {
+	task := w.task.Load()
+	return probe.Request{
+		Kind: w.kind, Spec: w.setup.spec.Value(), LastResult: w.lastResult, Target: w.setup.targetFor(s.PodIP), PodIP: s.PodIP,
+		Pod: task.Pod, Container: task.Container, ContainerID: s.ContainerID,
+	}
 }
 
 // beginLocked makes the context of r that of the attempt under way.

@@ -31,7 +31,13 @@ var (
 	_ probe.Inheritor    = (*bound)(nil)
 	_ probe.SecretKeeper = (*bound)(nil)
 	_ probe.Releaser     = (*bound)(nil)
+	_ probe.Describer    = (*bound)(nil)
 )
+
+// Describe implements [probe.Describer].
+func (b *bound) Describe(name string, req *probe.Request) string {
+	return attempt.Describe(name, b.config, req)
+}
 
 // Kept implements wasm.Keeper, for tests of plugins.
 func (b *bound) Kept() map[string][]byte { return maps.Clone(b.store.Load()) }

@@ -169,7 +169,15 @@ type boundCheck struct {
 	config map[string]any
 }
 
-var _ probe.SecretChecker = (*boundCheck)(nil)
+var (
+	_ probe.SecretChecker = (*boundCheck)(nil)
+	_ probe.Describer     = (*boundCheck)(nil)
+)
+
+// Describe implements [probe.Describer].
+func (b *boundCheck) Describe(name string, req *probe.Request) string {
+	return attempt.DescribeURL(name, b.config["url"], req)
+}
 
 // CheckSecrets implements [probe.SecretChecker]. It refuses secrets in arguments, which all users
 // of the host can read.

@@ -30,6 +30,7 @@ var (
 	_ probe.Releaser      = (*bound)(nil)
 	_ probe.SecretKeeper  = (*bound)(nil)
 	_ probe.SecretChecker = (*bound)(nil)
+	_ probe.Describer     = (*bound)(nil)
 )
 
 // errReleased is the error of an attempt after the probe was released.
@@ -82,6 +83,11 @@ func (b *bound) Inherit(from probe.Handler) {
 func (b *bound) CheckSecrets(fields []string) error {
 	b.secret.Store(&fields)
 	return probe.CheckSecrets(b.active.Load().handler, fields)
+}
+
+// Describe implements [probe.Describer] for the handler that decides.
+func (b *bound) Describe(name string, req *probe.Request) string {
+	return probe.Describe(b.active.Load().handler, name, req)
 }
 
 // KeepSecret implements [probe.SecretKeeper]. Errors of later generations are redacted as

@@ -23,7 +23,12 @@ type bound struct {
 	class  atomic.Int32 // a [sched.Class]
 }
 
-var _ probe.Handler = (*bound)(nil)
+var _ probe.Describer = (*bound)(nil)
+
+// Describe implements [probe.Describer].
+func (b *bound) Describe(name string, req *probe.Request) string {
+	return attempt.Describe(name, b.config, req)
+}
 
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {

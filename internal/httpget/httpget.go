@@ -36,6 +36,30 @@ func URL(scheme, host, path string) (*url.URL, error) {
 	return u, nil
 }
 
+// Describe returns u for people, without its user, its password and its fragment. A u without a host is of
+// the target at address, as [probe.Target.Address] has it.
+func Describe(u url.URL, address string) string {
+	u.User, u.Opaque, u.Fragment, u.RawFragment = nil, "", "", "" // an opaque URL may be USER:PASSWORD@HOST
+	if u.Host != "" || u.Scheme == "" && u.Path != "" && u.Path[0] != '/' {
+		return u.String()
+	}
+	u.Host = address
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	if strings.HasPrefix(address, "unix:") {
+		u.Host = "localhost"
+		return strings.TrimPrefix(u.String(), "//") + " " + address
+	}
+	if host, standard := strings.CutSuffix(address, ":"+ports[u.Scheme]); standard && host != "" {
+		u.Host = host
+	}
+	return strings.TrimPrefix(u.String(), "//")
+}
+
+// ports are those that URLs of a scheme need not have.
+var ports = map[string]string{"http": "80", "https": "443"}
+
 // Header returns a copy of h with canonical names, and with defaults for Accept and User-Agent. They are not
 // sent if they are given as "".
 func Header(h http.Header, userAgent string) http.Header {

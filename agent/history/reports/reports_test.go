@@ -57,7 +57,7 @@ func servedFrom(t *testing.T, dir string, f func(get func(path string, header ..
 				time.Sleep(time.Minute)
 			}
 		}
-		s := &reports.Server{Store: store}
+		s := &reports.Server{Store: store, Target: func(_, pod, _, kind string) string { return "tcp " + pod + ":" + kind }}
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /report", s.Report)
 		mux.HandleFunc("GET /probes/{namespace}/{pod}/{container}/{kind}/history", s.Probe)
@@ -86,7 +86,7 @@ func TestReportAsJSON(t *testing.T) {
 		if len(all.Items) != len(evil) || !all.Since.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) || all.Metadata != (api.ListMeta{}) {
 			t.Errorf("%+v", all)
 		}
-		if i := all.Items[7]; i.Pod != "pod-7" || len(i.Incidents) != 1 || i.Incidents[0].DurationSeconds != 60 || i.Incidents[0].Text != "fine" || i.Incidents[0].Reason != "dns" {
+		if i := all.Items[7]; i.Pod != "pod-7" || i.Target != "tcp pod-7:liveness" || len(i.Incidents) != 1 || i.Incidents[0].DurationSeconds != 60 || i.Incidents[0].Text != "fine" || i.Incidents[0].Reason != "dns" {
 			t.Errorf("%+v", i)
 		}
 		if some := decode("/report?namespace=ns-1&pod=pod-5&container=web&kind=liveness&incidents=false"); len(some.Items) != 1 || some.Items[0].IncidentCount != 1 || len(some.Items[0].Incidents) != 0 {
@@ -153,7 +153,7 @@ func TestHistoryOfOneProbe(t *testing.T) {
 	served(t, func(get func(string, ...string) *httptest.ResponseRecorder) {
 		var h api.ProbeHistory
 		w := get("/probes/ns-0/pod-0/web/liveness/history?since=2000-01-01")
-		if err := json.Unmarshal(w.Body.Bytes(), &h); err != nil || len(h.Transitions) != 4 || h.StepSeconds != 60 {
+		if err := json.Unmarshal(w.Body.Bytes(), &h); err != nil || len(h.Transitions) != 4 || h.StepSeconds != 60 || h.Target != "tcp pod-0:liveness" {
 			t.Errorf("%v: %s", err, w.Body)
 		}
 	})

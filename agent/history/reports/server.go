@@ -24,6 +24,8 @@ const (
 type Server struct {
 	// Store has the history; nil: the agent keeps none.
 	Store *history.Store
+	// Target returns what a probe probes now, "" if there is no such probe; required.
+	Target func(namespace, pod, container, kind string) string
 }
 
 // has reports whether there is a history, and responds if there is none.
@@ -59,7 +61,10 @@ func (s *Server) Report(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Disposition", `attachment; filename="prober-report.csv"`)
 		}
 		return form.begin(p)
-	}, form.item)
+	}, func(i *api.ReportItem) error {
+		i.Target = s.Target(i.Namespace, i.Pod, i.Container, i.Kind)
+		return form.item(i)
+	})
 	switch {
 	case err == nil:
 		if err = form.end(); err == nil {
@@ -106,6 +111,7 @@ func (s *Server) Probe(w http.ResponseWriter, r *http.Request) {
 		reply.Fail(w, http.StatusNotFound, "container %q of pod %s/%s had no %s probe since %s",
 			key.Container, key.Namespace, key.Pod, kind, h.Since.Format(time.RFC3339))
 	default:
+		h.Target = s.Target(key.Namespace, key.Pod, key.Container, kind.String())
 		reply.JSON(w, h)
 	}
 }

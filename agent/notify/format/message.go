@@ -4,6 +4,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -69,6 +70,8 @@ type Probe struct {
 	Container string `json:"container"`
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
+	// Target is what is probed, such as "GET https://shop.example/healthz"; "" if that is not known.
+	Target string `json:"target,omitempty"`
 	// Status is "failing", "resolved" or "removed".
 	Status string `json:"status"`
 	// State is "failure", "warning" or "unknown"; the worst one, if Status is not "failing".
@@ -132,7 +135,7 @@ func (m *Message) title() string {
 		if word == Failing {
 			word = again + p.State
 		}
-		return word + ": " + p.name()
+		return strings.TrimSuffix(word+": "+p.name()+", "+p.Target, ", ")
 	}
 	var parts []string
 	for _, c := range []struct {
@@ -171,13 +174,13 @@ func (p *Probe) name() string {
 	return fmt.Sprintf("%s/%s %s %s", p.Namespace, p.Pod, p.Container, p.Kind)
 }
 
-// head returns what p is, on one line: "failure: default/web app readiness (http) for 5m0s".
+// head returns what p is, on one line: "failure: default/web app readiness (tcp 10.0.0.7:80) for 5m0s".
 func (p *Probe) head() string {
 	word := p.Status
 	if word == Failing {
 		word = p.State
 	}
-	text := fmt.Sprintf("%s: %s (%s) for %s", word, p.name(), p.Handler, p.duration())
+	text := fmt.Sprintf("%s: %s (%s) for %s", word, p.name(), cmp.Or(p.Target, p.Handler), p.duration())
 	if word != p.State {
 		text += ", was " + p.State
 	}

@@ -88,7 +88,7 @@ class Item {
     attr(this.link, "href", linkOf(p));
     put(this.where, line(`${p.namespace}/${p.pod}`, 120));
     put(this.container, line(p.container, 80));
-    put(this.kind, line(` ${p.kind} · ${p.handler}`, 120).replace(/^/, " "));
+    put(this.kind, line(` ${p.kind} · ${p.target || p.handler}`, 200).replace(/^/, " "));
     put(this.why, line(p.last?.text || p.gate || "no attempt yet", 240));
     this.time = p.stateSince;
     this.tick();

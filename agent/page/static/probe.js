@@ -94,7 +94,7 @@ export function probeView(route) {
     const spec = p.spec ?? {};
     const fact = (/** @type {string} */ name, /** @type {any} */ value) => [h("dt", {}, name), h("dd", {}, value)];
     fill(facts, ...[
-      fact("Handler", said(p.handler, 80)), fact("Decided", h("span", {}, word(p.result), ` · ${plural(p.run ?? 0, "equal result")} in a row`)),
+      fact("Target", said(p.target || "–", 300)), fact("Handler", said(p.handler, 80)), fact("Decided", h("span", {}, word(p.result), ` · ${plural(p.run ?? 0, "equal result")} in a row`)),
       fact("Period", said(spec.period, 30)), fact("Timeout", said(spec.timeout, 30)), fact("Initial delay", said(spec.initialDelay, 30)),
       fact("Thresholds", `${count(spec.successThreshold ?? 1)} to succeed, ${count(spec.failureThreshold ?? 1)} to fail`),
       p.next ? fact("Next attempt", clock(when(p.next))) : [], p.pausedBy ? fact("Paused by", said(p.pausedBy)) : [],

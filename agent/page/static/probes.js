@@ -31,7 +31,7 @@ const COLUMNS = [
     attr(cell, "data-state", r.state);
   } },
   { title: "Kind", name: "kind", make: (cell) => (r) => put(cell, r.p.kind) },
-  { title: "Handler", name: "handler", make: text((r) => line(r.p.handler, 60)) },
+  { title: "Target", name: "target", make: text((r) => line(r.p.target || r.p.handler, 200)) },
   { title: "Since", name: "since num", make: (cell) => (r) => put(cell, r.p.stateSince ? since(r.p.stateSince) : "–") },
   { title: "Took", name: "took num", make: (cell) => (r) => put(cell, r.p.last?.durationSeconds ? took(r.p.last.durationSeconds) : "–") },
   { title: "Last 20", name: "strip", make: (cell) => {

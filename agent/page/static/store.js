@@ -244,7 +244,7 @@ function dropProbe(row) {
  */
 export function textOf(row) {
   const p = row.p;
-  row.text ||= `${row.name} ${p.handler} ${row.state} ${p.state ?? ""} ${line(p.last?.text ?? "", 200)}`.toLowerCase();
+  row.text ||= `${row.name} ${p.handler} ${line(p.target ?? "", 300)} ${row.state} ${p.state ?? ""} ${line(p.last?.text ?? "", 200)}`.toLowerCase();
   return row.text;
 }
 

@@ -88,6 +88,13 @@ type bound struct {
 	command []string
 }
 
+var _ probe.Describer = (*bound)(nil)
+
+// Describe implements [probe.Describer].
+func (h *bound) Describe(name string, _ *probe.Request) string {
+	return strings.TrimSpace(name + " " + explain.Command(h.command))
+}
+
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	start := time.Now()
 	output, err := h.handler.runner.RunInContainer(ctx, req.ContainerID, h.command, req.Spec.Timeout)

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -140,6 +141,13 @@ type bound struct {
 	place   network.Place
 	secure  bool
 	service string
+}
+
+var _ probe.Describer = (*bound)(nil)
+
+// Describe implements [probe.Describer].
+func (h *bound) Describe(name string, req *probe.Request) string {
+	return strings.TrimSpace(name + " " + h.place.Describe(req) + " " + h.service)
 }
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin/internal/network"
 	"github.com/daeace23/prober/internal/explain"
+	"github.com/daeace23/prober/internal/httpget"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -27,6 +28,19 @@ type bound struct {
 	https bool
 	http2 bool // without TLS
 	plain bool // the lean path knows the request
+}
+
+var _ probe.Describer = (*bound)(nil)
+
+// Describe implements [probe.Describer]. The method of every attempt is GET.
+func (h *bound) Describe(_ string, req *probe.Request) string {
+	address := h.place.Describe(req)
+	base, err := h.baseURL()
+	if err != nil {
+		return "GET " + address
+	}
+	base.Host = ""
+	return "GET " + httpget.Describe(base, address)
 }
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -79,8 +93,17 @@ func (a *attempt) trace(ctx context.Context, out *probe.Outcome, err error) {
 
 // url returns the URL of an attempt at an endpoint.
 func (h *bound) url(at network.Endpoint) (*url.URL, error) {
+	base, err := h.baseURL()
+	if err != nil {
+		return nil, err
+	}
+	return withHost(base, at)
+}
+
+// baseURL returns the URL of all attempts, whose host is another one.
+func (h *bound) baseURL() (url.URL, error) {
 	if !h.plain {
-		return withHost(*h.base, at)
+		return *h.base, nil
 	}
 	scheme := "http"
 	if h.https {
@@ -88,9 +111,9 @@ func (h *bound) url(at network.Endpoint) (*url.URL, error) {
 	}
 	base, err := url.Parse(scheme + "://host:1" + h.lines.target)
 	if err != nil {
-		return nil, err
+		return url.URL{}, err
 	}
-	return withHost(*base, at)
+	return *base, nil
 }
 
 // attempt is one attempt of a bound handler.

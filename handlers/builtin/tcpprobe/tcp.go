@@ -5,6 +5,7 @@ package tcpprobe
 import (
 	"context"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/action"
@@ -76,6 +77,13 @@ func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 type bound struct {
 	connector *network.Connector
 	place     network.Place
+}
+
+var _ probe.Describer = (*bound)(nil)
+
+// Describe implements [probe.Describer].
+func (h *bound) Describe(name string, req *probe.Request) string {
+	return strings.TrimSpace(name + " " + h.place.Describe(req))
 }
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {

@@ -61,6 +61,9 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	field := func(name, value string) { fmt.Fprintf(w, "%s:\t%s\n", name, value) }
 	field("Probe", line(probeName(p)))
 	field("Handler", line(p.Handler))
+	if p.Target != "" { // of older agents
+		field("Target", line(p.Target))
+	}
 	since := ""
 	if !p.StateSince.IsZero() {
 		since = " for " + ago(p.StateSince)

@@ -1,6 +1,7 @@
 package clientcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func writeChecks(w io.Writer, checks []client.Check) error {
 // writeExplanation writes the sentence first.
 func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	p := &x.Probe
-	fmt.Fprintf(w, "%s (%s): %s\n%s\n", line(probeName(p)), line(p.Handler), line(p.Word()), line(x.Summary))
+	fmt.Fprintf(w, "%s (%s): %s\n%s\n", line(probeName(p)), line(cmp.Or(p.Target, p.Handler)), line(p.Word()), line(x.Summary))
 	t := toShow(x)
 	if t == nil {
 		return nil

@@ -232,7 +232,7 @@ func (r *reporter) write(all *api.Report) error {
 var (
 	reportColumns = []column{
 		{head: "POD"}, {head: "CONTAINER"}, {head: "KIND"}, {head: "UPTIME"}, {head: "INCIDENTS"}, {head: "DOWN"}, {head: "LONGEST"},
-		{"MEAN", true}, {"WARNING", true}, {"UNKNOWN", true}, {"KNOWN", true}, {"HANDLER", true},
+		{"MEAN", true}, {"WARNING", true}, {"UNKNOWN", true}, {"KNOWN", true}, {"HANDLER", true}, {"TARGET", true},
 	}
 	incidentColumns = []column{
 		{head: "POD"}, {head: "CONTAINER"}, {head: "KIND"}, {head: "START"}, {"END", true}, {head: "DURATION"}, {head: "REASON"}, {head: "TEXT"},
@@ -243,7 +243,7 @@ func reportCells(i *api.ReportItem) []string {
 	s := &i.Seconds
 	return []string{
 		uptime(i), strconv.Itoa(i.IncidentCount), lasted(s.Failure), lasted(i.LongestSeconds),
-		lasted(i.MeanSeconds), lasted(s.Warning), lasted(s.Unknown), lasted(s.Success + s.Warning + s.Failure + s.Unknown), i.Handler,
+		lasted(i.MeanSeconds), lasted(s.Warning), lasted(s.Unknown), lasted(s.Success + s.Warning + s.Failure + s.Unknown), i.Handler, i.Target,
 	}
 }
 

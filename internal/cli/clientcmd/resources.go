@@ -24,7 +24,7 @@ func resources() []*resource {
 			example: "  prober get probes --state failure\n  prober get probes shop/web readiness -o wide\n  prober get probes -w",
 			columns: []column{
 				{head: "POD"}, {head: "CONTAINER"}, {head: "KIND"}, {head: "HANDLER"}, {head: "STATE"}, {head: "LAST"}, {head: "RUN"}, {head: "AGE"},
-				{"NEXT", true}, {"PERIOD", true}, {"TOOK", true}, {"GATE", true}, {"OUTPUT", true},
+				{"NEXT", true}, {"PERIOD", true}, {"TOOK", true}, {"GATE", true}, {"TARGET", true}, {"OUTPUT", true},
 			},
 			namespaced: true, event: "probe", list: listProbes, decode: decodeProbe,
 		},
@@ -106,7 +106,7 @@ func probeItem(p *api.ProbeStatus) item {
 	return item{
 		name: strings.Join([]string{p.Pod, p.Container, p.Kind}, "/"), namespace: p.Namespace, pod: p.Pod, object: p,
 		cells: []string{
-			p.Pod, p.Container, p.Kind, p.Handler, p.Word(), last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, p.Activity(time.RFC3339), output,
+			p.Pod, p.Container, p.Kind, p.Handler, p.Word(), last, fmt.Sprint(p.Run), age, next, p.Spec.Period, took, p.Activity(time.RFC3339), p.Target, output,
 		},
 	}
 }

@@ -85,7 +85,11 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 		if failing.State == "unknown" {
 			verb = " has failed, and gives no verdict"
 		}
-		text.WriteString("; " + line(probeName(failing)) + verb)
+		text.WriteString("; " + line(probeName(failing)))
+		if failing.Target != "" {
+			text.WriteString(" (" + line(failing.Target) + ")")
+		}
+		text.WriteString(verb)
 		if last := failing.Last; last != nil {
 			text.WriteString(": " + line(cmp.Or(last.Error, strings.TrimSpace(last.Output), "no output")))
 		}

@@ -48,6 +48,29 @@ func (e Endpoint) literal() netip.AddrPort {
 // Resolve returns the address of the attempt req. A port that cannot be resolved is an error of
 // the attempt, since the container's ports may be declared later.
 func (p Place) Resolve(req *probe.Request) (Endpoint, error) {
+	e, err := p.endpoint(req)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return e, nil
+}
+
+// Describe returns the address of the attempt req for people: that of [probe.Target.Address]. A name of a
+// port that is not declared stands for its number.
+func (p Place) Describe(req *probe.Request) string {
+	e, err := p.endpoint(req)
+	switch {
+	case e.Unix != "":
+		return probe.Target{Unix: e.Unix}.Address()
+	case err != nil && p.Port.Text() != "":
+		return net.JoinHostPort(e.Host, p.Port.Text())
+	default:
+		return e.Address()
+	}
+}
+
+// endpoint is Resolve that returns with an error what is known.
+func (p Place) endpoint(req *probe.Request) (Endpoint, error) {
 	e := Endpoint{
 		Host: cmp.Or(p.Host, req.Target.Host, p.Target.Host, req.PodIP),
 		Unix: cmp.Or(req.Target.Unix, p.Target.Unix),
@@ -58,10 +81,7 @@ func (p Place) Resolve(req *probe.Request) (Endpoint, error) {
 	} else if e.Port = cmp.Or(req.Target.Port, p.Target.Port); e.Port != 0 || e.Unix == "" {
 		err = checkPort(e.Port)
 	}
-	if err != nil {
-		return Endpoint{}, err
-	}
-	return e, nil
+	return e, err
 }
 
 // resolvePort returns the number of port: port itself, the number of the port of c with that
