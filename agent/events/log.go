@@ -43,7 +43,10 @@ type eventKey struct {
 	eventType, reason, message string
 }
 
-var _ manager.Recorder = (*Log)(nil)
+var _ manager.TargetRecorder = (*Log)(nil)
+
+// TargetAnnotation is the annotation of an event with what its probe probes.
+const TargetAnnotation = "prober.dev/target"
 
 // Config is what [New] needs.
 type Config struct {
@@ -66,10 +69,18 @@ func New(cfg Config) *Log {
 
 // Event implements [manager.Recorder].
 func (l *Log) Event(object runtime.Object, eventType, reason, message string) {
+	l.TargetEvent(object, "", eventType, reason, message)
+}
+
+// TargetEvent implements [manager.TargetRecorder].
+func (l *Log) TargetEvent(object runtime.Object, target, eventType, reason, message string) {
 	ref := reference(object)
 	now := time.Now()
-	l.Add(ref, eventType, reason, message, 1, now) // before the line that reports it
+	l.add(ref, target, eventType, reason, message, 1, now) // before the line that reports it
 	attrs := []any{"reason", reason, "namespace", ref.Namespace, "pod", ref.Name, "object", ref.FieldPath, "message", message}
+	if target != "" {
+		attrs = append(attrs, "target", target)
+	}
 	if eventType != v1.EventTypeWarning {
 		l.log.Info("event", attrs...)
 		return
@@ -100,6 +111,11 @@ func (l *Log) Node() v1.ObjectReference {
 
 // Add counts an event that happened n times.
 func (l *Log) Add(ref v1.ObjectReference, eventType, reason, message string, n int, now time.Time) {
+	l.add(ref, "", eventType, reason, message, n, now)
+}
+
+// add is Add with the target of a probe.
+func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message string, n int, now time.Time) {
 	key := keyOf(&ref, eventType, reason, message)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,6 +131,9 @@ func (l *Log) Add(ref v1.ObjectReference, eventType, reason, message string, n i
 		l.byKey[key] = e
 	} else {
 		l.order = slices.DeleteFunc(l.order, func(k eventKey) bool { return k == key })
+	}
+	if target != "" && e.Annotations[TargetAnnotation] != target { // the map is shared with what was told
+		e.Annotations = map[string]string{TargetAnnotation: target}
 	}
 	l.order = append(l.order, key)
 	e.Count += int32(n)

@@ -15,10 +15,18 @@ import (
 // that no probe waits for the recorder.
 const maxPendingEvents = 4096
 
+// TargetRecorder is a [Recorder] that is told what the probe of each event probes, in place of Event.
+type TargetRecorder interface {
+	Recorder
+	// TargetEvent is called as Event is, with [Manager.Target].
+	TargetEvent(object runtime.Object, target, eventtype, reason, message string)
+}
+
 // events sends events to a recorder, in order and from one goroutine, which runs only while
 // there are events.
 type events struct {
 	recorder Recorder
+	target   func(Key) string // see [Manager.Target]
 	draining sync.WaitGroup
 
 	mu      sync.Mutex
@@ -28,6 +36,7 @@ type events struct {
 
 type event struct {
 	object          runtime.Object
+	probe           Key
 	reason, message string
 }
 
@@ -58,7 +67,11 @@ func (e *events) drain() {
 			return
 		}
 		for _, ev := range batch {
-			e.recorder.Event(ev.object, v1.EventTypeWarning, ev.reason, ev.message)
+			if r, ok := e.recorder.(TargetRecorder); ok {
+				r.TargetEvent(ev.object, e.target(ev.probe), v1.EventTypeWarning, ev.reason, ev.message)
+			} else {
+				e.recorder.Event(ev.object, v1.EventTypeWarning, ev.reason, ev.message)
+			}
 		}
 	}
 }
@@ -95,7 +108,7 @@ func (m *Manager) event(e group.Event) {
 	if t, ok := e.Task.Source.(*podTask); ok {
 		ref.ResourceVersion = t.pod.resourceVersion
 	}
-	m.events.send(event{object: ref, reason: string(e.Reason), message: e.Message})
+	m.events.send(event{object: ref, probe: Key{types.UID(info.PodUID), info.Container, info.Kind}, reason: string(e.Reason), message: e.Message})
 }
 
 // ContainerReference returns the object that events of a container refer to: its pod, with the

@@ -94,7 +94,7 @@ type Recorder interface {
 type Config struct {
 	Status   StatusSource // may be a [StatusPublisher], and a [RestartSource]
 	Handlers Handlers     // by name: a handlers.Registry
-	Recorder Recorder     // nil: no events
+	Recorder Recorder     // nil: no events; may be a [TargetRecorder]
 
 	// The results caches, for a caller that shares them. New makes those that are nil. Only the
 	// workers change them: a result that the caller removes is not stored again before it changes.
@@ -150,7 +150,8 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Status == nil || cfg.Handlers == nil {
 		return nil, errors.New("manager: Config.Status and Config.Handlers are required")
 	}
-	m := &Manager{cfg: cfg, records: make(map[types.UID]*podRecord), events: &events{recorder: cfg.Recorder}, seed: maphash.MakeSeed()}
+	m := &Manager{cfg: cfg, records: make(map[types.UID]*podRecord), seed: maphash.MakeSeed()}
+	m.events = &events{recorder: cfg.Recorder, target: m.Target}
 	g, err := group.New[types.UID](group.Config{
 		Liveness: cfg.Liveness, Readiness: cfg.Readiness, Startup: cfg.Startup, Observers: cfg.Observers, Event: m.event,
 		Logger: cfg.Logger, RestartGrace: cfg.RestartGrace, History: cfg.History, Compat: cfg.Compat,

@@ -40,7 +40,7 @@ func resources() []*resource {
 			name: "events", aliases: []string{"event", "ev"}, short: "Show the newest events, the last one at the end", args: "[POD]...",
 			example: "  prober get events\n  prober get events shop -w",
 			columns: []column{
-				{head: "LAST SEEN"}, {head: "TYPE"}, {head: "REASON"}, {head: "OBJECT"}, {"COUNT", true}, {head: "MESSAGE"},
+				{head: "LAST SEEN"}, {head: "TYPE"}, {head: "REASON"}, {head: "OBJECT"}, {"COUNT", true}, {"TARGET", true}, {head: "MESSAGE"},
 			},
 			namespaced: true, event: "event", head: listHead{"EventList", "v1"}, list: listEvents, decode: decodeEvent,
 		},
@@ -179,7 +179,7 @@ func eventItem(e *v1.Event) item {
 	}
 	return item{
 		name: e.Name, also: []string{e.Name}, namespace: of.Namespace, pod: of.Name, object: e, recurred: fmt.Sprint(e.Count, e.LastTimestamp.UnixNano()),
-		cells: []string{ago(e.LastTimestamp.Time), e.Type, e.Reason, object, fmt.Sprint(max(e.Count, 1)), e.Message},
+		cells: []string{ago(e.LastTimestamp.Time), e.Type, e.Reason, object, fmt.Sprint(max(e.Count, 1)), e.Annotations["prober.dev/target"], e.Message},
 	}
 }
 
