@@ -68,11 +68,8 @@ func (d *Declared) Validate() (errs field.ErrorList) {
 	return errs
 }
 
-// Warnings returns what is probably a mistake in the probes of pod, although it is valid: a timeout that is
-// longer than the period.
-func Warnings(pod *v1.Pod) (list field.ErrorList) { return Declare(pod).Warnings() }
-
-// Warnings returns those of [Warnings].
+// Warnings returns what is probably a mistake in the probes, although it is valid: a timeout that is longer
+// than the period.
 func (d *Declared) Warnings() (list field.ErrorList) {
 	configs := d.Probes()
 	for i := range configs {

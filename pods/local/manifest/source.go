@@ -49,6 +49,6 @@ type Loaded struct {
 	// The next Load may return them again.
 	Pods []*manager.Declared
 	// Warnings are the unsupported fields that AllowUnsupported accepted, and those of
-	// [manager.Warnings], each a [*yamlpos.Error]. They are returned with an error too.
+	// [manager.Declared.Warnings], each a [*yamlpos.Error]. They are returned with an error too.
 	Warnings []error
 }
