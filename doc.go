@@ -156,7 +156,8 @@
 //
 //   - core/manager.Manager.resolve finds the references in a config.
 //   - agent/secrets.Policy.Resolve decides whether prober.yaml allows one, and reads it.
-//   - core/manager.redactor.Probe removes it from all that a handler answers.
+//   - plugin/schema.Schema.SecretsOf finds others in a config, by the schema of its plugin.
+//   - core/manager.redactor.Probe removes them from all that a handler answers.
 //
 // A grant:
 //
