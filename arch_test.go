@@ -37,9 +37,9 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "sdk", "internal/abi", "internal/pluginpb"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc"},
 	},
-	"core/results": {ours: []string{"probe"}},
+	"core/results": {ours: []string{"probe", "internal/clip"}},
 	"core/worker":  {ours: []string{"probe", "core/results"}},
-	"core/states":  {ours: []string{"core/results", "core/worker", "probe"}},
+	"core/states":  {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
 	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
 	"core/manager": {
 		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/clip", "internal/redact"},
@@ -198,7 +198,7 @@ var packages = map[string]struct {
 	"internal/timespan":     {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},

@@ -249,6 +249,17 @@ func TestMessageHasTheNewestCause(t *testing.T) {
 	})
 }
 
+// TestKeptTextIsCutBetweenCharacters has a character where books cut texts.
+func TestKeptTextIsCutBetweenCharacters(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.fails(ok, "", "x"+strings.Repeat("é", 1000))
+		time.Sleep(time.Minute)
+		if got := w.causes(); len(got) != 1 || strings.Contains(got[0], "\ufffd") || !strings.HasSuffix(got[0], "é") {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
 func TestWarningMustLast(t *testing.T) {
 	bubble(t, ", states: [failure, warning]", func(t *testing.T, w *world) {
 		for range 100 {

@@ -325,7 +325,7 @@ func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler,
 // bare returns the handler inside a redactor, and any other handler as it is.
 func bare(h probe.Handler) probe.Handler {
 	if r, ok := h.(redactor); ok {
-		return r.Handler
+		return r.handler
 	}
 	return h
 }

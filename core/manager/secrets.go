@@ -165,12 +165,14 @@ func (s Secrets) bind(h probe.Handler) (probe.Handler, error) {
 
 // redactor removes the secrets from all that a handler answers.
 type redactor struct {
-	probe.Handler
+	handler probe.Handler
 	secrets *redact.Replacer
 }
 
+var _ probe.Releaser = redactor{}
+
 // Release implements [probe.Releaser].
-func (r redactor) Release() { probe.Release(r.Handler) }
+func (r redactor) Release() { probe.Release(r.handler) }
 
 // Probe implements [probe.Handler].
 func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -186,7 +188,7 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 			panic(r.secrets.Replace(fmt.Sprint(p)))
 		}
 	}()
-	outcome, err := r.Handler.Probe(ctx, req)
+	outcome, err := r.handler.Probe(ctx, req)
 	outcome.Output, outcome.Details = r.secrets.Replace(outcome.Output), r.details(outcome.Details)
 	outcome.Metrics = r.metrics(outcome.Metrics)
 	return outcome, redact.Error(err, r.secrets.Replace)

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -280,7 +281,7 @@ func kept(why Cause) *Cause {
 		return common
 	}
 	if len(why.Output) > MaxOutput {
-		why.Output = strings.ToValidUTF8(strings.Clone(why.Output[:MaxOutput]), "")
+		why.Output = strings.Clone(clip.Bytes(why.Output, MaxOutput))
 	}
 	return new(why) // a copy: why itself stays on the stack
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -125,9 +126,5 @@ func cut(text string) (begin, mark string) {
 		return text, ""
 	}
 	mark = "…"
-	end := MaxText - len(mark)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end], mark
+	return clip.Bytes(text, MaxText-len(mark)), mark
 }
