@@ -131,7 +131,7 @@
 //
 // A target, as a host or a socket:
 //
-//   - core/manager.pluginTarget.resolve reads that of a plugin. That of a built-in handler is in its config:
+//   - core/manager.pluginTarget.resolve reads the target of a plugin. A built-in handler has it in its config:
 //     core/manager.ProbeConfig.Place.
 //   - pods/kube.targets.checkProbe decides on a node whether a pod may name it.
 //   - handlers/builtin/internal/network.Place.Resolve fills in the address of the pod, or

@@ -81,7 +81,7 @@ func (l *life) manifest() {
 	l.settle()
 }
 
-// settle waits until the probes are those of the manifest: a pod that is removed ends first.
+// settle waits until each pod of the manifest has its probe, and no other one: a pod that is removed ends first.
 func (l *life) settle() {
 	l.t.Helper()
 	for until := time.Now().Add(patience); len(l.list("")) != len(l.pods); {
@@ -296,7 +296,7 @@ func (l *life) recorded(items []api.ProbeStatus) error {
 	return nil
 }
 
-// await calls check until it succeeds: what it checks is written a moment later.
+// await calls check until it succeeds: the agent writes a moment later.
 func (l *life) await(check func([]api.ProbeStatus) error, items []api.ProbeStatus) {
 	l.t.Helper()
 	for until := time.Now().Add(patience / 6); ; {

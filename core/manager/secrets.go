@@ -238,8 +238,8 @@ type Secrets struct {
 	fields []string // of the config that have them
 }
 
-// Handler returns h with the secrets removed from its outcome, errors and trace, those of a
-// [probe.SecretHolder] too. If h refuses secrets in their fields of the config, every attempt ends in
+// Handler returns h with the secrets removed from its outcome, errors and trace, also the secrets
+// that a [probe.SecretHolder] finds. If h refuses secrets in their fields of the config, every attempt ends in
 // an error; see [probe.SecretChecker].
 func (s Secrets) Handler(h probe.Handler) probe.Handler {
 	bound, err := s.bind(h)

@@ -63,7 +63,7 @@ func ValidatePod(pod *v1.Pod) field.ErrorList {
 	return errs
 }
 
-// Warnings returns what is probably a mistake in the probes of pod, although it is valid: a timeout that is
+// Warnings returns the probable mistakes in the probes of pod, although they are valid: a timeout that is
 // longer than the period.
 func Warnings(pod *v1.Pod) (list field.ErrorList) {
 	configs, _ := ProbesOf(pod)

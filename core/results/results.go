@@ -233,7 +233,7 @@ func (c *Cache) Claimant(containerID string) *Subject {
 }
 
 // Release ends the claim of subject, and removes the result of the container as [Cache.Remove] does.
-// It does nothing if the container is that of another one.
+// It does nothing if another subject has the container.
 func (c *Cache) Release(containerID string, subject *Subject) {
 	s := c.shard(containerID)
 	s.mu.Lock()

@@ -1,5 +1,5 @@
-// Package clip cuts texts that are too long to be shown or kept. It cuts no character, and drops what is not UTF-8
-// from the texts that it cuts.
+// Package clip cuts texts that are too long to be shown or kept. It cuts no character, and drops bytes that
+// are not UTF-8 from the texts that it cuts.
 package clip
 
 import (
