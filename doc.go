@@ -132,7 +132,7 @@
 // A target, as a host or a socket:
 //
 //   - core/manager.pluginTarget.resolve reads the target of a plugin. A built-in handler has it in its config:
-//     core/manager.ProbeConfig.Place.
+//     core/manager.ProbeConfig.Place. An address of prober.yaml sets either by core/manager.Template.At.
 //   - pods/kube.targets.checkProbe decides on a node whether a pod may name it.
 //   - handlers/builtin/internal/network.Place.Resolve fills in the address of the pod, or
 //     handlers/wasm/internal/egress.Policy.Dial decides what a plugin may reach.

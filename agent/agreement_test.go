@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -202,7 +203,7 @@ func (l *life) summary() (p api.ProbeSummary) {
 // summed returns the probes of the page by pod: by the first frames of its stream.
 func (l *life) summed(probes int) map[string]api.ProbeSummary {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience/6)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", l.url+"/api/v1/stream?view=summary", nil)
 	if err != nil {
@@ -296,24 +297,46 @@ func (l *life) recorded(items []api.ProbeStatus) error {
 	return nil
 }
 
-// await calls check until it succeeds: the agent writes a moment later.
-func (l *life) await(check func([]api.ProbeStatus) error, items []api.ProbeStatus) {
-	l.t.Helper()
+// await calls check until it succeeds, or another state is listed: the agent writes a moment later.
+func (l *life) await(check func([]api.ProbeStatus) error, items []api.ProbeStatus) error {
 	for until := time.Now().Add(patience / 6); ; {
 		err := check(items)
-		if err == nil {
-			return
-		}
-		if time.Now().After(until) {
-			l.t.Fatal(err)
+		if err == nil || time.Now().After(until) || !sameStates(items, l.list("")) {
+			return err
 		}
 	}
 }
 
-// agree compares all that count probes by state.
+func sameStates(a, b []api.ProbeStatus) bool {
+	return slices.EqualFunc(a, b, func(x, y api.ProbeStatus) bool {
+		return x.Pod == y.Pod && x.State == y.State && x.Paused == y.Paused && x.StateSince.Equal(y.StateSince)
+	})
+}
+
+// agree compares all that count probes by state, while no probe changes.
 func (l *life) agree(when string) {
 	l.t.Helper()
-	items := l.list("")
+	for until := time.Now().Add(patience); ; {
+		items := l.list("")
+		differences := l.differences(items)
+		if sameStates(items, l.list("")) {
+			l.steps++
+			for _, d := range differences {
+				l.t.Errorf("%s: %s", when, d)
+			}
+			if l.t.Failed() {
+				l.t.FailNow()
+			}
+			break
+		}
+		if time.Now().After(until) {
+			l.t.Fatalf("%s: the probes do not come to rest", when)
+		}
+	}
+}
+
+// differences returns what counts the probes by state otherwise than items.
+func (l *life) differences(items []api.ProbeStatus) (all []string) {
 	want := make(counts)
 	for i := range items {
 		word := items[i].State
@@ -323,9 +346,8 @@ func (l *life) agree(when string) {
 		want.add(word, 1)
 	}
 	compare := func(who string, got counts) {
-		l.t.Helper()
 		if diff := cmp.Diff(want, got); diff != "" {
-			l.t.Errorf("%s: the list and %s (-list +other):\n%s", when, who, diff)
+			all = append(all, fmt.Sprintf("the list and %s (-list +other):\n%s", who, diff))
 		}
 	}
 	filtered, selected, older := make(counts), make(counts), make(counts)
@@ -342,8 +364,11 @@ func (l *life) agree(when string) {
 	compare("prober status", l.said())
 	compare("the page", l.summaries(len(items)))
 	compare("the metrics", l.scraped())
-	l.await(l.told, items)
-	l.await(l.recorded, items)
+	for _, check := range []func([]api.ProbeStatus) error{l.told, l.recorded} {
+		if err := l.await(check, items); err != nil {
+			all = append(all, err.Error())
+		}
+	}
 	p := &items[l.steps%len(items)] // one after the other
 	_, explained, _ := clitest.Run(nil, "explain", p.Pod, "--server", l.url)
 	_, described, _ := clitest.Run(nil, "describe", p.Pod, "--server", l.url)
@@ -352,12 +377,9 @@ func (l *life) agree(when string) {
 		word += " (paused)"
 	}
 	if !strings.Contains(explained, "): "+word+"\n") || !regexp.MustCompile(`State: +`+p.State+`\b`).MatchString(described) {
-		l.t.Errorf("%s: %s is %s:\n%s\n%s", when, p.Pod, word, explained, described)
+		all = append(all, fmt.Sprintf("%s is %s:\n%s\n%s", p.Pod, word, explained, described))
 	}
-	l.steps++
-	if l.t.Failed() {
-		l.t.FailNow()
-	}
+	return all
 }
 
 // All that shows states of probes agrees, whatever happens to them.
@@ -433,13 +455,16 @@ func TestCausesAgree(t *testing.T) {
 	if s := l.summary(); s.Cause != cause {
 		t.Errorf("the page: %+v", s)
 	}
-	l.await(func([]api.ProbeStatus) error {
+	told := func([]api.ProbeStatus) error {
 		var list api.NotificationList
 		if l.get("/api/v1/notifications", &list); len(list.Items[0].Alerts) != 1 || list.Items[0].Alerts[0].Text != cause {
 			return fmt.Errorf("the alerts: %+v", list.Items[0].Alerts)
 		}
 		return nil
-	}, nil)
+	}
+	if err := l.await(told, l.list("")); err != nil {
+		t.Error(err)
+	}
 	l.answer("web", "failure")
 	l.tick(&p, "trigger")
 	if s := l.summary(); s.Cause != "" || s.Last.Text != cause {

@@ -75,10 +75,10 @@ func (s *Set) HoldApplied(pods []*manager.Declared) {
 	release(ended...)
 }
 
-// handlersOf returns the names of the handlers that the annotation of a pod names, each once. The
-// probes of its containers have built-in ones.
+// handlersOf returns the names of the handlers of a pod's probes, each once; none if all are fields of its
+// containers, which have built-in ones.
 func handlersOf(pod *manager.Declared) (names []string) {
-	if pod.Pod().Annotations[manager.Annotation] == "" {
+	if pod.Plain() {
 		return nil
 	}
 	for _, c := range pod.Probes() { // probes with errors are never prepared

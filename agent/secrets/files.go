@@ -86,7 +86,7 @@ func (s *Files) Stamps() (known, now string) {
 
 // filesOf returns the files that the probes of pod refer to.
 func filesOf(pod *manager.Declared) (files []string) {
-	if pod.Pod().Annotations[manager.Annotation] == "" {
+	if pod.Plain() {
 		return nil
 	}
 	for _, c := range pod.Probes() { // probes with errors are never prepared

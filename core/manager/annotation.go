@@ -105,7 +105,8 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 				errs, anyKind = append(errs, field.NotSupported(path, word, []string{"liveness", "readiness", "startup"})), true
 				continue
 			}
-			config, list := fromAnnotation(c, kind, containers[name][word], path.Child(word))
+			config, list := fromAnnotation(c, kind, containers[name][word], path.Child(word), false)
+			config.annotated = true
 			for _, e := range list {
 				errs = append(errs, e)
 			}
@@ -240,14 +241,16 @@ func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container,
 	return c, nil
 }
 
-func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path) (ProbeConfig, field.ErrorList) {
+// fromAnnotation reads one probe of the annotation. A template leaves open what an address sets: the variables
+// of a command, and the port of a built-in handler.
+func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path, template bool) (ProbeConfig, field.ErrorList) {
 	var a annotationProbe
 	actions, raw, errs := builtinFields(raw, path)
 	if errs = append(errs, decodeStrict(raw, &a, path)...); len(errs) > 0 {
 		return ProbeConfig{}, errs
 	}
 	config := ProbeConfig{
-		Path: path, Container: c.Name, Kind: kind, Paused: a.Paused, annotated: true,
+		Path: path, Container: c.Name, Kind: kind, Paused: a.Paused, parsed: true,
 		TerminationGracePeriodSeconds: a.TerminationGracePeriodSeconds,
 	}
 	config.Spec = a.spec(path, &errs)
@@ -259,7 +262,7 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 			errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must not be set for readiness probes"))
 		}
 	}
-	a.action(&config, actions, c, path, &errs)
+	a.action(&config, actions, c, path, template, &errs)
 	return config, errs
 }
 
@@ -297,16 +300,24 @@ func builtinFields(raw json.RawMessage, path *field.Path) (actions []action, res
 }
 
 // action fills in the handler of config.
-func (a *annotationProbe) action(config *ProbeConfig, actions []action, c *v1.Container, path *field.Path, errs *field.ErrorList) {
+func (a *annotationProbe) action(config *ProbeConfig, actions []action, c *v1.Container, path *field.Path, template bool, errs *field.ErrorList) {
 	if a.Plugin == nil {
-		for _, a := range actions {
-			if a != nil {
-				a.setDefaults()
+		checked := slices.Clone(actions)
+		for i, a := range actions {
+			if a == nil {
+				continue
+			}
+			a.setDefaults()
+			if template && a.place().Port == (intstr.IntOrString{}) {
+				checked[i], _ = a.at(Destination{Port: 1}) // any port will do
 			}
 		}
-		*errs = append(*errs, validateActions(actions, path)...)
+		*errs = append(*errs, validateActions(checked, path)...)
 		if i := slices.IndexFunc(actions, func(a action) bool { return a != nil }); i >= 0 {
-			config.use(&builtins[i], expanded(actions[i], c), path, errs)
+			if !template {
+				actions[i] = expanded(actions[i], c.Env)
+			}
+			config.use(&builtins[i], actions[i], path, errs)
 		}
 		return
 	}

@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -29,6 +31,8 @@ type action interface {
 	validate(path *field.Path) field.ErrorList
 	// place returns the host and the port that the config names.
 	place() Place
+	// at returns a copy for the address of a target.
+	at(d Destination) (action, error)
 }
 
 // Place is the host and the port in the config of a built-in handler. What is zero there comes from the target.
@@ -114,16 +118,16 @@ func (c *ProbeConfig) setHandler(h *v1.ProbeHandler, in *v1.Container) error {
 			continue
 		}
 		if a := b.inAPI(h); a != nil {
-			return c.setAction(b, expanded(a, in))
+			return c.setAction(b, expanded(a, in.Env))
 		}
 	}
 	return errors.New("must specify a handler type")
 }
 
-// expanded returns a with the variables of a container in the command that it may have.
-func expanded(a action, in *v1.Container) action {
+// expanded returns a with the variables of env in the command that it may have.
+func expanded(a action, env []v1.EnvVar) action {
 	if exec, ok := a.(*execAction); ok {
-		return &execAction{Command: ExpandCommand(exec.Command, in.Env)}
+		return &execAction{Command: ExpandCommand(exec.Command, env)}
 	}
 	return a
 }
@@ -162,6 +166,41 @@ func (*execAction) place() Place        { return Place{} }
 func (a *httpGetAction) place() Place   { return Place{a.Host, a.Port} }
 func (a *tcpSocketAction) place() Place { return Place{a.Host, a.Port} }
 func (a *grpcAction) place() Place      { return Place{Port: intstr.FromInt32(a.Port)} }
+
+func (a *execAction) at(d Destination) (action, error) { return expanded(a, d.Env), nil }
+
+func (a *httpGetAction) at(d Destination) (action, error) {
+	next := *a.HTTPGetAction
+	if d.Scheme != "" {
+		next.Scheme = v1.URIScheme(strings.ToUpper(d.Scheme))
+		next.Path = cmp.Or(d.Path, next.Path)
+	}
+	if d.Scheme != "" || next.Port == (intstr.IntOrString{}) {
+		next.Port = intstr.FromInt(cmp.Or(d.Port, map[v1.URIScheme]int{v1.URISchemeHTTP: 80, v1.URISchemeHTTPS: 443}[next.Scheme]))
+	}
+	return &httpGetAction{&next, a.Connection}, nil
+}
+
+func (a *tcpSocketAction) at(d Destination) (action, error) {
+	next := *a
+	if next.Port == (intstr.IntOrString{}) {
+		next.Port = intstr.FromInt(d.Port)
+	}
+	return &next, needPort(next.Port.IntValue())
+}
+
+func (a *grpcAction) at(d Destination) (action, error) {
+	next := *a
+	next.Port = cmp.Or(next.Port, int32(d.Port))
+	return &next, needPort(int(next.Port))
+}
+
+func needPort(port int) error {
+	if port == 0 {
+		return errors.New("there is no port, neither in the address nor in the probe")
+	}
+	return nil
+}
 
 func (a *execAction) validate(path *field.Path) (errs field.ErrorList) {
 	if len(a.Command) == 0 {

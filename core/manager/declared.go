@@ -1,8 +1,10 @@
 package manager
 
 import (
+	"bytes"
 	"hash/maphash"
 	"maps"
+	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -82,6 +84,19 @@ func (d *Declared) WithStatus(status v1.PodStatus) *Declared {
 	pod := *d.pod
 	pod.Status = status
 	return &Declared{&pod, d.list}
+}
+
+// Plain reports whether all probes are fields of containers: their handlers are built in, and their configs
+// have no references to secrets.
+func (d *Declared) Plain() bool { return d.list == nil }
+
+// Same reports whether other has the same probes, with no regard to their pods. It compares no Bind.
+func (d *Declared) Same(other *Declared) bool {
+	same := func(a, b ProbeConfig) bool {
+		return a.name() == b.name() && a.Handler == b.Handler && bytes.Equal(a.Config, b.Config) && a.Target == b.Target &&
+			a.Spec == b.Spec && a.Paused == b.Paused && reflect.DeepEqual(a.TerminationGracePeriodSeconds, b.TerminationGracePeriodSeconds)
+	}
+	return d.list == other.list || slices.EqualFunc(d.read().configs, other.read().configs, same)
 }
 
 func (d *Declared) read() *list {

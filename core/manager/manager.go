@@ -175,10 +175,15 @@ func New(cfg Config) (*Manager, error) {
 // started. A probe that could not be started counts as one that has not run yet: its container
 // is not ready, or has not started, until a later call starts it.
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
+	return m.Add(ctx, Declare(pod, typed...))
+}
+
+// Add is [Manager.AddPod] with probes that are parsed already.
+func (m *Manager) Add(ctx context.Context, d *Declared) error {
+	pod := d.pod
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	d := Declare(pod, typed...)
 	set, t := newPodSet(m, pod), d.try()
 	for i, c := range t.configs {
 		if ctx.Err() != nil {

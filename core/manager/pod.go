@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
@@ -120,6 +121,7 @@ func (m *Manager) digestOf(config []byte) digest { return digest(maphash.Bytes(m
 type tag struct {
 	config string // JSON, with references to secrets
 	mark   string // as in bound
+	path   *field.Path
 }
 
 // tagOf returns the tag of a running probe; annotated is false for one that is not of the annotation.
@@ -133,10 +135,9 @@ func tagOf(p group.Current[types.UID]) (t tag, annotated bool) {
 // annotatedConfig returns the config of a running probe of the annotation.
 func annotatedConfig(p group.Current[types.UID]) ProbeConfig {
 	t, _ := tagOf(p)
-	name, kind := p.Task.Subject.Container, p.Kind
 	return ProbeConfig{
-		Path: annotationPath().Key(name).Child(kind.String()), Container: name, Kind: kind, Handler: p.Name, Config: []byte(t.config),
-		Target: p.Target, Spec: p.Spec, Paused: p.Paused, annotated: true,
+		Path: t.path, Container: p.Task.Subject.Container, Kind: p.Kind, Handler: p.Name, Config: []byte(t.config),
+		Target: p.Target, Spec: p.Spec, Paused: p.Paused, parsed: true, annotated: true,
 	}
 }
 
@@ -155,7 +156,7 @@ func (m *Manager) sameHandler(p group.Current[types.UID], c *ProbeConfig) bool {
 func (m *Manager) probeOf(c ProbeConfig, b bound, t *worker.Task) group.Probe {
 	p := group.Probe{Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused}
 	if c.annotated {
-		p.Tag = &tag{string(c.Config), b.mark}
+		p.Tag = &tag{string(c.Config), b.mark, c.Path}
 	} else {
 		p.Tag = m.digestOf(c.Config)
 	}

@@ -37,7 +37,8 @@ type ProbeConfig struct {
 
 	action    action // of a built-in handler, whose JSON is Config; nil for a plugin and for Bind
 	asPlugin  bool   // the annotation names a built-in handler as a plugin
-	annotated bool   // from the annotation: its config may refer to secrets
+	parsed    bool   // from the annotation, or a [Template]
+	annotated bool   // parsed, and its config may refer to secrets
 	sidecar   bool   // of an init container
 	index     int    // of the container in its list
 }
@@ -128,7 +129,7 @@ func (d *list) add(c *v1.Container, index int, sidecar bool, extra map[probeName
 	}
 }
 
-// withTyped returns extra with the probes of a caller. They replace those of the annotation.
+// withTyped returns extra with the probes of a caller. They replace the ones of the annotation.
 func (d *list) withTyped(pod *v1.Pod, extra map[probeName]*ProbeConfig, typed []ProbeConfig) map[probeName]*ProbeConfig {
 	if extra == nil && len(typed) > 0 {
 		extra = make(map[probeName]*ProbeConfig)
@@ -145,11 +146,16 @@ func (d *list) withTyped(pod *v1.Pod, extra map[probeName]*ProbeConfig, typed []
 	return extra
 }
 
-// complete fills in the API's defaults of a probe of a caller.
+// complete fills in the API's defaults of a probe of a caller. A probe of a [Template] has them.
 func (c *ProbeConfig) complete(pod *v1.Pod) error {
-	c.Path = field.NewPath("typed").Key(c.Container).Child(c.Kind.String())
+	if !c.parsed {
+		c.Path = field.NewPath("typed").Key(c.Container).Child(c.Kind.String())
+	}
 	if _, err := probedContainer(pod, c.Container, c.Path); err != nil {
 		return errors.New("the pod has no such container, or it is an init container that is not restartable")
+	}
+	if c.parsed {
+		return nil
 	}
 	c.Spec.Period, c.Spec.Timeout = cmp.Or(c.Spec.Period, 10*time.Second), cmp.Or(c.Spec.Timeout, time.Second)
 	c.Spec.SuccessThreshold, c.Spec.FailureThreshold = cmp.Or(c.Spec.SuccessThreshold, 1), cmp.Or(c.Spec.FailureThreshold, 3)

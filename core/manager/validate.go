@@ -65,21 +65,27 @@ func ValidatePod(pod *v1.Pod) field.ErrorList {
 
 // Warnings returns the probable mistakes in the probes of pod, although they are valid: a timeout that is
 // longer than the period.
-func Warnings(pod *v1.Pod) (list field.ErrorList) {
-	configs, _ := ProbesOf(pod)
+func Warnings(pod *v1.Pod) (list field.ErrorList) { return Declare(pod).Warnings() }
+
+// Warnings returns those of [Warnings].
+func (d *Declared) Warnings() (list field.ErrorList) {
+	configs := d.Probes()
 	for i := range configs {
-		c := &configs[i]
-		if c.Spec.Timeout <= c.Spec.Period {
-			continue
-		}
-		name := "timeoutSeconds"
-		if c.annotated {
-			name = "timeout"
-		}
-		list = append(list, field.Invalid(c.Path.Child(name), c.Spec.Timeout.String(),
-			fmt.Sprintf("the timeout of %s is longer than the period of %s: what is due during an attempt is skipped", c.Spec.Timeout, c.Spec.Period)))
+		list = append(list, configs[i].warnings()...)
 	}
 	return list
+}
+
+func (c *ProbeConfig) warnings() field.ErrorList {
+	if c.Spec.Timeout <= c.Spec.Period {
+		return nil
+	}
+	name := "timeoutSeconds"
+	if c.parsed {
+		name = "timeout"
+	}
+	return field.ErrorList{field.Invalid(c.Path.Child(name), c.Spec.Timeout.String(),
+		fmt.Sprintf("the timeout of %s is longer than the period of %s: what is due during an attempt is skipped", c.Spec.Timeout, c.Spec.Period))}
 }
 
 func forbidProbes(path *field.Path, why string, liveness, readiness, startup *v1.Probe) (errs field.ErrorList) {

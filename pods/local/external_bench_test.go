@@ -84,7 +84,7 @@ func startPods(b *testing.B, cfg local.Config, all []*v1.Pod) (pods *local.Pods,
 	}
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	pods.Start(m)
-	if err := pods.Apply(ctx, all); err != nil {
+	if err := pods.Apply(ctx, declared(all)); err != nil {
 		b.Fatal(err)
 	}
 	awaitReady(ctx, b, pods, len(all))

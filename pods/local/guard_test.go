@@ -33,10 +33,10 @@ func TestPodNeedsGuard(t *testing.T) {
 		{"plugin that is a module", "plugin: {name: module}", nil, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pod := p.newPodLocked(&v1.Pod{
+			pod := p.newPodLocked(manager.Declare(&v1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{manager.Annotation: "c: {readiness: {" + c.probe + "}}"}},
 				Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Command: c.command, Lifecycle: &v1.Lifecycle{PreStop: c.preStop}}}},
-			})
+			}))
 			if got := pod.needsGuard(); got != c.want {
 				t.Errorf("got %t", got)
 			}

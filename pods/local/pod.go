@@ -36,30 +36,32 @@ type pod struct {
 	publishing sync.Mutex
 
 	mu          sync.Mutex
-	spec        *v1.Pod // of Apply, with the time of its deletion; replaced, never modified
-	shown       *v1.Pod // the spec that was last published
+	declared    *manager.Declared // of Apply
+	spec        *v1.Pod           // of declared, with the time of its deletion; replaced, never modified
+	shown       *v1.Pod           // the spec that was last published
 	ip          string
 	containers  []*container // of spec; also those that were removed from spec, until they end
 	initialized bool
-	complete    bool           // the pod has ended by itself: no container is left to start
-	resetting   bool           // all containers are being ended, to be restarted together
-	terminating bool           // the pod is being deleted
-	stopped     bool           // the loop has begun to end it
-	unprobed    bool           // the manager has refused a probe
-	killing     bool           // all processes are to be killed
-	restarts    []pods.Restart // to be reported
-	next        *v1.Pod        // to run after the end of this one
-	restored    savedPod       // by an earlier agent; until firstStatus
-	frozen      *savedPod      // the state to save of a pod whose end begins; never modified
+	complete    bool              // the pod has ended by itself: no container is left to start
+	resetting   bool              // all containers are being ended, to be restarted together
+	terminating bool              // the pod is being deleted
+	stopped     bool              // the loop has begun to end it
+	unprobed    bool              // the manager has refused a probe
+	killing     bool              // all processes are to be killed
+	restarts    []pods.Restart    // to be reported
+	next        *manager.Declared // to run after the end of this one
+	restored    savedPod          // by an earlier agent; until firstStatus
+	frozen      *savedPod         // the state to save of a pod whose end begins; never modified
 }
 
 // newPodLocked returns a new pod, which [Pods.run] starts.
-func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
+func (p *Pods) newPodLocked(declared *manager.Declared) *pod {
+	spec := declared.Pod()
 	pod := &pod{
 		owner: p, uid: spec.UID, name: types.NamespacedName{Namespace: spec.Namespace, Name: spec.Name}, begun: metav1.Now(),
 	}
 	pod.syncs.Store(1) // run starts the loop
-	pod.setSpecLocked(spec)
+	pod.setSpecLocked(declared)
 	if saved, ok := p.prior[spec.UID]; ok {
 		delete(p.prior, spec.UID)
 		pod.restoreLocked(saved)
@@ -72,39 +74,40 @@ func (p *Pods) newPodLocked(spec *v1.Pod) *pod {
 // run publishes the pod, adds it to the manager and starts its loop. The error is that of probes
 // that the manager refuses.
 func (p *Pods) run(ctx context.Context, pod *pod) error {
-	spec, status := pod.firstStatus()
-	p.store.SetPodStatus(spec, status)
-	err := pod.probed(p.manager.AddPod(ctx, withStatus(spec, status)))
+	declared, status := pod.firstStatus()
+	p.store.SetPodStatus(declared.Pod(), status)
+	err := pod.probed(p.manager.Add(ctx, declared.WithStatus(status)))
 	p.loops.Go(pod.loop)
 	return err
 }
 
 // change gives the pod a new spec and reports whether its probes must be updated.
-func (p *pod) change(spec *v1.Pod) bool {
+func (p *pod) change(declared *manager.Declared) bool {
+	spec := declared.Pod()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.terminating:
-		p.next = spec
+		p.next = declared
 		return false
 	case p.spec.Namespace != spec.Namespace || p.spec.Name != spec.Name: // another pod with the same UID
-		p.next = spec
+		p.next = declared
 		p.terminateLocked()
 		return false
-	case samePod(p.spec, spec):
+	case samePod(p.declared, declared):
 		return p.unprobed && !p.complete
 	case p.complete: // it has ended by itself: run the new spec as a new pod
-		p.next = spec
+		p.next = declared
 		p.terminateLocked()
 		return false
 	}
-	p.setSpecLocked(spec)
+	p.setSpecLocked(declared)
 	return true
 }
 
 // updateProbes updates the probes of the pod in the manager.
 func (p *pod) updateProbes(ctx context.Context) error {
-	return p.probed(p.owner.manager.UpdatePod(ctx, p.current()))
+	return p.probed(p.owner.manager.Apply(ctx, p.probes()))
 }
 
 // probed records whether the manager has refused a probe, and returns err. The next Apply tries
@@ -121,6 +124,15 @@ func (p *pod) refused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.unprobed
+}
+
+// probes returns the probes of the pod with its published status.
+func (p *pod) probes() *manager.Declared {
+	p.mu.Lock()
+	declared := p.declared
+	p.mu.Unlock()
+	status, _ := p.owner.store.PodStatus(p.uid)
+	return declared.WithStatus(status)
 }
 
 // current returns the pod with its published status.
@@ -318,10 +330,10 @@ func (p *pod) startAll(starts []*container) {
 		return
 	}
 	spec := p.published()
-	err := p.owner.manager.AddPod(context.Background(), p.current())
+	err := p.owner.manager.Add(context.Background(), p.probes())
 	for p.published() != spec { // Apply has changed it meanwhile
 		spec = p.published()
-		err = p.owner.manager.UpdatePod(context.Background(), p.current())
+		err = p.owner.manager.Apply(context.Background(), p.probes())
 	}
 	if err != nil {
 		p.owner.host.Logger.Debug("some probes cannot run", "pod", p.uid, "err", err)
@@ -438,7 +450,7 @@ func (p *pod) remove() error {
 	delete(o.pods, p.uid)
 	var left sets.Set[types.UID]
 	p.mu.Lock()
-	spec := p.next
+	desired := p.next
 	for _, c := range p.containers {
 		p.setIDLocked(c, "")
 	}
@@ -450,8 +462,8 @@ func (p *pod) remove() error {
 		o.state.save(p.uid, nil)
 	}
 	var next *pod
-	if spec != nil && !o.stopped {
-		next = o.newPodLocked(spec)
+	if desired != nil && !o.stopped {
+		next = o.newPodLocked(desired)
 	}
 	o.mu.Unlock()
 	o.store.RemovePod(p.uid)

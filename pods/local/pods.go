@@ -160,11 +160,11 @@ func (p *Pods) decided(u results.Update) {
 // updates the others in place. A container whose command, environment or directory changed is
 // restarted. The others keep running, and probes that did not change keep their counters. Apply
 // returns before the pods have reached the desired state. The pods must be valid, as those of
-// [manifest.Source.Load] are, and must not be modified later.
+// [manifest.Source.Load] are.
 //
 // The error joins those of probes that the manager refuses, for an unknown plugin or an invalid
 // config. Everything else is applied. See [manager.Manager.UpdatePod].
-func (p *Pods) Apply(ctx context.Context, specs []*v1.Pod) error {
+func (p *Pods) Apply(ctx context.Context, specs []*manager.Declared) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
 	p.mu.Lock()
@@ -175,8 +175,9 @@ func (p *Pods) Apply(ctx context.Context, specs []*v1.Pod) error {
 	desired := sets.New[types.UID]()
 	var started, changed []*pod
 	for _, spec := range specs {
-		desired.Insert(spec.UID)
-		if old := p.pods[spec.UID]; old == nil {
+		uid := spec.Pod().UID
+		desired.Insert(uid)
+		if old := p.pods[uid]; old == nil {
 			started = append(started, p.newPodLocked(spec))
 		} else if old.change(spec) {
 			changed = append(changed, old)

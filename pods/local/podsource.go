@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,11 +20,11 @@ import (
 type Generator interface {
 	// Check returns the errors of the pods of the next Generate, as far as no source needs to be asked for
 	// them. It changes no pod.
-	Check(ctx context.Context, all bool, others []*v1.Pod, check func(*v1.Pod) []error) error
-	// Generate returns the pods. Those that have not changed are the same as before. all requests a
-	// check of everything. others are the pods of manifests, whose names cannot be used. check is
+	Check(ctx context.Context, all bool, others []*v1.Pod, check func(*manager.Declared) []error) error
+	// Generate returns the pods with their probes. Those that have not changed are the same as before. all
+	// requests a check of everything. others are the pods of manifests, whose names cannot be used. check is
 	// that of a [pods.Host].
-	Generate(ctx context.Context, all bool, others []*v1.Pod, check func(*v1.Pod) []error) ([]*v1.Pod, error)
+	Generate(ctx context.Context, all bool, others []*v1.Pod, check func(*manager.Declared) []error) ([]*manager.Declared, error)
 	// Run calls request whenever Generate may return other pods, until ctx ends. It is called once,
 	// after Generate.
 	Run(ctx context.Context, request func(cause string))
@@ -45,11 +44,10 @@ type PodSource struct {
 	cancel    context.CancelFunc // set by Start
 	polls     sync.WaitGroup
 
-	mu       sync.Mutex          // held while manifests are read and applied
-	desired  []*v1.Pod           // the pods that were last read without an error
-	declared []*manager.Declared // the probes of the pods that were last applied
-	applied  bool                // the desired pods were applied without an error
-	stamp    string              // of the manifests before they were last read
+	mu      sync.Mutex          // held while manifests are read and applied
+	desired []*manager.Declared // the pods that were last read without an error
+	applied bool                // the desired pods were applied without an error
+	stamp   string              // of the manifests before they were last read
 }
 
 // podSet is Pods: an embedded field with the name Pods would hide the method Pods.
@@ -162,23 +160,7 @@ func (s *PodSource) applyLocked(ctx context.Context, r pods.Reload) error {
 		return context.Cause(ctx)
 	}
 	s.applied = err == nil
-	s.declared = declaredBy(s.desired, s.declared)
-	return s.host.Applied(ctx, r, s.declared, err)
-}
-
-// declaredBy returns the probes of the pods. Those of a pod that is in before are not parsed again.
-func declaredBy(desired []*v1.Pod, before []*manager.Declared) []*manager.Declared {
-	known := make(map[*v1.Pod]*manager.Declared, len(before))
-	for _, d := range before {
-		known[d.Pod()] = d
-	}
-	all := make([]*manager.Declared, len(desired))
-	for i, pod := range desired {
-		if all[i] = known[pod]; all[i] == nil {
-			all[i] = manager.Declare(pod)
-		}
-	}
-	return all
+	return s.host.Applied(ctx, r, s.desired, err)
 }
 
 // errSuperseded ends a read of manifests that have changed since it began.
@@ -188,7 +170,7 @@ var errSuperseded = errors.New("the manifests have changed meanwhile")
 // are applied. A check may wait for a plugin that is compiled or hangs. If the manifests change
 // meanwhile, the newer ones may not need the plugin: read starts again, but only once, because
 // manifests that change steadily must be applied too.
-func (s *PodSource) read(ctx context.Context, all bool) ([]*v1.Pod, error) {
+func (s *PodSource) read(ctx context.Context, all bool) ([]*manager.Declared, error) {
 	first, cancel := context.WithCancelCause(ctx)
 	s.stamp = s.manifests.Stamp()
 	known := func() string { return s.stamp }
@@ -209,17 +191,18 @@ func (s *PodSource) read(ctx context.Context, all bool) ([]*v1.Pod, error) {
 	return desired, err
 }
 
-// load loads the manifests once, with a check of their pods. Of a pod that has not changed there is
-// one copy: that of the desired pods.
-func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
+// load loads the manifests once, with a check of their pods. A pod that has not changed is the one of the
+// desired pods, whose probes are not parsed again.
+func (s *PodSource) load(ctx context.Context, all bool) ([]*manager.Declared, error) {
 	s.host.Begin()
-	desired := make(map[types.UID]*v1.Pod, len(s.desired))
-	for _, pod := range s.desired {
-		desired[pod.UID] = pod
+	known := make(map[types.UID]*v1.Pod, len(s.desired))
+	declared := make(map[*v1.Pod]*manager.Declared, len(s.desired))
+	for _, d := range s.desired {
+		known[d.Pod().UID], declared[d.Pod()] = d.Pod(), d
 	}
 	s.manifests.Known = func(pod *v1.Pod) *v1.Pod {
-		if known := desired[pod.UID]; equality.Semantic.DeepEqual(known, pod) {
-			return known
+		if before := known[pod.UID]; equality.Semantic.DeepEqual(before, pod) {
+			return before
 		}
 		return pod
 	}
@@ -227,10 +210,12 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 		if ctx.Err() != nil {
 			return []error{context.Cause(ctx)}
 		}
-		if !all && s.applied && pod == desired[pod.UID] {
+		if declared[pod] == nil {
+			declared[pod] = manager.Declare(pod)
+		} else if !all && s.applied {
 			return nil // its handlers are in use
 		}
-		return s.host.Check(ctx, manager.Declare(pod))
+		return s.host.Check(ctx, declared[pod])
 	}
 	loaded, err := s.manifests.Load(ctx)
 	if ctx.Err() != nil {
@@ -239,13 +224,17 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*v1.Pod, error) {
 	for _, w := range loaded.Warnings {
 		s.host.Logger.Warn(pods.Doubtful, "place", w.Error())
 	}
-	if s.generator == nil {
-		return loaded.Pods, err
+	desired := make([]*manager.Declared, len(loaded.Pods))
+	for i, pod := range loaded.Pods {
+		desired[i] = declared[pod]
 	}
-	check := func(pod *v1.Pod) []error { return s.host.Check(ctx, manager.Declare(pod)) }
+	if s.generator == nil {
+		return desired, err
+	}
+	check := func(d *manager.Declared) []error { return s.host.Check(ctx, d) }
 	if err != nil {
 		return nil, errors.Join(err, s.generator.Check(ctx, all, loaded.Pods, check))
 	}
 	generated, err := s.generator.Generate(ctx, all, loaded.Pods, check)
-	return slices.Concat(loaded.Pods, generated), err
+	return append(desired, generated...), err
 }

@@ -27,9 +27,10 @@ type podProbes struct {
 	grace    [len(probe.Kinds)]*int64 // the grace periods of probes that have their own
 }
 
-// setSpecLocked sets the spec of the pod, and adds its new containers.
-func (p *pod) setSpecLocked(spec *v1.Pod) {
-	p.spec, p.ip = spec, addressOf(spec)
+// setSpecLocked sets the spec and the probes of the pod, and adds its new containers.
+func (p *pod) setSpecLocked(declared *manager.Declared) {
+	spec := declared.Pod()
+	p.declared, p.spec, p.ip = declared, spec, addressOf(spec)
 	for _, c := range p.containers {
 		c.probes = podProbes{}
 	}
@@ -44,8 +45,7 @@ func (p *pod) setSpecLocked(spec *v1.Pod) {
 	}
 	each(spec.Spec.InitContainers, true)
 	each(spec.Spec.Containers, false)
-	configs, _ := manager.ProbesOf(spec)
-	for _, config := range configs {
+	for _, config := range declared.Probes() {
 		if c := p.containerLocked(config.Container); c != nil {
 			c.probes.kinds[config.Kind] = true
 			c.probes.handlers = append(c.probes.handlers, config.Handler)
@@ -108,8 +108,9 @@ func containerNames(spec *v1.Pod) sets.Set[string] {
 	return names
 }
 
-// samePod reports whether two specs of a pod are equivalent.
-func samePod(a, b *v1.Pod) bool {
-	return a == b || equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations) &&
-		maps.Equal(a.Labels, b.Labels) && a.Status.PodIP == b.Status.PodIP
+// samePod reports whether a pod with other probes or another spec is equivalent.
+func samePod(before, after *manager.Declared) bool {
+	a, b := before.Pod(), after.Pod()
+	return before == after || equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations) &&
+		maps.Equal(a.Labels, b.Labels) && a.Status.PodIP == b.Status.PodIP && before.Same(after)
 }

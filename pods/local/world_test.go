@@ -334,7 +334,7 @@ func (w *world) never(t *testing.T, what string, parts ...string) {
 }
 
 // load reads manifests from text, with the replacements in vars. An empty text has no pods.
-func load(t *testing.T, text string, vars ...string) []*v1.Pod {
+func load(t *testing.T, text string, vars ...string) []*manager.Declared {
 	t.Helper()
 	if text == "" {
 		return nil
@@ -343,7 +343,14 @@ func load(t *testing.T, text string, vars ...string) []*v1.Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return loaded.Pods
+	return declared(loaded.Pods)
+}
+
+func declared(pods []*v1.Pod) (all []*manager.Declared) {
+	for _, pod := range pods {
+		all = append(all, manager.Declare(pod))
+	}
+	return all
 }
 
 // apply runs pods in which DIR is the world's directory and SELF the test binary.

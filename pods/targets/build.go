@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods"
@@ -23,7 +23,7 @@ type list struct {
 
 // result is what build returns. It is read-only.
 type result struct {
-	pods    []*v1.Pod
+	pods    []*manager.Declared
 	targets []pods.Target
 	counts  []count             // of each list
 	byItem  map[itemKey]*target // for the next build
@@ -51,10 +51,9 @@ type target struct {
 	name   string
 	all    map[string]string // labels after relabelling
 	at     address.Address
-	made   made
 	reason string // why it is dropped; "" if it is not
 
-	pod *v1.Pod // with the name that it has; nil if it is dropped
+	pod *manager.Declared // with the name that it has; nil if it is dropped
 }
 
 // taken reports whether a pod that is no target has a name.
@@ -102,6 +101,17 @@ func (b *builder) add(l *list, f *found, n *count) {
 	} else if t.name != "" {
 		shown.Pod = podName(l.group.name, t.name)
 	}
+	if shown.Reason == "" {
+		if t.pod == nil {
+			t.pod = b.podBefore(t, uid)
+		}
+		if t.pod == nil || t.pod.Pod().Name != shown.Pod {
+			var err error
+			if t.pod, err = newPod(l.group, shown.Pod, t.name, &t.at, t.listed, t.all); err != nil {
+				shown.Pod, shown.Reason = podName(l.group.name, t.name), err.Error()
+			}
+		}
+	}
 	if shown.Reason != "" {
 		if n.dropped++; len(b.targets) < 2*maxTargets {
 			b.targets = append(b.targets, shown)
@@ -109,12 +119,6 @@ func (b *builder) add(l *list, f *found, n *count) {
 		return
 	}
 	shown.State = pods.TargetProbed
-	if t.pod == nil {
-		t.pod = b.podBefore(t, uid)
-	}
-	if t.pod == nil || t.pod.Name != shown.Pod {
-		t.pod = newPod(l.group, shown.Pod, t.name, &t.at, t.listed, t.all, t.made)
-	}
 	n.probed++
 	b.byItem[key], b.probed[uid] = t, t
 	if key.nth > 0 {
@@ -147,7 +151,7 @@ func (b *builder) known(key itemKey, source string, f *found) *target {
 
 // podBefore returns the pod that the last build made of the same target; nil if there is none. Such a
 // target is listed at another place, or with other labels that change nothing.
-func (b *builder) podBefore(t *target, uid types.UID) *v1.Pod {
+func (b *builder) podBefore(t *target, uid types.UID) *manager.Declared {
 	if b.before == nil {
 		return nil
 	}
@@ -205,9 +209,6 @@ func newTarget(g *group, source string, f *found) *target {
 	}
 	if len(t.name) > address.Max {
 		t.name = ""
-	}
-	if err == nil {
-		t.made, err = g.blueprint.of(&t.at)
 	}
 	if t.reason == "" && err != nil {
 		t.reason = err.Error()

@@ -3,7 +3,6 @@ package targets_test
 import (
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/daeace23/prober/core/manager"
@@ -36,8 +35,9 @@ func FuzzLists(f *testing.F) {
 			t.Fatal(err)
 		}
 		names, uids := make(map[string]bool), make(map[string]bool)
-		for _, pod := range all {
-			checkPod(t, pod)
+		for _, d := range all {
+			pod := d.Pod()
+			checkPod(t, d)
 			names[pod.Name], uids[string(pod.UID)] = true, true
 		}
 		if len(names) != len(all) || len(uids) != len(all) {
@@ -58,19 +58,20 @@ func FuzzLists(f *testing.F) {
 	})
 }
 
-func checkPod(t *testing.T, pod *v1.Pod) {
+func checkPod(t *testing.T, d *manager.Declared) {
+	pod := d.Pod()
 	errs := validation.IsDNS1123Label(pod.Name)
 	for name, value := range pod.Labels {
 		errs = append(append(errs, validation.IsQualifiedName(name)...), validation.IsValidLabelValue(value)...)
 	}
-	for _, err := range manager.ValidatePod(pod) {
+	for _, err := range d.Errors() {
 		errs = append(errs, err.Error())
 	}
 	host := pod.Annotations["prober.dev/address"]
 	if len(validation.IsValidIP(nil, host)) > 0 && len(validation.IsDNS1123Subdomain(host)) > 0 {
 		errs = append(errs, "the host is "+host)
 	}
-	if configs, _ := manager.ProbesOf(pod); len(configs) != 1 || len(errs) > 0 {
+	if configs := d.Probes(); len(configs) != 1 || len(errs) > 0 {
 		t.Errorf("%s: %d probes, %q", pod.Name, len(configs), errs)
 	}
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -86,40 +85,31 @@ func definitionOf(c *config.TargetGroup, text *config.Probe) string {
 	return string(definition)
 }
 
-// sample returns a pod of the group for a check of its probe.
-func (g *group) sample() (*v1.Pod, error) {
-	a := address.Address{Host: "127.0.0.1", Port: placeholder}
-	m, err := g.blueprint.of(&a)
-	if err != nil {
-		return nil, err
-	}
-	return newPod(g, podName(g.name, "sample"), "sample", &a, a.Host, g.labels, m), nil
-}
-
 // warnings returns a [*yamlpos.Error] for each warning about the probe of the group.
 func (g *group) warnings(file string) (all []error) {
-	for _, w := range g.blueprint.warnings {
+	for _, w := range problemsOf(g.blueprint.Warnings()) {
 		all = append(all, &yamlpos.Error{File: file, Line: g.probe.Line(w.path), Field: joinPath(g.probe.Path, w.path), Err: w.err})
 	}
 	return all
 }
 
 // check checks the probe of the group. The error joins a [*yamlpos.Error] for each problem.
-func (g *group) check(file string, check func(*v1.Pod) []error) error {
-	pod, err := g.sample()
+func (g *group) check(file string, check func(*manager.Declared) []error) error {
+	a := address.Address{Host: "127.0.0.1", Port: 1}
+	sample, err := newPod(g, podName(g.name, "sample"), "sample", &a, a.Host, g.labels)
 	d := yamlpos.Decoder{File: file}
 	if err != nil {
 		d.ErrorAt(g.probe.Line(""), g.probe.Path, err)
 		return d.Err()
 	}
-	for _, err := range check(pod) {
+	for _, err := range check(sample) {
 		for _, err := range joined.Errors(err) {
-			below := ""
+			at := ""
 			text := err.Error()
 			if path, rest, ok := strings.Cut(text, ": "); ok && !strings.ContainsRune(path, ' ') {
-				below, text = g.blueprint.below(path), rest
+				at, text = below(path), rest
 			}
-			d.ErrorAt(g.probe.Line(below), joinPath(g.probe.Path, below), fmt.Errorf("%s", text))
+			d.ErrorAt(g.probe.Line(at), joinPath(g.probe.Path, at), fmt.Errorf("%s", text))
 		}
 	}
 	return d.Err()

@@ -18,7 +18,6 @@ import (
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/manifest"
-	"github.com/daeace23/prober/probe"
 )
 
 const (
@@ -81,8 +80,8 @@ func uidOf(namespace, group, name string) types.UID {
 // noGrace is the grace period of all targets, which end at once.
 var noGrace int64
 
-// newPod returns the pod of a target.
-func newPod(g *group, name, target string, a *address.Address, listed string, labels map[string]string, m made) *v1.Pod {
+// newPod returns the pod of a target with its probe.
+func newPod(g *group, name, target string, a *address.Address, listed string, labels map[string]string) (*manager.Declared, error) {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: g.namespace, UID: uidOf(g.namespace, g.name, target),
@@ -104,23 +103,17 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 	if a.Port != 0 {
 		c.Ports = []v1.ContainerPort{{ContainerPort: int32(a.Port), Protocol: v1.ProtocolTCP}}
 	}
-	if g.blueprint.action == execRun {
+	if g.blueprint.Probe().Handler == "exec" {
 		c.Env = []v1.EnvVar{{Name: "TARGET_ADDRESS", Value: listed}, {Name: "TARGET_HOST", Value: a.Host}}
 		if a.Port != 0 {
 			c.Env = append(c.Env, v1.EnvVar{Name: "TARGET_PORT", Value: strconv.Itoa(a.Port)})
 		}
 	}
-	switch {
-	case m.annotation != "":
-		pod.Annotations[manager.Annotation] = m.annotation
-	case g.blueprint.kind == probe.Readiness:
-		c.ReadinessProbe = m.probe
-	case g.blueprint.kind == probe.Liveness:
-		c.LivenessProbe = m.probe
-	default:
-		c.StartupProbe = m.probe
+	config, err := g.blueprint.of(a, c.Env)
+	if err != nil {
+		return nil, err
 	}
-	return pod
+	return manager.Declare(pod, config), nil
 }
 
 // podLabels returns the labels that a pod can have, and the others. Those that begin with __ are for

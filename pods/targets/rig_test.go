@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/targets"
 )
@@ -25,12 +26,12 @@ type rig struct {
 	dir    string
 	source *targets.Source
 	others []*v1.Pod
-	check  func(*v1.Pod) []error
+	check  func(*manager.Declared) []error
 }
 
 // newRig returns a rig whose prober.yaml has a text after its head.
 func newRig(t testing.TB, text string) *rig {
-	r := &rig{t: t, dir: t.TempDir(), check: func(*v1.Pod) []error { return nil }}
+	r := &rig{t: t, dir: t.TempDir(), check: func(*manager.Declared) []error { return nil }}
 	r.write("prober.yaml", head+text)
 	r.source = targets.New(targets.Config{
 		ConfigFile: r.path("prober.yaml"), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), PollInterval: time.Millisecond,
@@ -55,15 +56,15 @@ func (r *rig) write(name, text string) {
 }
 
 // generate returns the pods, by name, after all sources were asked.
-func (r *rig) generate() map[string]*v1.Pod {
+func (r *rig) generate() map[string]*manager.Declared {
 	r.t.Helper()
 	all, err := r.source.Generate(r.t.Context(), true, r.others, r.check)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	byName := make(map[string]*v1.Pod)
-	for _, pod := range all {
-		byName[pod.Name] = pod
+	byName := make(map[string]*manager.Declared)
+	for _, d := range all {
+		byName[d.Pod().Name] = d
 	}
 	return byName
 }

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods/targets"
 )
 
-func names(pods map[string]*v1.Pod) (names []string) {
+func names(pods map[string]*manager.Declared) (names []string) {
 	for name := range pods {
 		names = append(names, name)
 	}
@@ -193,7 +193,7 @@ func TestSourcesAreAskedAgainAtTheirRefresh(t *testing.T) {
 	same := r.generate()["g-same"]
 	r.run(func() bool { return asked.Load() > 1 && len(r.list()) == 3 })
 	all, err := r.source.Generate(t.Context(), false, nil, r.check)
-	if err != nil || len(all) != 2 || all[0] != same || all[1].Name != "g-n2" {
+	if err != nil || len(all) != 2 || all[0] != same || all[1].Pod().Name != "g-n2" {
 		t.Errorf("got %v, %v", r.list(), err)
 	}
 }
@@ -211,7 +211,7 @@ func TestReloadAsksRunningSources(t *testing.T) {
 		for asked.Load() < 100 {
 			before := asked.Load()
 			all, err := r.source.Generate(t.Context(), true, nil, r.check)
-			if err != nil || asked.Load() != before+1 || len(all) != 1 || all[0].Name != fmt.Sprintf("g-n%d", before+1) {
+			if err != nil || asked.Load() != before+1 || len(all) != 1 || all[0].Pod().Name != fmt.Sprintf("g-n%d", before+1) {
 				t.Errorf("got %v after %d requests, %v", r.list(), asked.Load(), err)
 				break
 			}

@@ -19,12 +19,12 @@ import (
 )
 
 // probed returns the address of a pod, and its probe: handler, config and spec.
-func probed(t *testing.T, pod *v1.Pod) string {
+func probed(t *testing.T, d *manager.Declared) string {
 	t.Helper()
-	if pod == nil {
+	if d == nil {
 		return "no pod"
 	}
-	configs, errs := manager.ProbesOf(pod)
+	pod, configs, errs := d.Pod(), d.Probes(), d.Errors()
 	if len(configs) != 1 || len(errs) > 0 || len(pod.Spec.Containers[0].Command) > 0 {
 		return fmt.Sprint("probes ", configs, errs)
 	}
@@ -71,6 +71,22 @@ func TestAddressSetsWhatTheProbeLeavesOpen(t *testing.T) {
 	}
 }
 
+// A target is a probe of the core: its pod has no text that somebody could read again, and otherwise.
+func TestPodsOfTargetsCarryNoProbe(t *testing.T) {
+	for _, action := range []string{"httpGet: {}", "tcpSocket: {}", "grpc: {}", "exec: {command: [a]}", "plugin: {name: redis}", "plugin: {name: http}"} {
+		r := newRig(t, "targets: [{name: g, probe: {"+action+", period: 100ms, warningAs: failure}, static: ['h:1']}]\n")
+		d := r.generate()["g-h-1"]
+		pod := d.Pod()
+		c := &pod.Spec.Containers[0]
+		if _, text := pod.Annotations[manager.Annotation]; text || c.ReadinessProbe != nil || c.LivenessProbe != nil || c.StartupProbe != nil {
+			t.Errorf("%s: the pod is %+v", action, pod)
+		}
+		if all := d.Probes(); len(all) != 1 || all[0].Container != c.Name || len(d.Errors()) > 0 {
+			t.Errorf("%s: %+v, %v", action, all, d.Errors())
+		}
+	}
+}
+
 func TestSpecOfProbeIsThatOfTheAnnotation(t *testing.T) {
 	const fields = "httpGet: {port: 80}, initialDelay: 3s, period: %s, timeout: 2s, failureThreshold: 5, successThreshold: 2"
 	r := newRig(t, fmt.Sprintf("targets:\n- {name: whole, probe: {%s}, static: [h]}\n- {name: part, probe: {%s}, static: [h]}\n",
@@ -78,23 +94,20 @@ func TestSpecOfProbeIsThatOfTheAnnotation(t *testing.T) {
 	var specs []string
 	pods := r.generate()
 	for _, name := range []string{"whole-h", "part-h"} {
-		configs, _ := manager.ProbesOf(pods[name])
-		specs = append(specs, fmt.Sprint(configs[0].Spec))
+		specs = append(specs, fmt.Sprint(pods[name].Probes()[0].Spec))
 	}
 	if specs[1] != strings.ReplaceAll(specs[0], "30s", "30.5s") {
 		t.Errorf("got %v", specs)
-	}
-	if _, ok := pods["whole-h"].Annotations[manager.Annotation]; ok {
-		t.Error("a probe that v1.Probe can express is in the annotation, which is slow")
 	}
 }
 
 // Only the annotation can refer to secrets, which the manager resolves.
 func TestSecretsOfProbesAreReferences(t *testing.T) {
 	r := newRig(t, "targets: [{name: g, static: [h], probe: {httpGet: {httpHeaders: [{name: Authorization, value: '${file:/run/token}'}]}}}]\n")
-	configs, errs := manager.ProbesOf(r.generate()["g-h"])
-	if len(errs) > 0 || len(configs) != 1 {
-		t.Fatal(configs, errs)
+	d := r.generate()["g-h"]
+	configs := d.Probes()
+	if len(d.Errors()) > 0 || len(configs) != 1 {
+		t.Fatal(configs, d.Errors())
 	}
 	if diff := cmp.Diff([]manager.SecretReference{{Source: "file", Name: "/run/token"}}, configs[0].SecretReferences()); diff != "" {
 		t.Error(diff)
@@ -157,13 +170,13 @@ func TestPodNamesAreUniqueDNSLabels(t *testing.T) {
 		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
 			t.Errorf("%q: %v", name, errs)
 		}
-		uids[string(pod.UID)] = true
+		uids[string(pod.Pod().UID)] = true
 	}
 	if len(pods) != 7 || len(uids) != 7 || pods["a-b-c"] == nil || pods["m-taken"] != nil {
 		t.Errorf("%d pods, %d UIDs: %v", len(pods), len(uids), r.list())
 	}
-	if pods["other-c"].Namespace != "apart" {
-		t.Errorf("namespace %q", pods["other-c"].Namespace)
+	if pods["other-c"].Pod().Namespace != "apart" {
+		t.Errorf("namespace %q", pods["other-c"].Pod().Namespace)
 	}
 	again := r.generate()
 	for name := range pods {
@@ -205,17 +218,17 @@ func TestRelabelling(t *testing.T) {
 		t.Error(diff)
 	}
 	first := pods["g-db-1"]
-	if diff := cmp.Diff(map[string]string{"team": "base", "zone": "inner", "instance": "db-1", "prober.dev/target-group": "g"}, first.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"team": "base", "zone": "inner", "instance": "db-1", "prober.dev/target-group": "g"}, first.Pod().Labels); diff != "" {
 		t.Error(diff)
 	}
-	if got := first.Annotations["prober.dev/target-address"]; got != "10.0.0.1:5432" {
+	if got := first.Pod().Annotations["prober.dev/target-address"]; got != "10.0.0.1:5432" {
 		t.Errorf("address %q", got)
 	}
 	second := pods["g-192-0-2-1"]
-	if diff := cmp.Diff(map[string]string{"team": "shop", "zone": "outer", "prober.dev/target-group": "g"}, second.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"team": "shop", "zone": "outer", "prober.dev/target-group": "g"}, second.Pod().Labels); diff != "" {
 		t.Error(diff)
 	}
-	if got := second.Annotations["prober.dev/target-labels"]; got != `{"no/slash/":"x","odd":"a b"}` {
+	if got := second.Pod().Annotations["prober.dev/target-labels"]; got != `{"no/slash/":"x","odd":"a b"}` {
 		t.Errorf("odd labels %s", got)
 	}
 	if diff := cmp.Diff(map[string]string{"team": "shop", "zone": "outer", "no/slash/": "x", "odd": "a b"}, r.source.Targets().Items[1].Labels); diff != "" {
@@ -256,8 +269,8 @@ func TestUnchangedTargetsKeepTheirPods(t *testing.T) {
 	}
 	for name, line := range map[string]string{"a": "5", "b": "2", "c": "4", "x": "1"} {
 		pod := second["placed-"+name]
-		if _, got, _ := strings.Cut(pod.Annotations["prober.dev/target-labels"], "sd.json:"); !strings.HasPrefix(got, line) {
-			t.Errorf("%s: labels %v %v, want line %s", name, pod.Labels, pod.Annotations, line)
+		if _, got, _ := strings.Cut(pod.Pod().Annotations["prober.dev/target-labels"], "sd.json:"); !strings.HasPrefix(got, line) {
+			t.Errorf("%s: labels %v %v, want line %s", name, pod.Pod().Labels, pod.Pod().Annotations, line)
 		}
 	}
 }
@@ -275,8 +288,8 @@ func TestListedTextIsOnlyData(t *testing.T) {
 	evil := `{{range 1000000000}}\u001b[31m\n---\nmetadata: {{.Env}}`
 	r.write("sd.json", `[{"targets": ["h:1"], "labels": {"n": "`+evil+`"}}, {"targets": ["`+evil+`"]}, {"targets": ["h"], "labels": {"n": "`+strings.Repeat("x", 10000)+`"}}]`)
 	for name, pod := range r.generate() {
-		if len(validation.IsDNS1123Label(name)) > 0 || len(pod.Labels) != 1 || len(pod.Annotations) != 3 {
-			t.Errorf("%q %v %v", name, pod.Labels, pod.Annotations)
+		if len(validation.IsDNS1123Label(name)) > 0 || len(pod.Pod().Labels) != 1 || len(pod.Pod().Annotations) != 3 {
+			t.Errorf("%q %v %v", name, pod.Pod().Labels, pod.Pod().Annotations)
 		}
 	}
 	items := r.source.Targets().Items
@@ -340,14 +353,14 @@ func TestGenerateReportsFileAndLine(t *testing.T) {
 func TestCheckRefusesProbeOfGroupOnce(t *testing.T) {
 	r := newRig(t, "modules:\n- name: m\n  probe:\n    plugin: {name: redis, config: {a: 1}}\ntargets:\n- {name: g, module: m, static: ['h:1', 'h:2']}\n")
 	checked := 0
-	r.check = func(pod *v1.Pod) []error {
+	r.check = func(*manager.Declared) []error {
 		checked++
-		return []error{errors.New(`metadata.annotations[prober.dev/probes][target].readiness: handler "redis": unknown`)}
+		return []error{errors.New(`probe: handler "redis": unknown`)}
 	}
 	if got, want := r.refused(), `prober.yaml:6: modules[0].probe: handler "redis": unknown`; got != want || checked != 1 {
 		t.Errorf("%d checks, got %q, want %q", checked, got, want)
 	}
-	r.check = func(*v1.Pod) []error { return nil }
+	r.check = func(*manager.Declared) []error { return nil }
 	if len(r.generate()) != 2 {
 		t.Errorf("got %v", r.list())
 	}
@@ -381,8 +394,8 @@ func TestGenerateRefusesWrongStaticTarget(t *testing.T) {
 func TestGenerateForgetsGroupThatWasRefused(t *testing.T) {
 	const text = "targets: [{name: g, probe: {plugin: {name: %s}}, static: [h]}]\n"
 	r := newRig(t, fmt.Sprintf(text, "good"))
-	r.check = func(pod *v1.Pod) []error {
-		if strings.Contains(pod.Annotations[manager.Annotation], "bad") {
+	r.check = func(d *manager.Declared) []error {
+		if d.Probes()[0].Handler == "bad" {
 			return []error{errors.New("bad")}
 		}
 		return nil
