@@ -58,12 +58,16 @@ type placed struct {
 var (
 	_ probe.Inheritor     = (*placed)(nil)
 	_ probe.Releaser      = (*placed)(nil)
+	_ probe.SecretHolder  = (*placed)(nil)
 	_ probe.SecretKeeper  = (*placed)(nil)
 	_ probe.SecretChecker = (*placed)(nil)
 )
 
 // Inherit implements [probe.Inheritor] for the handler inside.
 func (p *placed) Inherit(from probe.Handler) { p.inside.Inherit(from) }
+
+// Secrets implements [probe.SecretHolder] for the handler inside.
+func (p *placed) Secrets() []string { return p.inside.Secrets() }
 
 // CheckSecrets implements [probe.SecretChecker] for the handler inside.
 func (p *placed) CheckSecrets(fields []string) error { return p.inside.CheckSecrets(fields) }

@@ -344,6 +344,7 @@ type counted struct {
 var (
 	_ probe.Inheritor     = counted{}
 	_ probe.Releaser      = counted{}
+	_ probe.SecretHolder  = counted{}
 	_ probe.SecretKeeper  = counted{}
 	_ probe.SecretChecker = counted{}
 )
@@ -361,6 +362,9 @@ func (c counted) Inherit(from probe.Handler) {
 
 // Release implements [probe.Releaser] for the handler inside.
 func (c counted) Release() { probe.Release(c.bare) }
+
+// Secrets implements [probe.SecretHolder] for the handler inside.
+func (c counted) Secrets() []string { return probe.SecretsOf(c.bare) }
 
 // CheckSecrets implements [probe.SecretChecker] for the handler inside.
 func (c counted) CheckSecrets(fields []string) error { return probe.CheckSecrets(c.bare, fields) }

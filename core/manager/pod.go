@@ -18,7 +18,6 @@ import (
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -301,14 +300,12 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	if err != nil {
 		return bound{}, fmt.Errorf("%s: %w", c.path(), r.secrets.Error(err))
 	}
-	if err := probe.CheckSecrets(handler, r.secrets.fields); err != nil {
+	redacted, err := r.secrets.bind(handler)
+	if err != nil {
 		probe.Release(handler)
 		return bound{}, fmt.Errorf("%s: %w", c.path(), err)
 	}
-	if k, ok := handler.(probe.SecretKeeper); ok && len(r.secrets.values) > 0 {
-		k.KeepSecret(redact.New(r.secrets.values).Replace)
-	}
-	return bound{handler: r.secrets.redacted(handler), mark: r.mark}, nil
+	return bound{handler: redacted, mark: r.mark}, nil
 }
 
 // prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does
@@ -329,7 +326,7 @@ func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler,
 // bare returns the handler inside a redactor, and any other handler as it is.
 func bare(h probe.Handler) probe.Handler {
 	if r, ok := h.(redactor); ok {
-		return r.Handler
+		return r.handler
 	}
 	return h
 }

@@ -147,22 +147,32 @@ func fieldOf(at, name string) string {
 	return at + "." + name
 }
 
-// redacted returns h with the secrets removed from its outcome, errors and trace. h gets
-// [probe.Request.Redact] for its log.
-func (s Secrets) redacted(h probe.Handler) probe.Handler {
-	if len(s.values) == 0 {
-		return h
+// bind returns h with the secrets removed from its outcome, errors and trace. These are the values of
+// s, and those that h finds in its config. h gets [probe.Request.Redact] for its log. It is an error
+// if h refuses secrets in their fields.
+func (s Secrets) bind(h probe.Handler) (probe.Handler, error) {
+	if err := probe.CheckSecrets(h, s.fields); err != nil {
+		return nil, err
 	}
-	return redactor{h, redact.New(s.values)}
+	values := slices.Concat(s.values, probe.SecretsOf(h))
+	if len(values) == 0 {
+		return h, nil
+	}
+	secrets := redact.New(values)
+	probe.KeepSecret(h, secrets.Replace)
+	return redactor{h, secrets}, nil
 }
 
+// redactor removes the secrets from all that a handler answers.
 type redactor struct {
-	probe.Handler
+	handler probe.Handler
 	secrets *redact.Replacer
 }
 
+var _ probe.Releaser = redactor{}
+
 // Release implements [probe.Releaser].
-func (r redactor) Release() { probe.Release(r.Handler) }
+func (r redactor) Release() { probe.Release(r.handler) }
 
 // Probe implements [probe.Handler].
 func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -178,13 +188,10 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 			panic(r.secrets.Replace(fmt.Sprint(p)))
 		}
 	}()
-	outcome, err := r.Handler.Probe(ctx, req)
+	outcome, err := r.handler.Probe(ctx, req)
 	outcome.Output, outcome.Details = r.secrets.Replace(outcome.Output), r.details(outcome.Details)
 	outcome.Metrics = r.metrics(outcome.Metrics)
-	if err != nil {
-		err = redactedError{err, r.secrets.Replace(err.Error())}
-	}
-	return outcome, err
+	return outcome, redact.Error(err, r.secrets.Replace)
 }
 
 // metrics returns metrics without secrets. It drops a metric with a secret in its name, and a
@@ -225,29 +232,21 @@ func (r redactor) details(object string) string {
 	return r.secrets.Replace(string(encoded))
 }
 
-// redactedError is an error with another text.
-type redactedError struct {
-	err  error
-	text string
-}
-
-func (e redactedError) Error() string { return e.text }
-func (e redactedError) Unwrap() error { return e.err }
-
 // Secrets are the values of the references in a config. The zero value has none.
 type Secrets struct {
 	values []string
 	fields []string // of the config that have them
 }
 
-// Handler returns h with the secrets removed from its outcome, errors and trace. If h refuses
-// secrets in their fields of the config, every attempt ends in an error; see
-// [probe.SecretChecker].
+// Handler returns h with the secrets removed from its outcome, errors and trace, also the secrets
+// that a [probe.SecretHolder] finds. If h refuses secrets in their fields of the config, every attempt ends in
+// an error; see [probe.SecretChecker].
 func (s Secrets) Handler(h probe.Handler) probe.Handler {
-	if err := probe.CheckSecrets(h, s.fields); err != nil {
+	bound, err := s.bind(h)
+	if err != nil {
 		return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) { return probe.Outcome{}, err })
 	}
-	return s.redacted(h)
+	return bound
 }
 
 // Error returns err without the secrets in its text; nil for nil.
@@ -255,7 +254,7 @@ func (s Secrets) Error(err error) error {
 	if err == nil || len(s.values) == 0 {
 		return err
 	}
-	return redactedError{err, redact.New(s.values).Replace(err.Error())}
+	return redact.Error(err, redact.New(s.values).Replace)
 }
 
 // SecretReference is a reference such as ${file:/run/secret} in a probe's config.

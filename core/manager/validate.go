@@ -68,7 +68,7 @@ func (d *Declared) Validate() (errs field.ErrorList) {
 	return errs
 }
 
-// Warnings returns what is probably a mistake in the probes, although it is valid: a timeout that is longer
+// Warnings returns the probable mistakes in the probes, although they are valid: a timeout that is longer
 // than the period.
 func (d *Declared) Warnings() (list field.ErrorList) {
 	configs := d.Probes()

@@ -19,6 +19,7 @@ var (
 	_ probe.Inheritor       = (*Handler)(nil)
 	_ probe.Trier           = (*Handler)(nil)
 	_ probe.Releaser        = (*Handler)(nil)
+	_ probe.SecretHolder    = (*Handler)(nil)
 	_ probe.SecretKeeper    = (*Handler)(nil)
 	_ probe.SecretChecker   = (*Handler)(nil)
 	_ io.Closer             = (*Handler)(nil)
@@ -62,6 +63,9 @@ func (h *Handler) Inherit(from probe.Handler) {
 
 // Try implements [probe.Trier] for the handler inside. It needs no slot.
 func (h *Handler) Try(ctx context.Context) error { return probe.Try(ctx, h.handler) }
+
+// Secrets implements [probe.SecretHolder] for the handler inside.
+func (h *Handler) Secrets() []string { return probe.SecretsOf(h.handler) }
 
 // CheckSecrets implements [probe.SecretChecker] for the handler inside.
 func (h *Handler) CheckSecrets(fields []string) error {

@@ -28,6 +28,7 @@ func (f full) CheckSecrets(fields []string) error {
 	f.note("CheckSecrets " + fields[0])
 	return errInside
 }
+func (f full) Secrets() []string                     { f.note("Secrets"); return nil }
 func (f full) KeepSecret(redact func(string) string) { f.note("KeepSecret " + redact("a")) }
 func (f full) Close() error                          { f.note("Close"); return errInside }
 
@@ -64,9 +65,10 @@ func TestOptionalInterfacesOfTheHandlerInside(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
+	probe.SecretsOf(prepared)
 	prepared.(probe.SecretKeeper).KeepSecret(func(string) string { return "***" })
 	probe.Release(prepared)
-	want := []string{"Prepare", "Inherit", "Inherit", "Try", "CheckSecrets password", "Close", "KeepSecret ***", "Release"}
+	want := []string{"Prepare", "Inherit", "Inherit", "Try", "CheckSecrets password", "Close", "Secrets", "KeepSecret ***", "Release"}
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}

@@ -111,6 +111,7 @@ var (
 	_ probe.Inheritor     = (*bound)(nil)
 	_ probe.Trier         = (*bound)(nil)
 	_ probe.Releaser      = (*bound)(nil)
+	_ probe.SecretHolder  = (*bound)(nil)
 	_ probe.SecretKeeper  = (*bound)(nil)
 	_ probe.SecretChecker = (*bound)(nil)
 )
@@ -126,6 +127,9 @@ func (b *bound) Inherit(from probe.Handler) {
 
 // Try implements [probe.Trier] for the handler inside.
 func (b *bound) Try(ctx context.Context) error { return probe.Try(ctx, b.handler) }
+
+// Secrets implements [probe.SecretHolder] for the handler inside.
+func (b *bound) Secrets() []string { return probe.SecretsOf(b.handler) }
 
 // CheckSecrets implements [probe.SecretChecker] for the handler inside.
 func (b *bound) CheckSecrets(fields []string) error {

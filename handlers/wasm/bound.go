@@ -23,7 +23,10 @@ type bound struct {
 	class  atomic.Int32 // a [sched.Class]
 }
 
-var _ probe.Handler = (*bound)(nil)
+var _ probe.SecretHolder = (*bound)(nil)
+
+// Secrets implements [probe.SecretHolder].
+func (b *bound) Secrets() []string { return b.plugin.guest.Manifest.Config.SecretsOf(b.config) }
 
 // Probe implements [probe.Handler].
 func (b *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {

@@ -85,10 +85,11 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 		if failing.State == "unknown" {
 			verb = " has failed, and gives no verdict"
 		}
-		text.WriteString("; " + line(probeName(failing)) + verb)
-		if last := failing.Last; last != nil {
-			text.WriteString(": " + line(cmp.Or(last.Error, strings.TrimSpace(last.Output), "no output")))
+		cause := failing.Cause
+		if last := failing.Last; cause == "" && last != nil && last.Result != "success" { // by an older agent
+			cause = cmp.Or(last.Error, last.Output)
 		}
+		text.WriteString("; " + line(probeName(failing)) + verb + ": " + line(cmp.Or(strings.TrimSpace(cause), "no output")))
 	}
 	troubles := append(containersDown(pods), troublesOf(plugins, checks)...)
 	for _, t := range troubles[:min(len(troubles), maxTroubles)] {

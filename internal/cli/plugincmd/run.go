@@ -96,15 +96,20 @@ func pathFrom(folder, file string) string {
 
 // recording is a handler whose attempts are recorded.
 type recording struct {
-	probe.Handler
+	handler  probe.Handler
 	recorder *plugintest.Recorder
 	config   []byte
 	grants   []plugin.Grant
 }
 
+var _ probe.SecretHolder = recording{}
+
+// Secrets implements [probe.SecretHolder] for the handler inside.
+func (r recording) Secrets() []string { return probe.SecretsOf(r.handler) }
+
 // Probe implements [probe.Handler].
 func (r recording) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	out, err := r.Handler.Probe(ctx, req)
+	out, err := r.handler.Probe(ctx, req)
 	r.recorder.Note(req, r.config, r.grants, out, err)
 	return out, err
 }
