@@ -37,9 +37,9 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "sdk", "internal/abi", "internal/pluginpb"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc"},
 	},
-	"core/results": {ours: []string{"probe"}},
+	"core/results": {ours: []string{"probe", "internal/clip"}},
 	"core/worker":  {ours: []string{"probe", "core/results", "internal/clip", "internal/explain"}},
-	"core/states":  {ours: []string{"core/results", "core/worker", "probe"}},
+	"core/states":  {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
 	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
 	"core/manager": {
 		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/clip", "internal/redact"},
@@ -47,7 +47,7 @@ var packages = map[string]struct {
 	},
 	"handlers":                          {ours: []string{"probe", "internal/nearest"}},
 	"handlers/shadow":                   {ours: []string{"probe"}},
-	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow"}},
+	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow", "internal/redact"}},
 	"handlers/quarantine":               {ours: []string{"probe", "internal/pace"}},
 	"handlers/limit":                    {ours: []string{"probe", "internal/pace"}},
 	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget"}},
@@ -76,7 +76,7 @@ var packages = map[string]struct {
 	"plugin/trust":       {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/shipped":   {ours: []string{"plugin"}},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/wasm/internal/*", "plugin", "internal/abi", "internal/ownership", "internal/wasmfile"},
+		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/wasm/internal/*", "plugin", "internal/abi", "internal/ownership", "internal/redact", "internal/wasmfile"},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
 	"handlers/wasm/internal/binary":   {ours: []string{"internal/abi", "internal/wasmfile"}, others: []string{"github.com/tetratelabs/wazero"}},
@@ -95,7 +95,7 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup", "internal/pace", "internal/clip"},
+		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup", "internal/pace", "internal/clip", "internal/redact"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -198,7 +198,7 @@ var packages = map[string]struct {
 	"internal/timespan":     {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},

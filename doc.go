@@ -131,7 +131,7 @@
 //
 // A target, as a host or a socket:
 //
-//   - core/manager.pluginTarget.resolve reads that of a plugin. That of a built-in handler is in its config:
+//   - core/manager.pluginTarget.resolve reads the target of a plugin. A built-in handler has it in its config:
 //     core/manager.ProbeConfig.Place. An address of prober.yaml sets either by core/manager.Template.At.
 //   - pods/kube.targets.checkProbe decides on a node whether a pod may name it.
 //   - handlers/builtin/internal/network.Place.Resolve fills in the address of the pod, or
@@ -156,7 +156,8 @@
 //
 //   - core/manager.Manager.resolve finds the references in a config.
 //   - agent/secrets.Policy.Resolve decides whether prober.yaml allows one, and reads it.
-//   - core/manager.redactor.Probe removes it from all that a handler answers.
+//   - plugin/schema.Schema.SecretsOf finds others in a config, by the schema of its plugin.
+//   - core/manager.redactor.Probe removes them from all that a handler answers.
 //
 // A grant:
 //

@@ -72,6 +72,30 @@ func checkBuiltinPod(t *testing.T, text string) {
 	}
 }
 
+// The page shows both forms of a probe that keeps its connection.
+func TestOperatorsPageShowsReuse(t *testing.T) {
+	for _, text := range blocks(t, operatorsPage, "yaml") {
+		if !strings.Contains(text, "connection: reuse") {
+			continue
+		}
+		var pod v1.Pod
+		if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
+			t.Fatal(err)
+		}
+		probes, errs := manager.ProbesOf(&pod)
+		if len(probes) != 2 || len(errs) > 0 || !strings.Contains(text, "httpGet: {") || !strings.Contains(text, "plugin: {name: http,") {
+			t.Errorf("%d probes, %v, in\n%s", len(probes), errs, text)
+		}
+		for _, p := range probes {
+			if p.Handler != "http" || !strings.Contains(string(p.Config), `"connection":"reuse"`) {
+				t.Errorf("the config of %s: %s", p.Handler, p.Config)
+			}
+		}
+		return
+	}
+	t.Error("no pod has connection: reuse")
+}
+
 // knownFields returns the fields that config knows in a mapping of prober.yaml, as the error of an
 // unknown field lists them. The mapping is in the place of MAPPING. There are none if a mapping is
 // not allowed there.

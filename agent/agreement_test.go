@@ -82,7 +82,7 @@ func (l *life) manifest() {
 	l.settle()
 }
 
-// settle waits until the probes are those of the manifest: a pod that is removed ends first.
+// settle waits until each pod of the manifest has its probe, and no other one: a pod that is removed ends first.
 func (l *life) settle() {
 	l.t.Helper()
 	for until := time.Now().Add(patience); len(l.list("")) != len(l.pods); {
@@ -179,8 +179,29 @@ func (c counts) add(word string, n int) {
 	}
 }
 
-// summaries returns the counts of the page: by the first frames of its stream.
+// summaries returns the counts of the page.
 func (l *life) summaries(probes int) counts {
+	l.t.Helper()
+	all := make(counts)
+	for _, p := range l.summed(probes) {
+		if p.Paused {
+			p.State = "paused"
+		}
+		all.add(p.State, 1)
+	}
+	return all
+}
+
+// summary returns the only probe as the page has it.
+func (l *life) summary() (p api.ProbeSummary) {
+	l.t.Helper()
+	for _, p = range l.summed(1) {
+	}
+	return p
+}
+
+// summed returns the probes of the page by pod: by the first frames of its stream.
+func (l *life) summed(probes int) map[string]api.ProbeSummary {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience/6)
 	defer cancel()
@@ -193,20 +214,18 @@ func (l *life) summaries(probes int) counts {
 		l.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	seen, all := make(map[string]bool), make(counts)
+	seen := make(map[string]api.ProbeSummary)
 	for lines := bufio.NewScanner(res.Body); len(seen) < probes && lines.Scan(); {
 		text, ok := strings.CutPrefix(lines.Text(), "data: ")
 		var p api.ProbeSummary
-		if !ok || json.Unmarshal([]byte(text), &p) != nil || p.Kind == "" || p.Removed || seen[p.Pod] {
+		if !ok || json.Unmarshal([]byte(text), &p) != nil || p.Kind == "" || p.Removed {
 			continue
 		}
-		seen[p.Pod] = true
-		if p.Paused {
-			p.State = "paused"
+		if _, again := seen[p.Pod]; !again {
+			seen[p.Pod] = p
 		}
-		all.add(p.State, 1)
 	}
-	return all
+	return seen
 }
 
 // scraped returns the counts of the metrics.
@@ -278,7 +297,7 @@ func (l *life) recorded(items []api.ProbeStatus) error {
 	return nil
 }
 
-// await calls check until it succeeds, what it checks is written a moment later, or another state is listed.
+// await calls check until it succeeds, or another state is listed: the agent writes a moment later.
 func (l *life) await(check func([]api.ProbeStatus) error, items []api.ProbeStatus) error {
 	for until := time.Now().Add(patience / 6); ; {
 		err := check(items)
@@ -407,5 +426,55 @@ func TestStatesAgree(t *testing.T) {
 		was := fmt.Sprintf("step %d: %s, which was %s", i, p.Pod, p.Word())
 		l.step(random, p)
 		l.agree(was)
+	}
+}
+
+// All that words the cause of a state agrees, also after an attempt that succeeds and does not end a failure.
+func TestCausesAgree(t *testing.T) {
+	t.Parallel()
+	l := &life{running: &running{t: t}, commands: t.TempDir(), answers: make(map[string]int)}
+	server := httptest.NewServer(http.HandlerFunc(l.serve))
+	defer server.Close()
+	l.port = server.Listener.Addr().(*net.TCPAddr).Port
+	l.answer("web", "failure")
+	manifest := strings.Replace(l.http("web", "readiness"), "failureThreshold: 1", "failureThreshold: 1, successThreshold: 2", 1)
+	l.running = start(t, manifest, notifying(t, `{name: ops, groupWait: 0s, exec: {command: [/bin/true]}}`))
+	l.events = l.stream()
+	awaitEvent(t, l.events, "probe", "a probe", func(*api.ProbeStatus) bool { return true })
+	l.tick(&l.list("")[0], "trigger")
+	l.answer("web", "success")
+	l.tick(&l.list("")[0], "trigger")
+	const cause = "HTTP probe failed with statuscode: 503"
+	p := l.list("")[0]
+	if p.State != "failure" || p.Last.Result != "success" || p.Cause != cause {
+		t.Errorf("the list: %s by %q, last %s", p.State, p.Cause, p.Last.Result)
+	}
+	if _, stdout, _ := clitest.Run(nil, "status", "--server", l.url); !strings.HasSuffix(stdout, "readiness fails: "+cause+"\n") {
+		t.Errorf("prober status: %q", stdout)
+	}
+	if s := l.summary(); s.Cause != cause {
+		t.Errorf("the page: %+v", s)
+	}
+	told := func([]api.ProbeStatus) error {
+		var list api.NotificationList
+		if l.get("/api/v1/notifications", &list); len(list.Items[0].Alerts) != 1 || list.Items[0].Alerts[0].Text != cause {
+			return fmt.Errorf("the alerts: %+v", list.Items[0].Alerts)
+		}
+		return nil
+	}
+	if err := l.await(told, l.list("")); err != nil {
+		t.Error(err)
+	}
+	l.answer("web", "failure")
+	l.tick(&p, "trigger")
+	if s := l.summary(); s.Cause != "" || s.Last.Text != cause {
+		t.Errorf("the page has the cause twice: %+v, %+v", s, s.Last)
+	}
+	l.answer("web", "success")
+	for range 2 {
+		l.tick(&l.list("")[0], "trigger")
+	}
+	if p := l.list("")[0]; p.State != "success" || p.Cause != "" {
+		t.Errorf("at the end: %s by %q", p.State, p.Cause)
 	}
 }

@@ -39,7 +39,7 @@ func (a *Agent) shown(s *manager.ProbeStatus) api.ProbeStatus {
 			SuccessThreshold: s.Spec.SuccessThreshold, FailureThreshold: s.Spec.FailureThreshold,
 		},
 		History:      make([]api.TickStatus, len(s.History)),
-		CurrentState: api.CurrentState{State: state.State.String(), StateSince: state.Since},
+		CurrentState: api.CurrentState{State: state.State.String(), StateSince: state.Since, Cause: state.Cause.Text},
 	}
 	if s.Last != nil {
 		p.Last = new(shownTick(s.Last))

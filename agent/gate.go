@@ -48,9 +48,9 @@ func (a *Agent) gate(ctx context.Context, cfg plugins.Config) error {
 	return verdict(web, modules, err, pods)
 }
 
-// verdict joins the errors of the parts of the files. Where one error quotes another, it leaves one of them out:
-// an entry of prober.yaml that is wrong is told once, and not for each probe that needs its plugin; what is wrong
-// with other plugins is told with the places of their probes.
+// verdict joins the errors of the parts of the files. Where one error quotes another, it leaves one of them out.
+// A wrong entry of prober.yaml is reported once, and not for each probe that needs its plugin. An error of
+// another plugin is reported with the places of its probes.
 func verdict(parts ...error) error {
 	all := joined.Errors(errors.Join(parts...))
 	return errors.Join(slices.DeleteFunc(slices.Clone(all), func(err error) bool {
@@ -61,7 +61,7 @@ func verdict(parts ...error) error {
 	})...)
 }
 
-// isEntry reports whether err is about an entry of prober.yaml, which says what is to be used.
+// isEntry reports whether err is about an entry of prober.yaml.
 func isEntry(err error) bool {
 	e, ok := err.(*admit.PluginError)
 	if !ok {

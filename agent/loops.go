@@ -184,7 +184,7 @@ func (t *trigger) requestAndWait(ctx context.Context, cause string) error {
 	}
 }
 
-// add adds to the pending request. The cause is the first one, or that of a caller that waits.
+// add adds to the pending request. The first cause stays, unless a caller that waits gives its own.
 func (t *trigger) add(cause string, retry bool, waiter chan error) {
 	t.mu.Lock()
 	p := &t.pending

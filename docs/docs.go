@@ -1,4 +1,4 @@
-// Package docs has what is part of the program of the documents in this folder.
+// Package docs embeds documents of this folder into the program.
 package docs
 
 import _ "embed"

@@ -267,10 +267,10 @@ type successor struct {
 	*series
 	quarantined *outcomes
 	gate        worker.Gate
-	begun       bool // the rule of the series is that of this worker
+	begun       bool // the rule of the series belongs to this worker
 }
 
-// begin makes the rule of the series that of s: it has decided nothing yet.
+// begin hands the rule of the series to s, which has decided nothing yet.
 func (s *successor) begin() {
 	if !s.begun {
 		s.begun = true

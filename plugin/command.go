@@ -17,14 +17,15 @@ var Placeholder = regexp.MustCompile(`\{\{\s*([a-zA-Z0-9_.-]+)\s*\}\}`)
 // variable matches the name of an environment variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckSecrets returns an error if one of the secret fields of the config, such as "auth.token",
-// is in the arguments of the command, and the manifest does not allow it. All users of the host
-// can read arguments.
+// CheckSecrets returns an error if a secret field of the config is in the arguments of the command,
+// and the manifest does not allow it. Secret are the given fields, such as "auth.token", and those
+// that the schema marks. All users of the host can read arguments.
 func (m *Manifest) CheckSecrets(fields []string) error {
 	if m.SecretsInArguments {
 		return nil
 	}
-	if at, field := m.argumentOf(fields); field != "" {
+	secret := func(field string) bool { return slices.Contains(fields, field) || m.Config.IsSecret(field) }
+	if at, field := m.argumentOf(secret); field != "" {
 		return fmt.Errorf("command[%d]: config.%s is secret, and all users of the host can read the arguments of a command: "+
 			"pass it with env or stdin in plugin.yaml, or set secretsInArguments: true there", at, field)
 	}
@@ -37,17 +38,17 @@ const SecretsInArgumentsWarning = "secretsInArguments: true lets secrets into ar
 // HasInArguments reports whether one of the fields of the config is in the arguments of the
 // command.
 func (m *Manifest) HasInArguments(fields []string) bool {
-	_, field := m.argumentOf(fields)
+	_, field := m.argumentOf(func(field string) bool { return slices.Contains(fields, field) })
 	return field != ""
 }
 
-// argumentOf returns the first argument of the command that has one of the fields of the config,
-// and that field; "" if there is none.
-func (m *Manifest) argumentOf(fields []string) (at int, field string) {
+// argumentOf returns the first argument of the command that has a field of the config for which match
+// is true, and that field; "" if there is none.
+func (m *Manifest) argumentOf(match func(field string) bool) (at int, field string) {
 	for i, a := range m.Command {
 		for _, text := range append([]string{a.Text}, a.Group...) {
-			for _, match := range Placeholder.FindAllStringSubmatch(text, -1) {
-				if name, ok := strings.CutPrefix(match[1], "config."); ok && slices.Contains(fields, name) {
+			for _, placeholder := range Placeholder.FindAllStringSubmatch(text, -1) {
+				if name, ok := strings.CutPrefix(placeholder[1], "config."); ok && match(name) {
 					return i, name
 				}
 			}
@@ -97,7 +98,7 @@ func (d *decoder) checkInput(n *yamlpos.Node, m *Manifest) {
 		}
 		return
 	}
-	if err := m.CheckSecrets(m.Config.Secrets()); err != nil {
+	if err := m.CheckSecrets(nil); err != nil {
 		d.Error(n, "", err)
 	}
 }

@@ -42,7 +42,7 @@ type Source struct {
 	// the manager and the host.
 	Stop func(ctx context.Context) error
 	// Pods returns all pods with their present status, sorted by namespace and name. The agent does
-	// not modify them: they may share what they point to.
+	// not modify them: they may share the data behind their pointers.
 	Pods func() []v1.Pod
 	// Watch returns all pods, and then the changes of pods and their statuses until ctx ends. A slow
 	// reader blocks nothing: it gets the newest state of each pod, and misses those before.
@@ -56,7 +56,7 @@ type Source struct {
 	RunInContainer func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 	// States is told each change of the state of a probe.
 	States states.Reader
-	// RestartGrace is that of the manager, see [manager.Config].
+	// RestartGrace is the field of [manager.Config].
 	RestartGrace time.Duration
 	// Saving returns the condition of the state that the source keeps over a restart of the agent.
 	Saving func() Saving

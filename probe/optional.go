@@ -111,6 +111,22 @@ func Try(ctx context.Context, h Handler) error {
 	return nil
 }
 
+// SecretHolder is implemented by prepared handlers that know secrets in their config, such as the
+// values that the schema of a plugin marks.
+type SecretHolder interface {
+	Handler
+	// Secrets returns the secrets that are in the config.
+	Secrets() []string
+}
+
+// SecretsOf calls h's Secrets, if it has one.
+func SecretsOf(h Handler) []string {
+	if s, ok := find[SecretHolder](h); ok {
+		return s.Secrets()
+	}
+	return nil
+}
+
 // SecretChecker is implemented by prepared handlers that show parts of their config to
 // others, for example in the arguments of a command.
 type SecretChecker interface {

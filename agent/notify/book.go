@@ -481,8 +481,8 @@ func (it *item) checkAt() (at time.Time) {
 }
 
 // take returns the items for a message about groups, and takes a token. Those that are new are owed from
-// now on.
-func (b *book) take(groups []plan, now time.Time) (items []*item) {
+// now on. Each gets its newest cause, which the message says.
+func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Cause) (items []*item) {
 	b.sent = b.sent.Take(b.limit, now)
 	taken := make(map[*group]bool)
 	for _, p := range groups {
@@ -504,6 +504,7 @@ func (b *book) take(groups []plan, now time.Time) (items []*item) {
 		}
 	}
 	for _, it := range items {
+		it.cause = newest(it)
 		it.sending, it.sent, it.sentGen, it.saying = true, it.state, it.gen, it.cause
 	}
 	slices.SortFunc(items, func(x, y *item) int {

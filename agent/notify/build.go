@@ -26,15 +26,20 @@ func newSender(externalURL string, current func(podUID, container string, kind p
 	return &sender{format.Clean(host, format.MaxName), externalURL, current}
 }
 
-// cause returns the reason and the text of the newest attempt of an incident.
-func (s *sender) cause(it *item) (reason, text string) {
-	cause := it.cause
+// newest returns the cause of the newest attempt of an incident.
+func (s *sender) newest(it *item) states.Cause {
 	if s.current != nil && it.state != quiet {
 		if now := s.current(it.uid, it.Container, it.Kind).Cause; now != (states.Cause{}) {
-			cause = now
+			now.Text = keep(now.Text)
+			return now
 		}
 	}
-	return format.Clean(cause.Reason, format.MaxName), format.Clean(cause.Text, format.MaxText)
+	return it.cause
+}
+
+// clean returns the reason and the text of a cause as a receiver may see them.
+func clean(c states.Cause) (reason, text string) {
+	return format.Clean(c.Reason, format.MaxName), format.Clean(c.Text, format.MaxText)
 }
 
 // groupID returns the ID of a group: of names only, so that it is the same after a restart.
@@ -71,7 +76,7 @@ func (s *sender) probe(it *item, now time.Time) format.Probe {
 		Namespace: format.Clean(it.Namespace, format.MaxName), Pod: format.Clean(it.Pod, format.MaxName), Container: format.Clean(it.Container, format.MaxName), Kind: it.Kind.String(),
 		Handler: format.Clean(it.handler, format.MaxName), Target: format.Clean(it.target, format.MaxText), Status: format.Failing, State: it.state.String(), New: it.told == quiet, Since: it.since.UTC().Truncate(time.Millisecond),
 	}
-	p.Reason, p.Text = s.cause(it)
+	p.Reason, p.Text = clean(it.cause)
 	if it.times > 0 {
 		p.Times = it.times + 1
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -96,10 +97,7 @@ const maxTextKept = 512
 
 // keep returns as much of a text as books keep.
 func keep(text string) string {
-	if len(text) > maxTextKept {
-		text = text[:maxTextKept]
-	}
-	return strings.Clone(text)
+	return strings.Clone(clip.Bytes(text, maxTextKept))
 }
 
 func wake(c chan struct{}) {

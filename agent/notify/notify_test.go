@@ -236,11 +236,26 @@ func TestMessageHasTheNewestCause(t *testing.T) {
 		if alert := w.Status().Items[0].Alerts[0]; alert.Reason != "http_status" || alert.Text != "code: 503" {
 			t.Errorf("alert %+v", alert)
 		}
+		w.fails(failure, "http_status", "code: 503") // it has lasted by now, and the receiver knows it
+		time.Sleep(10 * time.Minute)
 		now.Store(&states.Cause{Reason: "http_status", Text: "code: 401"})
-		time.Sleep(30 * time.Minute)
-		want := []string{"10s: failing http_status code: 503", "30m10s: failing http_status code: 401 again"}
+		time.Sleep(19*time.Minute + 30*time.Second)
+		w.fails(failure, "http_status", "code: 401")
+		time.Sleep(40 * time.Minute)
+		want := []string{"10s: failing http_status code: 503", "30m10s: failing http_status code: 401", "1h0m10s: failing http_status code: 401 again"}
 		if got := w.causes(); !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	})
+}
+
+// TestKeptTextIsCutBetweenCharacters has a character where books cut texts.
+func TestKeptTextIsCutBetweenCharacters(t *testing.T) {
+	bubble(t, "", func(t *testing.T, w *world) {
+		w.fails(ok, "", "x"+strings.Repeat("é", 1000))
+		time.Sleep(time.Minute)
+		if got := w.causes(); len(got) != 1 || strings.Contains(got[0], "\ufffd") || !strings.HasSuffix(got[0], "é") {
+			t.Errorf("got %q", got)
 		}
 	})
 }

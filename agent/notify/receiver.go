@@ -234,7 +234,7 @@ func (r *receiver) step(now time.Time) (groups []plan, m *format.Message, items 
 	case now.Before(r.pause):
 		return nil, nil, nil, earlier(at, r.pause)
 	}
-	items = r.book.take(groups, now)
+	items = r.book.take(groups, now, r.sender.newest)
 	r.sending = true
 	return groups, r.sender.message(r.spec.Name, groups, items, now), items, at
 }
@@ -334,7 +334,7 @@ func (r *receiver) flush(ctx context.Context) {
 			r.mu.Unlock()
 			return
 		}
-		items := r.book.take(groups, now)
+		items := r.book.take(groups, now, r.sender.newest)
 		m := r.sender.message(r.spec.Name, groups, items, now)
 		r.mu.Unlock()
 		if _, err := r.send.send(ctx, m); err != nil {

@@ -56,7 +56,7 @@ func (r *receiver) status() api.Receiver {
 	}
 	slices.SortFunc(items, func(x, y *item) int { return cmp.Or(y.since.Compare(x.since), x.compare(&y.Key)) })
 	for _, it := range items[:min(len(items), maxAlerts)] {
-		reason, text := r.sender.cause(it)
+		reason, text := clean(r.sender.newest(it))
 		s.Alerts = append(s.Alerts, api.Alert{
 			Namespace: it.Namespace, Pod: it.Pod, Container: it.Container, Kind: it.Kind.String(), Handler: it.handler, Target: it.target, State: it.state.String(),
 			Told: it.told.String(), Since: it.since.UTC(), Reason: reason, Text: text,

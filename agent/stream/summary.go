@@ -21,9 +21,13 @@ func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 		Namespace: p.Namespace, Pod: p.Pod, UID: p.UID, Container: p.Container, Kind: p.Kind, Handler: p.Handler, Target: p.Target,
 		Result: p.Result, Run: p.Run, OnHold: p.OnHold, Paused: p.Paused, Gate: p.Gate, CurrentState: p.CurrentState,
 	}
+	s.Cause = oneLine(p.Cause)
 	if last := p.Last; last != nil {
 		s.Last = &api.TickSummary{
 			Result: last.Result, Text: oneLine(cmp.Or(last.Error, last.Output)), Time: last.Time, DurationSeconds: last.DurationSeconds,
+		}
+		if s.Cause == s.Last.Text {
+			s.Cause = ""
 		}
 	}
 	return s

@@ -78,8 +78,8 @@ type Event struct {
 // Probe is one probe of a key. Only Task and Handler are required.
 type Probe struct {
 	// Task is what is probed. Probes of one task share it. A task has at most one probe of
-	// each kind. Its name, the Container of its Subject, is unique among the tasks of a key. The
-	// ContainerID in its state is that of one task of the group: see [worker.InUse].
+	// each kind. Its name, the Container of its Subject, is unique among the tasks of a key. No
+	// other task of the group may have the ContainerID in its state: see [worker.InUse].
 	Task *worker.Task
 	Kind probe.Kind // the zero value is Liveness
 	// Handler carries the probe out. Once the probe is added, the group releases it when it

@@ -190,7 +190,7 @@ func TestContainerIDsModel(t *testing.T) {
 	}
 }
 
-// checkOwners checks that every ID is that of one task, that tasks without one are gated, and that every
+// checkOwners checks that no two tasks own one ID, that tasks without one are gated, and that every
 // result is of its own handler.
 func checkOwners(t *testing.T, g *group.Group[string], answers map[string]probe.Result) {
 	t.Helper()

@@ -183,20 +183,22 @@ func (a *httpGetAction) at(d Destination) (action, error) {
 
 func (a *tcpSocketAction) at(d Destination) (action, error) {
 	next := *a
-	if next.Port == (intstr.IntOrString{}) {
-		next.Port = intstr.FromInt(d.Port)
-	}
-	return &next, needPort(next.Port.IntValue())
+	return &next, d.setPort(&next.Port)
 }
 
 func (a *grpcAction) at(d Destination) (action, error) {
-	next := *a
-	next.Port = cmp.Or(next.Port, int32(d.Port))
-	return &next, needPort(int(next.Port))
+	next, port := *a, intstr.FromInt32(a.Port)
+	err := d.setPort(&port)
+	next.Port = port.IntVal
+	return &next, err
 }
 
-func needPort(port int) error {
-	if port == 0 {
+// setPort sets a port that a config leaves open.
+func (d *Destination) setPort(port *intstr.IntOrString) error {
+	if *port != (intstr.IntOrString{}) {
+		return nil
+	}
+	if *port = intstr.FromInt(d.Port); d.Port == 0 {
 		return errors.New("there is no port, neither in the address nor in the probe")
 	}
 	return nil

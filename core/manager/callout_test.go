@@ -76,6 +76,12 @@ func (p outsiderProbe) Probe(_ context.Context, req probe.Request) (probe.Outcom
 }
 
 func (p outsiderProbe) KeepSecret(func(string) string) { p.of.call("KeepSecret") }
+
+func (p outsiderProbe) Secrets() []string {
+	p.of.call("Secrets")
+	return nil
+}
+
 func (p outsiderProbe) Release()                       { p.of.call("Release") }
 func (p outsiderProbe) Tick(*worker.Tick)              { p.of.call("Tick") }
 func (p outsiderProbe) Skipped(worker.SkipReason, int) { p.of.call("Skipped") }
@@ -114,7 +120,7 @@ func TestCallbacksCallManager(t *testing.T) {
 			t.Error(err)
 		}
 		for _, what := range []string{
-			"Changed", "Close", "Event", "KeepSecret", "Observe", "PodStatus", "Prepare", "Probe", "Release", "ResolveSecret", "Skipped", "Tick", "log",
+			"Changed", "Close", "Event", "KeepSecret", "Observe", "PodStatus", "Prepare", "Probe", "Release", "ResolveSecret", "Secrets", "Skipped", "Tick", "log",
 		} {
 			if !o.calls[what] {
 				t.Errorf("%s was not called", what)

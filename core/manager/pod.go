@@ -300,11 +300,12 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	if err != nil {
 		return bound{}, fmt.Errorf("%s: %w", c.path(), r.secrets.Error(err))
 	}
-	if err := probe.CheckSecrets(handler, r.secrets.fields); err != nil {
+	redacted, err := r.secrets.bind(handler)
+	if err != nil {
 		probe.Release(handler)
 		return bound{}, fmt.Errorf("%s: %w", c.path(), err)
 	}
-	return bound{handler: r.secrets.redacted(handler), mark: r.mark}, nil
+	return bound{handler: redacted, mark: r.mark}, nil
 }
 
 // prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does

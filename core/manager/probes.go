@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +77,8 @@ func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
 func declaredBy(pod *v1.Pod, typed []ProbeConfig) *list {
 	d := new(list)
 	var extra map[probeName]*ProbeConfig
-	extra, d.invalid, d.errs = parseAnnotation(pod)
+	extra, d.invalid, d.text = parseAnnotation(pod)
+	d.errs = slices.Clone(d.text)
 	extra = d.withTyped(pod, extra, typed)
 	d.configs = make([]ProbeConfig, 0, probesIn(pod.Spec.Containers)+probesIn(pod.Spec.InitContainers)+len(extra))
 	for i := range pod.Spec.Containers {

@@ -147,19 +147,25 @@ func fieldOf(at, name string) string {
 	return at + "." + name
 }
 
-// redacted returns h with the secrets removed from its outcome, errors, trace and description. h gets
-// [probe.Request.Redact] for its log.
-func (s Secrets) redacted(h probe.Handler) probe.Handler {
-	if len(s.values) == 0 {
-		return h
+// bind returns h with the secrets removed from its outcome, errors, trace and description. These are the values of
+// s, and those that h finds in its config. h gets [probe.Request.Redact] for its log. It is an error
+// if h refuses secrets in their fields.
+func (s Secrets) bind(h probe.Handler) (probe.Handler, error) {
+	if err := probe.CheckSecrets(h, s.fields); err != nil {
+		return nil, err
 	}
-	r := redact.New(s.values)
-	probe.KeepSecret(h, r.Replace)
-	return redactor{h, r}
+	values := slices.Concat(s.values, probe.SecretsOf(h))
+	if len(values) == 0 {
+		return h, nil
+	}
+	secrets := redact.New(values)
+	probe.KeepSecret(h, secrets.Replace)
+	return redactor{h, secrets}, nil
 }
 
+// redactor removes the secrets from all that a handler answers.
 type redactor struct {
-	probe.Handler
+	handler probe.Handler
 	secrets *redact.Replacer
 }
 
@@ -169,12 +175,12 @@ var (
 )
 
 // Unwrap implements [probe.Wrapper].
-func (r redactor) Unwrap() probe.Handler { return r.Handler }
+func (r redactor) Unwrap() probe.Handler { return r.handler }
 
 // Describe implements [probe.Describer].
 func (r redactor) Describe(name string, req *probe.Request) string {
 	defer r.redactPanic()
-	return r.secrets.Replace(probe.Describe(r.Handler, name, req))
+	return r.secrets.Replace(probe.Describe(r.handler, name, req))
 }
 
 // redactPanic is deferred. The worker logs the panic.
@@ -194,13 +200,10 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 		}
 	}
 	defer r.redactPanic()
-	outcome, err := r.Handler.Probe(ctx, req)
+	outcome, err := r.handler.Probe(ctx, req)
 	outcome.Output, outcome.Details = r.secrets.Replace(outcome.Output), r.details(outcome.Details)
 	outcome.Metrics = r.metrics(outcome.Metrics)
-	if err != nil {
-		err = redactedError{err, r.secrets.Replace(err.Error())}
-	}
-	return outcome, err
+	return outcome, redact.Error(err, r.secrets.Replace)
 }
 
 // metrics returns metrics without secrets. It drops a metric with a secret in its name, and a
@@ -241,29 +244,21 @@ func (r redactor) details(object string) string {
 	return r.secrets.Replace(string(encoded))
 }
 
-// redactedError is an error with another text.
-type redactedError struct {
-	err  error
-	text string
-}
-
-func (e redactedError) Error() string { return e.text }
-func (e redactedError) Unwrap() error { return e.err }
-
 // Secrets are the values of the references in a config. The zero value has none.
 type Secrets struct {
 	values []string
 	fields []string // of the config that have them
 }
 
-// Handler returns h with the secrets removed from its outcome, errors and trace. If h refuses
-// secrets in their fields of the config, every attempt ends in an error; see
-// [probe.SecretChecker].
+// Handler returns h with the secrets removed from its outcome, errors and trace, also the secrets
+// that a [probe.SecretHolder] finds. If h refuses secrets in their fields of the config, every attempt ends in
+// an error; see [probe.SecretChecker].
 func (s Secrets) Handler(h probe.Handler) probe.Handler {
-	if err := probe.CheckSecrets(h, s.fields); err != nil {
+	bound, err := s.bind(h)
+	if err != nil {
 		return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) { return probe.Outcome{}, err })
 	}
-	return s.redacted(h)
+	return bound
 }
 
 // Error returns err without the secrets in its text; nil for nil.
@@ -271,7 +266,7 @@ func (s Secrets) Error(err error) error {
 	if err == nil || len(s.values) == 0 {
 		return err
 	}
-	return redactedError{err, redact.New(s.values).Replace(err.Error())}
+	return redact.Error(err, redact.New(s.values).Replace)
 }
 
 // SecretReference is a reference such as ${file:/run/secret} in a probe's config.

@@ -66,6 +66,19 @@ func (f observerFunc) Tick(t *worker.Tick)                      { f(t) }
 func (f observerFunc) Skipped(worker.SkipReason, int)           {}
 func (f observerFunc) Close()                                   {}
 
+// holder is a handler that finds secrets in its config, and shows the first of them.
+type holder struct {
+	secrets []string
+	keep    func(redact func(string) string)
+}
+
+func (h holder) Secrets() []string                     { return h.secrets }
+func (h holder) KeepSecret(redact func(string) string) { h.keep(redact) }
+
+func (h holder) Probe(context.Context, probe.Request) (probe.Outcome, error) {
+	return probe.Outcome{Result: probe.Failure, Output: h.secrets[0] + " is wrong"}, nil
+}
+
 const twoSecrets = `{password: "${file:/run/pw}", list: ["Bearer ${env:TOKEN}", 12345678901234567890], plain: $x}`
 
 func TestSecrets(t *testing.T) {
@@ -94,6 +107,17 @@ func TestSecrets(t *testing.T) {
 		}
 		if none := new(probe.Request).Redacted("as it is"); none != "as it is" {
 			t.Errorf("without secrets: %q", none)
+		}
+	})
+	bubble(t, "handler finds secrets in its config", func(t *testing.T) {
+		var kept string
+		r := newSecretRig(t, `{password: hunter2}`, func([]byte) (probe.Handler, error) {
+			return holder{secrets: []string{"hunter2"}, keep: func(redact func(string) string) { kept = redact("hunter2!") }}, nil
+		})
+		r.add(r.pod)
+		r.wait(time.Second)
+		if len(r.ticks) == 0 || r.ticks[0].Outcome.Output != "[redacted] is wrong" || kept != "[redacted]!" {
+			t.Errorf("kept %q, ticks %+v", kept, r.ticks)
 		}
 	})
 	bubble(t, "outcome, events and traces are redacted", func(t *testing.T) {

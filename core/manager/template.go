@@ -41,7 +41,7 @@ func (c *ProbeConfig) plugin() bool { return c.action == nil || c.asPlugin }
 // Probe returns the probe without an address. It is read-only.
 func (t *Template) Probe() *ProbeConfig { return &t.config }
 
-// Warnings are those of [Warnings].
+// Warnings returns what [Declared.Warnings] returns.
 func (t *Template) Warnings() field.ErrorList { return t.config.warnings() }
 
 // ErrURL is the error of a probe for the address of a URL that cannot have one.

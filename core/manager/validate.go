@@ -39,8 +39,11 @@ func actionsOf(h *v1.ProbeHandler) (all []action) {
 
 // ValidatePod returns the errors in the probes of pod, by the rules of the Kubernetes API server
 // and those of the annotation. Fields with a default need not be set.
-func ValidatePod(pod *v1.Pod) field.ErrorList {
-	var errs field.ErrorList
+func ValidatePod(pod *v1.Pod) field.ErrorList { return Declare(pod).Validate() }
+
+// Validate returns the errors of [ValidatePod].
+func (d *Declared) Validate() (errs field.ErrorList) {
+	pod := d.pod
 	for i := range pod.Spec.Containers {
 		errs = append(errs, validateContainer(&pod.Spec.Containers[i], containerPath(i, false))...)
 	}
@@ -56,18 +59,17 @@ func ValidatePod(pod *v1.Pod) field.ErrorList {
 		c, path := &pod.Spec.EphemeralContainers[i], field.NewPath("spec", "ephemeralContainers").Index(i)
 		errs = append(errs, forbidProbes(path, "an ephemeral container has no probes", c.LivenessProbe, c.ReadinessProbe, c.StartupProbe)...)
 	}
-	_, _, annotated := parseAnnotation(pod)
-	for _, err := range annotated {
+	if d.Plain() {
+		return errs
+	}
+	for _, err := range d.list.text {
 		errs = append(errs, err.(*field.Error))
 	}
 	return errs
 }
 
-// Warnings returns what is probably a mistake in the probes of pod, although it is valid: a timeout that is
-// longer than the period.
-func Warnings(pod *v1.Pod) (list field.ErrorList) { return Declare(pod).Warnings() }
-
-// Warnings returns those of [Warnings].
+// Warnings returns the probable mistakes in the probes, although they are valid: a timeout that is longer
+// than the period.
 func (d *Declared) Warnings() (list field.ErrorList) {
 	configs := d.Probes()
 	for i := range configs {

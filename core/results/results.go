@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -232,7 +233,7 @@ func (c *Cache) Claimant(containerID string) *Subject {
 }
 
 // Release ends the claim of subject, and removes the result of the container as [Cache.Remove] does.
-// It does nothing if the container is that of another one.
+// It does nothing if another subject has the container.
 func (c *Cache) Release(containerID string, subject *Subject) {
 	s := c.shard(containerID)
 	s.mu.Lock()
@@ -280,7 +281,7 @@ func kept(why Cause) *Cause {
 		return common
 	}
 	if len(why.Output) > MaxOutput {
-		why.Output = strings.ToValidUTF8(strings.Clone(why.Output[:MaxOutput]), "")
+		why.Output = strings.Clone(clip.Bytes(why.Output, MaxOutput))
 	}
 	return new(why) // a copy: why itself stays on the stack
 }

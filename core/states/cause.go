@@ -6,6 +6,7 @@ import (
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -72,7 +73,7 @@ func isStatus[T string | []byte](text T, from, to int) bool {
 	return to-from == 3 && '1' <= text[from] && text[from] <= '5' && isDigit(text, from+1) && isDigit(text, from+2)
 }
 
-// causeOf returns the cause of a tick, whose text is that of the handler, of any length.
+// causeOf returns the cause of a tick. Its text is as the handler returned it, of any length.
 func causeOf(t *worker.Tick) Cause {
 	if t.Err != nil {
 		return Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
@@ -125,9 +126,5 @@ func cut(text string) (begin, mark string) {
 		return text, ""
 	}
 	mark = "…"
-	end := MaxText - len(mark)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end], mark
+	return clip.Bytes(text, MaxText-len(mark)), mark
 }

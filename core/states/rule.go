@@ -10,7 +10,7 @@ import (
 const unknownAfter = 3
 
 // Rule is the rule of the states: the state of one probe, and what its next state depends on, in
-// [RuleBits] bits. The zero value is that of a probe without ticks. Every tick, and every gate, makes the
+// [RuleBits] bits. A probe without ticks has the zero value. Every tick, and every gate, makes the
 // next one of it.
 type Rule uint8
 

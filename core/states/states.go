@@ -1,9 +1,9 @@
 // Package states decides which of four states every probe is in, and why, and tells readers each
 // change: what status pages, metrics, notifications, the history and conditions of pods are made of. The
-// state is that of the decided result, and says more in two cases: warning, if the attempt that
+// state follows the decided result, and says more in two cases: warning, if the attempt that
 // confirmed a success warned; and unknown, while a probe has not decided anything or can no longer be
 // carried out.
-// Read [State] first; rule.go is the rule, cause.go the causes, probe.go what is told when.
+// Read [State] first; rule.go is the rule, cause.go the causes, probe.go when readers are called.
 package states
 
 import (
@@ -41,12 +41,12 @@ func (s State) String() string {
 // MarshalText implements [encoding.TextMarshaler] with the words of [State.String].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Status is the state of a probe at a moment. The zero value is that of a probe that has had no other
-// state than [Unknown].
+// Status is the state of a probe at a moment. A probe that has only been [Unknown] so far has the zero
+// value.
 type Status struct {
 	State State
 	Since time.Time // when State began
-	// Cause is that of the newest attempt that was not a success; empty in state [Success].
+	// Cause describes the newest attempt that was not a success; empty in state [Success].
 	Cause
 }
 

@@ -156,7 +156,7 @@ type Worker struct {
 	lastResult probe.Result   // of the last tick's outcome
 	gate       Gate           // that observers know; owned by the tick
 	stored     bool           // the cache has decided
-	adopted    bool           // run and decided are those of id
+	adopted    bool           // run and decided belong to id
 	begun      bool           // the first tick has begun
 	ticking    bool           // a tick is under way
 	triggered  bool           // tick again as soon as possible

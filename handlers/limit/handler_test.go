@@ -28,6 +28,7 @@ func (f full) CheckSecrets(fields []string) error {
 	f.note("CheckSecrets " + fields[0])
 	return errInside
 }
+func (f full) Secrets() []string                     { f.note("Secrets"); return nil }
 func (f full) KeepSecret(redact func(string) string) { f.note("KeepSecret " + redact("a")) }
 func (f full) Close() error                          { f.note("Close"); return errInside }
 
@@ -66,12 +67,13 @@ func TestOptionalInterfacesOfTheHandlerInside(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
+	probe.SecretsOf(prepared)
 	probe.KeepSecret(prepared, func(string) string { return "***" })
 	if got := probe.Describe(prepared, "fake", &probe.Request{}); got != "fake inside" {
 		t.Errorf("Describe: %q", got)
 	}
 	probe.Release(prepared)
-	want := []string{"Prepare", "Inherit", "Inherit", "Try", "CheckSecrets password", "Close", "KeepSecret ***", "Release"}
+	want := []string{"Prepare", "Inherit", "Inherit", "Try", "CheckSecrets password", "Close", "Secrets", "KeepSecret ***", "Release"}
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}

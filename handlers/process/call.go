@@ -29,6 +29,7 @@ type bound struct {
 
 var (
 	_ probe.Inheritor    = (*bound)(nil)
+	_ probe.SecretHolder = (*bound)(nil)
 	_ probe.SecretKeeper = (*bound)(nil)
 	_ probe.Releaser     = (*bound)(nil)
 	_ probe.Describer    = (*bound)(nil)
@@ -44,6 +45,9 @@ func (b *bound) Kept() map[string][]byte { return maps.Clone(b.store.Load()) }
 
 // Keep implements wasm.Keeper.
 func (b *bound) Keep(data map[string][]byte) { b.store.Replace(maps.Clone(data)) }
+
+// Secrets implements [probe.SecretHolder].
+func (b *bound) Secrets() []string { return b.plugin.manifest.Config.SecretsOf(b.config) }
 
 // KeepSecret implements [probe.SecretKeeper]: the process may write the config at any time.
 func (b *bound) KeepSecret(redact func(text string) string) { b.plugin.secrets.keep(b, redact) }

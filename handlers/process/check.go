@@ -137,7 +137,7 @@ func (c *Check) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &boundCheck{check: c}
+	b := &boundCheck{check: c, secrets: c.manifest.Config.SecretsOf(config)}
 	if err := json.Unmarshal(config, &b.config); err != nil {
 		return nil, err
 	}
@@ -165,14 +165,19 @@ func (c *Check) hit(limit int) { c.hits[limit].Add(1) }
 
 // boundCheck is a check together with the config of one probe.
 type boundCheck struct {
-	check  *Check
-	config map[string]any
+	check   *Check
+	config  map[string]any
+	secrets []string // in config
 }
 
 var (
+	_ probe.SecretHolder  = (*boundCheck)(nil)
 	_ probe.SecretChecker = (*boundCheck)(nil)
 	_ probe.Describer     = (*boundCheck)(nil)
 )
+
+// Secrets implements [probe.SecretHolder].
+func (b *boundCheck) Secrets() []string { return b.secrets }
 
 // Describe implements [probe.Describer].
 func (b *boundCheck) Describe(name string, req *probe.Request) string {

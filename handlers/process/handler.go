@@ -13,6 +13,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/internal/pluginpb"
+	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -66,10 +67,11 @@ func (h *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.StartTimeout)
 	defer cancel()
+	b := &bound{plugin: h, config: config, store: new(attempt.Store)}
 	if err := h.validate(ctx, config, target); err != nil {
-		return nil, err
+		return nil, redact.Error(err, redact.New(b.Secrets()).Replace)
 	}
-	return &bound{plugin: h, config: config, store: new(attempt.Store)}, nil
+	return b, nil
 }
 
 // validate asks the process to validate config. If the process ends meanwhile, it asks once more.

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/handlers/replace"
+	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -55,6 +57,33 @@ func TestSecretIsNotLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := log.text(); strings.Contains(text, "hunter2") || strings.Contains(text, "and the password was") {
+		t.Errorf("the log: %s", text)
+	}
+}
+
+func TestSecretOfSchemaIsNotLogged(t *testing.T) {
+	var log lockedBuffer
+	cfg := unhurried(process.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	f := found()
+	var err error
+	if f.Manifest.Config, err = schema.New([]byte(`{"properties":{"password":{"format":"password"}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	h, err := process.Load(t.Context(), cfg, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := h.Prepare([]byte(`{"mode":"gossip","password":"hunter2"}`), probe.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := attempt(t, manager.Secrets{}.Handler(b), patience); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.text(); strings.Contains(text, "hunter2") {
 		t.Errorf("the log: %s", text)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -28,6 +29,7 @@ type binding struct {
 var (
 	_ probe.Inheritor     = (*bound)(nil)
 	_ probe.Releaser      = (*bound)(nil)
+	_ probe.SecretHolder  = (*bound)(nil)
 	_ probe.SecretKeeper  = (*bound)(nil)
 	_ probe.SecretChecker = (*bound)(nil)
 	_ probe.Describer     = (*bound)(nil)
@@ -79,6 +81,10 @@ func (b *bound) Inherit(from probe.Handler) {
 	probe.Inherit(b.active.Load().handler, old.active.Load().handler)
 }
 
+// Secrets implements [probe.SecretHolder] by the present generation. It is called before the first
+// attempt, so what a later generation alone calls secret counts when the probe is bound again.
+func (b *bound) Secrets() []string { return probe.SecretsOf(b.active.Load().handler) }
+
 // CheckSecrets implements [probe.SecretChecker]. Later generations are asked as well.
 func (b *bound) CheckSecrets(fields []string) error {
 	b.secret.Store(&fields)
@@ -106,17 +112,8 @@ func (b *bound) redactError(err error) error {
 	if b.redact.Load() == nil {
 		return err
 	}
-	return &redactedError{err, b.redactText(err.Error())}
+	return redact.Error(err, b.redactText)
 }
-
-// redactedError is an error without secrets in its text.
-type redactedError struct {
-	err  error
-	text string
-}
-
-func (e *redactedError) Error() string { return e.text }
-func (e *redactedError) Unwrap() error { return e.err }
 
 // prepare prepares h with the config of b, and tells it what is secret.
 func (b *bound) prepare(h probe.Handler) (probe.Handler, error) {

@@ -23,7 +23,13 @@ type bound struct {
 	class  atomic.Int32 // a [sched.Class]
 }
 
-var _ probe.Describer = (*bound)(nil)
+var (
+	_ probe.SecretHolder = (*bound)(nil)
+	_ probe.Describer    = (*bound)(nil)
+)
+
+// Secrets implements [probe.SecretHolder].
+func (b *bound) Secrets() []string { return b.plugin.guest.Manifest.Config.SecretsOf(b.config) }
 
 // Describe implements [probe.Describer].
 func (b *bound) Describe(name string, req *probe.Request) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/daeace23/prober/handlers/wasm/internal/binary"
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
+	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -123,7 +124,7 @@ func (p *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	ctx, cancel := p.host.cfg.Clock.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := whenFree(ctx, func() error { return b.validate(ctx, target) }); err != nil {
-		return nil, err
+		return nil, redact.Error(err, redact.New(b.Secrets()).Replace)
 	}
 	return b, nil
 }

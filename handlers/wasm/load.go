@@ -61,16 +61,6 @@ func (h *Host) load(ctx context.Context, found plugin.Found, static bool) (*Hand
 	return p, nil
 }
 
-// Admit returns the error that [Host.Load] would return before it compiles the module: a
-// capability that is not granted, an import or export that differs from the contract, a limit
-// that the module exceeds.
-func Admit(found plugin.Found) error {
-	if _, err := new(Host).admit(found); err != nil {
-		return attempt.LoadError(found.Manifest.Name, err)
-	}
-	return nil
-}
-
 // admit checks a module against limits, grants and contract before it is compiled. It always
 // returns a handler.
 func (h *Host) admit(found plugin.Found) (p *Handler, err error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/schema"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -75,5 +76,29 @@ func TestSecretAtMessageLimitIsRedacted(t *testing.T) {
 		if got := ask(at + cut); strings.Contains(got, secret[:1]+" long") || !strings.Contains(got, `"password":"[`[:12]) {
 			t.Errorf("cut after %d: %s", cut, got)
 		}
+	}
+}
+
+// marking returns a manifest whose schema marks the password as secret.
+func marking(t *testing.T, name string) *plugin.Manifest {
+	t.Helper()
+	m := plugin.Minimal(name)
+	var err error
+	if m.Config, err = schema.New([]byte(`{"properties":{"password":{"type":"string","writeOnly":true}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestSecretsOfSchemaAreRedacted(t *testing.T) {
+	const config = `{"password":"swordfish","user":"ann"}`
+	guest := loadAs(t, host, "request", marking(t, "request"))
+	out, err := attempt(t, manager.Secrets{}.Handler(bind(t, guest, config, probe.Target{})), probe.Request{}, 5*time.Second)
+	if err != nil || !strings.Contains(out.Output, `"password":"[redacted]"`) || !strings.Contains(out.Output, `"ann"`) {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	_, err = loadAs(t, host, "refuse", marking(t, "refuse")).Prepare([]byte(config), probe.Target{})
+	if err == nil || err.Error() != "[redacted]" {
+		t.Errorf("the error of a config: %v", err)
 	}
 }

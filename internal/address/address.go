@@ -94,7 +94,7 @@ func hostPort(host, port string) (a Address, err error) {
 	return a, nil
 }
 
-// PodHost returns the host in lower case, as that of a pod: an IP address without a zone, or a host name.
+// PodHost returns the host in lower case, as a pod has it: an IP address without a zone, or a host name.
 func (a *Address) PodHost() (string, error) {
 	host := strings.ToLower(strings.TrimSuffix(a.Host, "."))
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -109,7 +109,7 @@ func (a *Address) PodHost() (string, error) {
 	return host, nil
 }
 
-// ProbePort returns the port, or that of the scheme of a URL; 0 for none.
+// ProbePort returns the port, or the default port of the scheme of a URL; 0 for none.
 func (a *Address) ProbePort() int {
 	return cmp.Or(a.Port, map[string]int{"http": 80, "https": 443}[a.Scheme])
 }

@@ -55,8 +55,8 @@ type manifests struct {
 	allowUnsupported bool // only warn about fields that local processes do not support
 }
 
-// newPodSource returns the constructor of the agent's source of pods: those of the manifests, which run on this
-// host, and the targets of prober.yaml. system runs the pods; "" only checks the files.
+// newPodSource returns the constructor of the agent's source of pods: the pods of the manifests, which run on
+// this host, and the targets of prober.yaml. system runs the pods; "" only checks the files.
 func (m *manifests) newPodSource(env *command.Env, agentConfig *agent.Config, system string, backoff time.Duration) func(context.Context, pods.Host) (pods.Source, error) {
 	return func(ctx context.Context, host pods.Host) (pods.Source, error) {
 		runner, checking := &builtin.HostRunner{}, system == ""

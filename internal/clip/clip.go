@@ -1,8 +1,11 @@
-// Package clip cuts texts that are too long to be shown or kept. It cuts no character, and drops what is not UTF-8
-// from the texts that it cuts.
+// Package clip cuts texts that are too long to be shown or kept. It cuts no character, and drops bytes that
+// are not UTF-8 from the texts that it cuts.
 package clip
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Bytes returns the beginning of text, of at most most bytes.
 func Bytes(text string, most int) string { return Marked(text, most, "") }
@@ -20,5 +23,9 @@ func Marked(text string, most int, mark string) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + mark
+	end := most // before a character that would be cut, so that ToValidUTF8 need not copy valid text
+	for end > 0 && most-end < utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strings.ToValidUTF8(text[:end], "") + mark
 }

@@ -1,6 +1,7 @@
 package clip_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/daeace23/prober/internal/clip"
@@ -24,6 +25,16 @@ func TestClip(t *testing.T) {
 		}
 		if got := clip.Marked(c.text, 5, "..."); got != c.marked {
 			t.Errorf("Marked(%q) = %q, want %q", c.text, got, c.marked)
+		}
+	}
+}
+
+func TestClipAllocatesNothing(t *testing.T) {
+	for _, text := range []string{strings.Repeat("a", 100), strings.Repeat("é", 100), strings.Repeat("日本😀", 100)} {
+		for most := 40; most < 50; most++ {
+			if n := testing.AllocsPerRun(10, func() { _ = clip.Bytes(text, most) }); n > 0 {
+				t.Errorf("%v allocations for %d bytes of %.20q", n, most, text)
+			}
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 // maxRedirects is how many redirects a request follows at most.
 const maxRedirects = 10
 
-// URL returns the URL of path, which may have a query, at host, a HOST or HOST:PORT. The scheme is that of the
-// Kubernetes API, http by default. URL ignores a scheme and host in path, so that no path leads to another target.
+// URL returns the URL of path, which may have a query, at host, a HOST or HOST:PORT. The scheme is spelled as
+// in the Kubernetes API, http by default. URL ignores a scheme and host in path, so that no path leads to another target.
 // A path that cannot be parsed is used as it is.
 func URL(scheme, host, path string) (*url.URL, error) {
 	scheme = strings.ToLower(cmp.Or(scheme, "http"))

@@ -146,7 +146,7 @@ func (c *Client) checkRedirect(r *http.Request, via []*http.Request) error {
 // body is the body of a response.
 type body struct {
 	io.ReadCloser
-	from io.Reader // what is read of it
+	from io.Reader // yields its bytes
 	ctx  context.Context
 	end  context.CancelFunc
 }

@@ -74,7 +74,7 @@ func (t *TLS) Config() (*tls.Config, error) {
 		switch {
 		case err == nil:
 			next.Certificates = []tls.Certificate{pair}
-		case t.last != nil: // the authorities are those of now
+		case t.last != nil: // with the new authorities
 			next.Certificates = t.last.Certificates
 		default:
 			return nil, err

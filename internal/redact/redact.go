@@ -112,6 +112,23 @@ func (r *Replacer) Replace(text string) string {
 	return s.replace()
 }
 
+// Error returns err with its text changed by replace, such as [Replacer.Replace]; nil for nil.
+func Error(err error, replace func(text string) string) error {
+	if err == nil {
+		return nil
+	}
+	return &redactedError{err, replace(err.Error())}
+}
+
+// redactedError is an error with another text.
+type redactedError struct {
+	err  error
+	text string
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
+
 func (s *scan) replace() string {
 	text := s.text
 	var b strings.Builder

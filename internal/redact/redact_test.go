@@ -3,6 +3,8 @@ package redact_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -159,5 +161,15 @@ func BenchmarkReplace(b *testing.B) {
 				r.Replace(bench.text)
 			}
 		})
+	}
+}
+
+func TestError(t *testing.T) {
+	if redact.Error(nil, nil) != nil {
+		t.Error("nil becomes an error")
+	}
+	err := redact.Error(io.EOF, func(text string) string { return text + "!" })
+	if err.Error() != "EOF!" || !errors.Is(err, io.EOF) {
+		t.Errorf("got %v", err)
 	}
 }

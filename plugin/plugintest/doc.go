@@ -192,7 +192,7 @@
 // A session is matched by meaning: requests of HTTP by method, URL, body and most headers, in any
 // order; look-ups by their question; bytes in any number of pieces; connections in any order.
 // Change by hand to `recv: any` what is different each time, such as a nonce. A secret is replaced
-// by as many x, in the config and in what was sent.
+// by as many x, in the config and in what was sent. A number becomes as many ones.
 //
 // # Conformance
 //

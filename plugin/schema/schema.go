@@ -21,7 +21,8 @@ import (
 type Schema struct {
 	source   []byte
 	compiled *jsonschema.Schema
-	size     int // of compiled, see [measure]
+	size     int                         // of compiled, see [measure]
+	secret   map[*jsonschema.Schema]bool // the parts of compiled that mark secrets
 }
 
 // schemaURL is the address that a schema has for itself. Nothing is loaded from it.
@@ -61,7 +62,7 @@ func New(source []byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{source, compiled, size}, nil
+	return &Schema{source, compiled, size, marked(compiled, doc)}, nil
 }
 
 // JSON returns the schema as it was read, nil for the zero value.
@@ -148,34 +149,4 @@ func clone(value any) any {
 	default:
 		return value
 	}
-}
-
-// Secrets returns the properties that the schema marks as secret, with writeOnly: true or
-// format: password, as paths such as "auth.token".
-func (s *Schema) Secrets() []string {
-	type property struct {
-		Format     string
-		WriteOnly  bool
-		Properties map[string]json.RawMessage
-	}
-	var paths []string
-	var walk func(schema []byte, path string)
-	walk = func(schema []byte, path string) {
-		var p property
-		if json.Unmarshal(schema, &p) != nil { // true or false
-			return
-		}
-		if path != "" && (p.WriteOnly || p.Format == "password") {
-			paths = append(paths, path)
-		}
-		for name, inner := range p.Properties {
-			if path != "" {
-				name = path + "." + name
-			}
-			walk(inner, name)
-		}
-	}
-	walk(s.source, "")
-	slices.Sort(paths)
-	return paths
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/daeace23/prober/plugin/schema"
 )
 
@@ -131,13 +129,5 @@ func TestApplyLargeNumberIsError(t *testing.T) {
 		if got, err := s.Apply([]byte(`{"n":[5]}`)); err != nil {
 			t.Errorf("5 with %s: got %s, %v", keyword, got, err)
 		}
-	}
-}
-
-func TestSecrets(t *testing.T) {
-	s := newSchema(t, `{"properties":{"password":{"writeOnly":true},"open":{"format":"uri"},"x":true,
-		"auth":{"properties":{"token":{"format":"password"},"user":{}}}}}`)
-	if diff := cmp.Diff([]string{"auth.token", "password"}, s.Secrets()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -34,7 +34,7 @@ type probeKey struct {
 type plan struct {
 	pod      *v1.Pod           // for the manager and for readers
 	declared *manager.Declared // its probes; those that the policy refuses are taken out
-	errs     []error           // what is wrong with the pod
+	errs     []error           // the faults of the pod
 
 	mode     liveness.Mode
 	perProbe bool

@@ -160,7 +160,9 @@ func (s *Source) markRenewed(p *pod, latest *v1.Pod, status *v1.PodStatus, probe
 			delete(p.renewed, is.Container)
 			continue
 		}
-		if !is.Failed {
+		if is.State == states.Unknown && is.Text != "" { // which has a cause of its own
+			is.Decided, is.Failed = true, true
+		} else if !is.Failed {
 			is.State, is.Decided, is.Failed, is.Text = states.Failure, true, true, "the container was started again"
 		}
 	}

@@ -136,6 +136,7 @@ type world struct {
 	cfg     kube.Config
 	source  *kube.Source
 	manager *manager.Manager
+	tracker *states.Tracker // which the API shows
 	stop    context.CancelFunc
 
 	mu       sync.Mutex
@@ -207,10 +208,11 @@ func newWorld(t *testing.T, edit ...func(*world)) *world {
 // start runs the source.
 func (w *world) start() {
 	w.t.Helper()
+	w.tracker = states.New(w.source)
 	var err error
 	w.manager, err = manager.New(manager.Config{
 		Status: w.source, Handlers: w, RestartGrace: w.source.ForAgent().RestartGrace, Logger: slog.New(slog.DiscardHandler),
-		Observers: []worker.Observer{states.New(w.source)},
+		Observers: []worker.Observer{w.tracker},
 	})
 	if err != nil {
 		w.t.Fatal(err)

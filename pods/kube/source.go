@@ -116,7 +116,7 @@ func (s *Source) ForAgent() pods.Source {
 		Reload: s.Reload, RunInContainer: s.RunInContainer, States: s, Troubles: s.Troubles,
 		NetworkOf: s.NetworkOf, Guard: s.CheckTarget, NodeCounts: s.NodeCounts,
 		// The source itself says which containers an earlier agent has probed, from the conditions that it
-		// has published; see priorOf. So no time has to pass between the start of a container and that of
+		// has published; see priorOf. So a container may have started right before
 		// the agent.
 		RestartGrace: time.Nanosecond,
 	}

@@ -43,7 +43,7 @@ func runAgent(path string) int {
 			return err
 		}
 		pods.Start(m)
-		return pods.Apply(context.Background(), declared(loaded.Pods))
+		return pods.Apply(context.Background(), loaded.Pods)
 	}()
 	if err != nil {
 		fmt.Println(err)

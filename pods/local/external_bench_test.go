@@ -58,7 +58,7 @@ func restExternal(b *testing.B, n int) {
 }
 
 // loadPods returns n pods of a manifest that has a %d for their numbers.
-func loadPods(b *testing.B, template string, n int) []*v1.Pod {
+func loadPods(b *testing.B, template string, n int) []*manager.Declared {
 	b.Helper()
 	var text strings.Builder
 	for i := range n {
@@ -72,7 +72,7 @@ func loadPods(b *testing.B, template string, n int) []*v1.Pod {
 }
 
 // startPods starts pods with a manager, and waits until all are ready.
-func startPods(b *testing.B, cfg local.Config, all []*v1.Pod) (pods *local.Pods, stop func()) {
+func startPods(b *testing.B, cfg local.Config, all []*manager.Declared) (pods *local.Pods, stop func()) {
 	b.Helper()
 	pods, err := local.New(cfg, testHost())
 	if err != nil {
@@ -84,7 +84,7 @@ func startPods(b *testing.B, cfg local.Config, all []*v1.Pod) (pods *local.Pods,
 	}
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	pods.Start(m)
-	if err := pods.Apply(ctx, declared(all)); err != nil {
+	if err := pods.Apply(ctx, all); err != nil {
 		b.Fatal(err)
 	}
 	awaitReady(ctx, b, pods, len(all))

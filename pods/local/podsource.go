@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,11 +21,11 @@ import (
 type Generator interface {
 	// Check returns the errors of the pods of the next Generate, as far as no source needs to be asked for
 	// them. It changes no pod.
-	Check(ctx context.Context, all bool, others []*v1.Pod, check func(*manager.Declared) []error) error
+	Check(ctx context.Context, all bool, others []*manager.Declared, check func(*manager.Declared) []error) error
 	// Generate returns the pods with their probes. Those that have not changed are the same as before. all
 	// requests a check of everything. others are the pods of manifests, whose names cannot be used. check is
 	// that of a [pods.Host].
-	Generate(ctx context.Context, all bool, others []*v1.Pod, check func(*manager.Declared) []error) ([]*manager.Declared, error)
+	Generate(ctx context.Context, all bool, others []*manager.Declared, check func(*manager.Declared) []error) ([]*manager.Declared, error)
 	// Run calls request whenever Generate may return other pods, until ctx ends. It is called once,
 	// after Generate.
 	Run(ctx context.Context, request func(cause string))
@@ -195,27 +196,24 @@ func (s *PodSource) read(ctx context.Context, all bool) ([]*manager.Declared, er
 // desired pods, whose probes are not parsed again.
 func (s *PodSource) load(ctx context.Context, all bool) ([]*manager.Declared, error) {
 	s.host.Begin()
-	known := make(map[types.UID]*v1.Pod, len(s.desired))
-	declared := make(map[*v1.Pod]*manager.Declared, len(s.desired))
+	desired := make(map[types.UID]*manager.Declared, len(s.desired))
 	for _, d := range s.desired {
-		known[d.Pod().UID], declared[d.Pod()] = d.Pod(), d
+		desired[d.Pod().UID] = d
 	}
-	s.manifests.Known = func(pod *v1.Pod) *v1.Pod {
-		if before := known[pod.UID]; equality.Semantic.DeepEqual(before, pod) {
-			return before
+	s.manifests.Known = func(pod *v1.Pod) *manager.Declared {
+		if known := desired[pod.UID]; known != nil && equality.Semantic.DeepEqual(known.Pod(), pod) {
+			return known
 		}
-		return pod
+		return nil
 	}
-	s.manifests.Check = func(pod *v1.Pod) []error {
+	s.manifests.Check = func(pod *manager.Declared) []error {
 		if ctx.Err() != nil {
 			return []error{context.Cause(ctx)}
 		}
-		if declared[pod] == nil {
-			declared[pod] = manager.Declare(pod)
-		} else if !all && s.applied {
+		if !all && s.applied && pod == desired[pod.Pod().UID] {
 			return nil // its handlers are in use
 		}
-		return s.host.Check(ctx, declared[pod])
+		return s.host.Check(ctx, pod)
 	}
 	loaded, err := s.manifests.Load(ctx)
 	if ctx.Err() != nil {
@@ -224,17 +222,13 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*manager.Declared, er
 	for _, w := range loaded.Warnings {
 		s.host.Logger.Warn(pods.Doubtful, "place", w.Error())
 	}
-	desired := make([]*manager.Declared, len(loaded.Pods))
-	for i, pod := range loaded.Pods {
-		desired[i] = declared[pod]
-	}
 	if s.generator == nil {
-		return desired, err
+		return loaded.Pods, err
 	}
 	check := func(d *manager.Declared) []error { return s.host.Check(ctx, d) }
 	if err != nil {
 		return nil, errors.Join(err, s.generator.Check(ctx, all, loaded.Pods, check))
 	}
 	generated, err := s.generator.Generate(ctx, all, loaded.Pods, check)
-	return append(desired, generated...), err
+	return slices.Concat(loaded.Pods, generated), err
 }

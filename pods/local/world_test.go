@@ -343,14 +343,7 @@ func load(t *testing.T, text string, vars ...string) []*manager.Declared {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return declared(loaded.Pods)
-}
-
-func declared(pods []*v1.Pod) (all []*manager.Declared) {
-	for _, pod := range pods {
-		all = append(all, manager.Declare(pod))
-	}
-	return all
+	return loaded.Pods
 }
 
 // apply runs pods in which DIR is the world's directory and SELF the test binary.

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/targets"
@@ -25,7 +23,7 @@ type rig struct {
 	t      testing.TB
 	dir    string
 	source *targets.Source
-	others []*v1.Pod
+	others []*manager.Declared
 	check  func(*manager.Declared) []error
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/config"
@@ -81,7 +80,7 @@ func New(cfg Config) *Source {
 //
 // The error is that of targets in prober.yaml, and the last good ones are kept. An error of the rest of the
 // file is returned by the first call only: the agent reports it for the plugins.
-func (s *Source) Generate(ctx context.Context, all bool, others []*v1.Pod, check func(*manager.Declared) []error) ([]*manager.Declared, error) {
+func (s *Source) Generate(ctx context.Context, all bool, others []*manager.Declared, check func(*manager.Declared) []error) ([]*manager.Declared, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.checkLocked(all, others, check); err != nil {
@@ -120,10 +119,10 @@ func (s *Source) Generate(ctx context.Context, all bool, others []*v1.Pod, check
 }
 
 // takenBy returns the names of pods.
-func takenBy(others []*v1.Pod) taken {
+func takenBy(others []*manager.Declared) taken {
 	names := make(map[types.NamespacedName]bool, len(others))
 	for _, p := range others {
-		names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = true
+		names[types.NamespacedName{Namespace: p.Pod().Namespace, Name: p.Pod().Name}] = true
 	}
 	return func(namespace, name string) bool {
 		return names[types.NamespacedName{Namespace: namespace, Name: name}]
@@ -154,7 +153,7 @@ func (s *Source) readLocked(all bool) error {
 }
 
 // Check is the part of Generate that finds the errors of targets in prober.yaml. It asks no source.
-func (s *Source) Check(ctx context.Context, all bool, others []*v1.Pod, check func(*manager.Declared) []error) error {
+func (s *Source) Check(ctx context.Context, all bool, others []*manager.Declared, check func(*manager.Declared) []error) error {
 	if s.cfg.Offline {
 		_, err := s.Generate(ctx, all, others, check)
 		return err
@@ -166,7 +165,7 @@ func (s *Source) Check(ctx context.Context, all bool, others []*v1.Pod, check fu
 
 // checkLocked reads prober.yaml, and checks the probes of groups that are new, and their static targets.
 // Without an error, its groups are the last good ones.
-func (s *Source) checkLocked(all bool, others []*v1.Pod, check func(*manager.Declared) []error) error {
+func (s *Source) checkLocked(all bool, others []*manager.Declared, check func(*manager.Declared) []error) error {
 	if err := s.readLocked(all); err != nil {
 		return err
 	}

@@ -163,7 +163,7 @@ func TestPodNamesAreUniqueDNSLabels(t *testing.T) {
 - {name: other, namespace: apart, probe: {httpGet: {}}, static: [c]}
 - {name: m, probe: {httpGet: {}}, static: [taken]}
 `, long, long))
-	r.others = []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "targets", Name: "m-taken"}}}
+	r.others = []*manager.Declared{manager.Declare(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "targets", Name: "m-taken"}})}
 	pods := r.generate()
 	uids := make(map[string]bool)
 	for name, pod := range pods {

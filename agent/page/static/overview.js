@@ -89,7 +89,7 @@ class Item {
     put(this.where, line(`${p.namespace}/${p.pod}`, 120));
     put(this.container, line(p.container, 80));
     put(this.kind, line(` ${p.kind} · ${p.target || p.handler}`, 200).replace(/^/, " "));
-    put(this.why, line(p.last?.text || p.gate || "no attempt yet", 240));
+    put(this.why, line(p.cause || p.last?.text || p.gate || "no attempt yet", 240));
     this.time = p.stateSince;
     this.tick();
   }

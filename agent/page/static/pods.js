@@ -97,7 +97,7 @@ export function podView(route) {
     const rows = [...store.probes.values()].filter((r) => r.p.namespace === namespace && r.p.pod === name).sort((a, b) => (a.name < b.name ? -1 : 1));
     probeSection.hidden = !rows.length;
     const focus = document.activeElement?.getAttribute("href");
-    fill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(r.p.container, 80)), h("span.kind", {}, ` ${r.p.kind} · `, said(r.p.target || r.p.handler, 200), ` · ${r.state}`)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.last?.text || r.p.gate || "", 200))))));
+    fill(probes, ...rows.map((r) => h("li", {}, h("a.item", { href: linkOf(r.p), "data-state": r.state }, icon(r.state), h("span.what", {}, h("b", {}, said(r.p.container, 80)), h("span.kind", {}, ` ${r.p.kind} · `, said(r.p.target || r.p.handler, 200), ` · ${r.state}`)), h("span.since", {}, r.p.stateSince ? since(r.p.stateSince) : ""), h("span.why", {}, said(r.p.cause || r.p.last?.text || r.p.gate || "", 200))))));
     if (focus) /** @type {HTMLElement | undefined} */ ([...probes.querySelectorAll("a")].find((a) => a.getAttribute("href") === focus))?.focus();
     fill(containers, ...(pod?.containers ?? []).map(containerOf));
     showLine(pod, of);

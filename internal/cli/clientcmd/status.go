@@ -85,14 +85,15 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 		if failing.State == "unknown" {
 			verb = " has failed, and gives no verdict"
 		}
+		cause := failing.Cause
+		if last := failing.Last; cause == "" && last != nil && last.Result != "success" { // by an older agent
+			cause = cmp.Or(last.Error, last.Output)
+		}
 		text.WriteString("; " + line(probeName(failing)))
 		if failing.Target != "" {
 			text.WriteString(" (" + line(failing.Target) + ")")
 		}
-		text.WriteString(verb)
-		if last := failing.Last; last != nil {
-			text.WriteString(": " + line(cmp.Or(last.Error, strings.TrimSpace(last.Output), "no output")))
-		}
+		text.WriteString(verb + ": " + line(cmp.Or(strings.TrimSpace(cause), "no output")))
 	}
 	troubles := append(containersDown(pods), troublesOf(plugins, checks)...)
 	for _, t := range troubles[:min(len(troubles), maxTroubles)] {

@@ -131,7 +131,7 @@ func hostAlone(text string) (target probe.Target, ok bool) {
 	return probe.Target{Host: host}, err == nil || plugin.ValidHost(strings.ToLower(strings.TrimSuffix(host, ".")))
 }
 
-// withURL sets the field url of a config to that of the target, as for a target of prober.yaml.
+// withURL sets the field url of a config to the URL of the target, as for a target of prober.yaml.
 func withURL(config json.RawMessage, url func(field string) string) (json.RawMessage, error) {
 	if url == nil {
 		return config, nil

@@ -29,7 +29,7 @@ type sections map[byte]string
 // sectionOrder is the order that the specification requires. 13 has the tags of exceptions.
 var sectionOrder = []byte{1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11, 0}
 
-// goodSections are those of a module that hosts load. Type 0 is () -> i32, type 1 is () -> (), type 2
+// goodSections are the sections of a module that hosts load. Type 0 is () -> i32, type 1 is () -> (), type 2
 // is (i32) -> i32, and function 0 is probe.
 func goodSections() sections {
 	return sections{

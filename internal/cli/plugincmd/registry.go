@@ -132,7 +132,7 @@ func newPush(env *command.Env) *cobra.Command {
 }
 
 // packed returns the plugin in a file or project folder as an artifact, if hosts load it. platform is
-// that of a program; "" is the host's.
+// what a program was built for; "" is the host's.
 func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.Artifact, error) {
 	on, err := parsePlatform(platform)
 	if err != nil {

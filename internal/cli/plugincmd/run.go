@@ -96,18 +96,18 @@ func pathFrom(folder, file string) string {
 
 // recording is a handler whose attempts are recorded.
 type recording struct {
-	probe.Handler
+	handler  probe.Handler
 	recorder *plugintest.Recorder
 	config   []byte
 	grants   []plugin.Grant
 }
 
 // Unwrap implements [probe.Wrapper].
-func (r recording) Unwrap() probe.Handler { return r.Handler }
+func (r recording) Unwrap() probe.Handler { return r.handler }
 
 // Probe implements [probe.Handler].
 func (r recording) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	out, err := r.Handler.Probe(ctx, req)
+	out, err := r.handler.Probe(ctx, req)
 	r.recorder.Note(req, r.config, r.grants, out, err)
 	return out, err
 }

@@ -44,7 +44,7 @@ func message(probes []*Probe) string {
 // separator is between the probes of a message.
 const separator = "; "
 
-// splitLine returns the name of a probe in a line of a message, and what is said of it. A line of a text that
+// splitLine returns the name of a probe in a line of a message, and the text after it. A line of a text that
 // contains the separator has no name.
 func splitLine(line string) (name, text string) {
 	name, text, _ = strings.Cut(line, ": ")

@@ -13,19 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 // loadAgain loads s, and returns its pods by name. The error must be want.
-func loadAgain(t *testing.T, s *manifest.Source, want string) map[string]*v1.Pod {
+func loadAgain(t *testing.T, s *manifest.Source, want string) map[string]*manager.Declared {
 	t.Helper()
 	loaded, err := s.Load(t.Context())
 	if got := fmt.Sprint(err); want == "" && err != nil || want != "" && got != want {
 		t.Errorf("error %q, want %q", got, want)
 	}
-	pods := make(map[string]*v1.Pod)
+	pods := make(map[string]*manager.Declared)
 	for _, pod := range loaded.Pods {
-		pods[pod.Name] = pod
+		pods[pod.Pod().Name] = pod
 	}
 	return pods
 }
@@ -33,9 +34,9 @@ func loadAgain(t *testing.T, s *manifest.Source, want string) map[string]*v1.Pod
 func TestLoadAgainParsesChangedFilesOnly(t *testing.T) {
 	dir := t.TempDir()
 	var parsed []string
-	s := &manifest.Source{Paths: []string{dir}, Known: func(pod *v1.Pod) *v1.Pod {
+	s := &manifest.Source{Paths: []string{dir}, Known: func(pod *v1.Pod) *manager.Declared {
 		parsed = append(parsed, pod.Name)
-		return pod
+		return nil
 	}}
 	writeFile(t, dir, "a.yaml", named("a"))
 	b := writeFile(t, dir, "b.yaml", named("b"))
@@ -117,8 +118,8 @@ func TestLoadAgainChecksUnchangedFile(t *testing.T) {
 	dir := t.TempDir()
 	path := writeFile(t, dir, "a.yaml", named("a")+"---\n"+named("b"))
 	refused := false
-	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *v1.Pod) []error {
-		if refused && pod.Name == "b" {
+	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *manager.Declared) []error {
+		if refused && pod.Pod().Name == "b" {
 			return []error{errors.New("spec.containers[0].name: refused")}
 		}
 		return nil
@@ -155,8 +156,8 @@ func TestLoadAgainIsLikeFirstLoad(t *testing.T) {
 			writeFile(t, dir, name, texts[random.IntN(len(texts))])
 		}
 		refuses := random.IntN(2) == 0
-		check := func(pod *v1.Pod) []error {
-			if refuses && pod.Name == "refused" {
+		check := func(pod *manager.Declared) []error {
+			if refuses && pod.Pod().Name == "refused" {
 				return []error{errors.New("spec.containers[0].name: refused")}
 			}
 			return nil
@@ -167,7 +168,7 @@ func TestLoadAgainIsLikeFirstLoad(t *testing.T) {
 		if diff := cmp.Diff(fmt.Sprint(wantErr), fmt.Sprint(err)); diff != "" {
 			t.Fatalf("step %d: error %s", step, diff)
 		}
-		if diff := cmp.Diff(want.Pods, got.Pods); diff != "" {
+		if diff := cmp.Diff(podsOf(want.Pods), podsOf(got.Pods)); diff != "" {
 			t.Fatalf("step %d: pods %s", step, diff)
 		}
 		if diff := cmp.Diff(fmt.Sprint(want.Warnings), fmt.Sprint(got.Warnings)); diff != "" {

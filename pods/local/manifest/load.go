@@ -54,7 +54,7 @@ type content struct {
 }
 
 type parsedPod struct {
-	pod  *v1.Pod
+	pod  *manager.Declared
 	line int
 }
 
@@ -177,18 +177,22 @@ func (l *loader) pod(c *content, n *yamlpos.Node, path string, kinds ...string) 
 		return
 	}
 	setDefaults(pod)
+	var d *manager.Declared
 	if l.source.Known != nil {
-		pod = l.source.Known(pod)
+		d = l.source.Known(pod)
 	}
-	errs := validatePod(pod)
+	if d == nil {
+		d = manager.Declare(pod)
+	}
+	errs := validatePod(d)
 	unsupported := unsupportedFields(pod)
 	if !l.source.AllowUnsupported {
 		errs, unsupported = append(errs, unsupported...), nil
 	}
-	for _, e := range append(unsupported, manager.Warnings(pod)...) {
+	for _, e := range append(unsupported, d.Warnings()...) {
 		c.warnings = append(c.warnings, located(l.d.File, n, path, e, messageOf(e)))
 	}
-	l.report(n, path, append(errs, l.sharedErrors(pod, len(errs) == 0)...))
+	l.report(n, path, append(errs, l.sharedErrors(d, len(errs) == 0)...))
 	if l.source.System != "" && l.source.System != "linux" {
 		for _, e := range linuxOnly(pod) {
 			at := located(l.d.File, n, path, e, ErrNeedsLinux)
@@ -198,7 +202,7 @@ func (l *loader) pod(c *content, n *yamlpos.Node, path string, kinds ...string) 
 	if l.source.System == "linux" && len(errs) == 0 {
 		l.report(n, path, unprivileged(pod))
 	}
-	p := parsedPod{pod, n.Line}
+	p := parsedPod{d, n.Line}
 	c.pods = append(c.pods, p)
 	l.add(p)
 }
@@ -206,14 +210,15 @@ func (l *loader) pod(c *content, n *yamlpos.Node, path string, kinds ...string) 
 // add adds a pod of the present file.
 func (l *loader) add(p parsedPod) {
 	at := place{l.d.File, p.line}
-	l.names[nameOf(p.pod)], l.uids[p.pod.UID] = at, at
+	pod := p.pod.Pod()
+	l.names[nameOf(pod)], l.uids[pod.UID] = at, at
 	l.loaded.Pods = append(l.loaded.Pods, p.pod)
 }
 
 // sharedErrors returns the errors of a pod that do not depend on its file alone: those of other
 // pods, and of Check if the pod is otherwise valid.
-func (l *loader) sharedErrors(pod *v1.Pod, valid bool) field.ErrorList {
-	errs := l.conflicts(pod)
+func (l *loader) sharedErrors(pod *manager.Declared, valid bool) field.ErrorList {
+	errs := l.conflicts(pod.Pod())
 	if valid && len(errs) == 0 && l.source.Check != nil {
 		for _, err := range l.source.Check(pod) {
 			errs = append(errs, fieldErrors(err)...)

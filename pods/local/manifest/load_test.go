@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
@@ -22,9 +23,9 @@ func writeFile(t testing.TB, dir, name, text string) string {
 	return path
 }
 
-func podNames(pods []*v1.Pod) (names []string) {
+func podNames(pods []*manager.Declared) (names []string) {
 	for _, p := range pods {
-		names = append(names, p.Namespace+"/"+p.Name)
+		names = append(names, p.Pod().Namespace+"/"+p.Pod().Name)
 	}
 	return names
 }
@@ -199,7 +200,7 @@ func TestLoadAllowUnsupportedWarns(t *testing.T) {
 func TestLoadCheckErrorHasLineOfField(t *testing.T) {
 	dir := t.TempDir()
 	file := writeFile(t, dir, "a.yaml", named("a"))
-	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *v1.Pod) []error {
+	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *manager.Declared) []error {
 		return []error{errors.Join(errors.New("spec.containers[0].name: refused"), errors.New("out of order"))}
 	}}
 	want := file + ":1: out of order\n" + file + ":4: spec.containers[0].name: refused"
@@ -263,7 +264,8 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		for _, p := range loaded.Pods {
+		for _, d := range loaded.Pods {
+			p := d.Pod()
 			if p.Name == "" || p.UID == "" || len(p.Spec.Containers) == 0 {
 				t.Errorf("not complete: %+v", p)
 			}
@@ -277,5 +279,12 @@ func load(t *testing.T, text string) []*v1.Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return loaded.Pods
+	return podsOf(loaded.Pods)
+}
+
+func podsOf(all []*manager.Declared) (pods []*v1.Pod) {
+	for _, d := range all {
+		pods = append(pods, d.Pod())
+	}
+	return pods
 }

@@ -17,14 +17,14 @@ import (
 
 // validatePortNames returns an error for each probe and hook whose port is a name that its
 // container does not define. The kubelet accepts such a pod, and the probe always fails.
-func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
+func validatePortNames(d *manager.Declared) (errs field.ErrorList) {
 	containers := make(map[string]*v1.Container)
 	check := func(container string, port intstr.IntOrString, path *field.Path) {
 		if e := validatePortName(containers[container], port, path); e != nil {
 			errs = append(errs, e)
 		}
 	}
-	each(pod, func(c *v1.Container, path *field.Path, _ bool) {
+	each(d.Pod(), func(c *v1.Container, path *field.Path, _ bool) {
 		containers[c.Name] = c
 		if h := c.Lifecycle; h != nil && h.PostStart != nil && h.PostStart.HTTPGet != nil {
 			check(c.Name, h.PostStart.HTTPGet.Port, path.Child("lifecycle", "postStart", "httpGet", "port"))
@@ -33,8 +33,7 @@ func validatePortNames(pod *v1.Pod) (errs field.ErrorList) {
 			check(c.Name, h.PreStop.HTTPGet.Port, path.Child("lifecycle", "preStop", "httpGet", "port"))
 		}
 	})
-	configs, _ := manager.ProbesOf(pod) // ValidatePod reports the error
-	for _, p := range configs {
+	for _, p := range d.Probes() {
 		if place, path, ok := p.Place(); ok {
 			check(p.Container, place.Port, path.Child("port"))
 		}

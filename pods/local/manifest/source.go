@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/daeace23/prober/core/manager"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -27,14 +28,13 @@ type Source struct {
 	// other than Linux run external targets only: see [ErrNeedsLinux]. "" means that the pods
 	// are only read.
 	System string
-	// Known, if it is not nil, returns an equal pod that is in memory already, or else pod. It is
-	// called for each pod that was parsed, after the defaults were set. Check and Load get what it
-	// returns.
-	Known func(pod *v1.Pod) *v1.Pod
+	// Known, if it is not nil, returns an equal pod that is in memory already, or nil. It is called for each
+	// pod that was parsed, after the defaults were set. Check and Load get what it returns.
+	Known func(pod *v1.Pod) *manager.Declared
 	// Check, if it is not nil, is called for each pod that is otherwise valid. Its errors may be
 	// joined. Those that are [field.Error]s, or begin with the path of a field, get the line of
 	// that field.
-	Check func(pod *v1.Pod) []error
+	Check func(pod *manager.Declared) []error
 
 	once  map[string][]byte   // the text of stdin and pipes, which can be read only once
 	valid map[string]*content // of the last Load that read all files
@@ -46,9 +46,9 @@ var ErrNeedsLinux = errors.New("local pods need Linux")
 // Loaded is the result of [Source.Load].
 type Loaded struct {
 	// Pods are valid, with the defaults of the API and a UID, in the order of the files.
-	// They are read-only: the next Load may return them again.
-	Pods []*v1.Pod
+	// The next Load may return them again.
+	Pods []*manager.Declared
 	// Warnings are the unsupported fields that AllowUnsupported accepted, and those of
-	// [manager.Warnings], each a [*yamlpos.Error]. They are returned with an error too.
+	// [manager.Declared.Warnings], each a [*yamlpos.Error]. They are returned with an error too.
 	Warnings []error
 }

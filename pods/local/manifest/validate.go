@@ -59,7 +59,8 @@ func each(pod *v1.Pod, do func(c *v1.Container, path *field.Path, init bool)) {
 }
 
 // validatePod returns the errors of a pod that has its defaults.
-func validatePod(pod *v1.Pod) (errs field.ErrorList) {
+func validatePod(d *manager.Declared) (errs field.ErrorList) {
+	pod := d.Pod()
 	meta, spec := field.NewPath("metadata"), field.NewPath("spec")
 	errs = append(errs, validateName(pod.Name, meta.Child("name"), validation.IsDNS1123Subdomain)...)
 	errs = append(errs, validateName(pod.Namespace, meta.Child("namespace"), validation.IsDNS1123Label)...)
@@ -87,9 +88,9 @@ func validatePod(pod *v1.Pod) (errs field.ErrorList) {
 		names.Insert(c.Name)
 		errs = append(errs, validateContainer(c, path, init)...)
 	})
-	errs = append(errs, validatePortNames(pod)...)
+	errs = append(errs, validatePortNames(d)...)
 	errs = append(errs, validateIdentity(pod)...)
-	return append(errs, manager.ValidatePod(pod)...)
+	return append(errs, d.Validate()...)
 }
 
 // linuxOnly returns an error for each container of pod that runs as a process.

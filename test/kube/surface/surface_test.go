@@ -63,7 +63,7 @@ func run(t *testing.T, c *bed.Cluster, pod *corev1.Pod, number string) {
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
 	pod.Status.PodIP, pod.Status.PodIPs = bed.NodeIP, []corev1.PodIP{{IP: bed.NodeIP}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "app", Image: "app", ImageID: "app", ContainerID: "containerd://" + pod.Name + number, Ready: true, Started: new(true),
+		Name: "app", Image: "app", ImageID: "app", ContainerID: "containerd://" + pod.Namespace + "-" + pod.Name + number, Ready: true, Started: new(true),
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 	}}
 	if _, err := c.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {

@@ -1,6 +1,7 @@
 package testfile
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
@@ -14,8 +15,7 @@ import (
 // the plugin sends on a replay what is expected. It returns the same for any other text.
 func (c *Case) Redact(redact func(string) string) (text func(string) string) {
 	h := newRedactor(c.Config, redact)
-	var doc any
-	if json.Unmarshal(c.Config, &doc) == nil {
+	if doc, err := decode(c.Config); err == nil {
 		if config, err := json.Marshal(replaceStrings(doc, h.text)); err == nil {
 			c.Config = config
 		}
@@ -35,8 +35,7 @@ type redactor struct {
 // newRedactor returns a redactor of the secrets of a config: what redact changes in it.
 func newRedactor(config []byte, redact func(string) string) *redactor {
 	h := &redactor{redact: redact, replacer: strings.NewReplacer()}
-	var doc any
-	if json.Unmarshal(config, &doc) == nil {
+	if doc, err := decode(config); err == nil {
 		var secrets []string
 		replaceStrings(doc, func(text string) string {
 			if secret := difference(text, redact(text)); secret != "" {
@@ -66,11 +65,24 @@ func (h *redactor) add(secrets []string) {
 	h.replacer = strings.NewReplacer(pairs...)
 }
 
-// replaceStrings replaces each string in a decoded JSON document.
+// decode decodes a JSON document, with its numbers as they are.
+func decode(document []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
+// replaceStrings replaces each string in a decoded JSON document. A number that replace changes
+// altogether becomes as many ones.
 func replaceStrings(v any, replace func(string) string) any {
 	switch v := v.(type) {
 	case string:
 		return replace(v)
+	case json.Number:
+		if text := v.String(); difference(text, replace(text)) == text {
+			return json.Number(strings.Repeat("1", len(text)))
+		}
 	case []any:
 		for i := range v {
 			v[i] = replaceStrings(v[i], replace)
