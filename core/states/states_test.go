@@ -140,13 +140,15 @@ func TestTrackerStates(t *testing.T) {
 	}
 }
 
-func TestChangeHasTimesAndHandler(t *testing.T) {
+func TestChangeHasTimesHandlerAndTarget(t *testing.T) {
 	var got told
-	o := states.New(&got).Observe(worker.Info{Subject: results.Subject{Pod: "web"}, Handler: "old"})
+	tracker := states.New(&got)
+	tracker.Target = func(i *worker.Info) string { return i.Handler + " of " + i.Pod }
+	o := tracker.Observe(worker.Info{Subject: results.Subject{Pod: "web"}, Handler: "old"})
 	o.Tick(tick(probe.Success, 1, 1, results.Failure, results.Success))
 	o.Tick(tick(probe.Failure, 9, 1, results.Success, results.Failure))
 	c := got.changes[1]
-	if c.Info.Pod != "web" || c.Info.Handler != "http" || !c.Since.Equal(time.Unix(1, 0)) || !c.Time.Equal(time.Unix(9, 0)) {
+	if c.Info.Pod != "web" || c.Info.Handler != "http" || c.Target != "http of web" || !c.Since.Equal(time.Unix(1, 0)) || !c.Time.Equal(time.Unix(9, 0)) {
 		t.Errorf("got %+v", c)
 	}
 }
