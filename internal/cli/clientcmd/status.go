@@ -81,19 +81,7 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	var text strings.Builder
 	text.WriteString(strings.Join(parts, ", "))
 	if failing != nil {
-		verb := " fails"
-		if failing.State == "unknown" {
-			verb = " has failed, and gives no verdict"
-		}
-		cause := failing.Cause
-		if last := failing.Last; cause == "" && last != nil && last.Result != "success" { // by an older agent
-			cause = cmp.Or(last.Error, last.Output)
-		}
-		text.WriteString("; " + line(probeName(failing)))
-		if failing.Target != "" {
-			text.WriteString(" (" + line(failing.Target) + ")")
-		}
-		text.WriteString(verb + ": " + line(cmp.Or(strings.TrimSpace(cause), "no output")))
+		text.WriteString("; " + failureOf(failing))
 	}
 	troubles := append(containersDown(pods), troublesOf(plugins, checks)...)
 	for _, t := range troubles[:min(len(troubles), maxTroubles)] {
@@ -107,6 +95,24 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 		return &command.Exit{Code: command.ExitFailed}
 	}
 	return nil
+}
+
+// failureOf says which probe fails, what it probes, and why.
+func failureOf(p *api.ProbeStatus) string {
+	cause := p.Cause
+	if last := p.Last; cause == "" && last != nil && last.Result != "success" { // by an older agent
+		cause = cmp.Or(last.Error, last.Output)
+	}
+	text := line(probeName(p))
+	if p.Target != "" {
+		text += " (" + line(p.Target) + ")"
+	}
+	if p.State == "unknown" {
+		text += " has failed, and gives no verdict"
+	} else {
+		text += " fails"
+	}
+	return text + ": " + line(cmp.Or(strings.TrimSpace(cause), "no output"))
 }
 
 // maxTroubles is how many troubles of the agent are shown.
