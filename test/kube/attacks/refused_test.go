@@ -82,7 +82,7 @@ func refusals() (all []attack) {
 	return append(all, []attack{
 		{name: "a host twice", probe: `{"tcpSocket": {"host": "` + appIP + `", "port": 8080, "host": "127.0.0.1"}}`, want: []string{`"host" already set`}},
 		{name: "a host of grpc", probe: `{"grpc": {"port": 8080, "host": "127.0.0.1"}}`, want: []string{"[app].readiness", "host"}},
-		{name: "a host of the plugin grpc", probe: `{"plugin": {"name": "grpc", "config": {"port": 8080, "host": "127.0.0.1"}}}`, want: []string{"[app].readiness", "would be the node itself"}},
+		{name: "a host of the plugin grpc", probe: `{"plugin": {"name": "grpc", "config": {"port": 8080, "host": "127.0.0.1"}}}`, want: []string{"[app].readiness.plugin.config.host", "unknown field"}},
 		{name: "two hosts of the plugin tcp", probe: `{"plugin": {"name": "tcp", "config": {"host": "` + victimIP + `", "HOST": "` + appIP + `", "port": 8080}}}`, want: []string{"[app].readiness.plugin.config.HOST", "unknown field"}},
 		{name: "two other hosts of the plugin tcp", probe: `{"plugin": {"name": "tcp", "config": {"host": "` + appIP + `", "HOST": "` + victimIP + `", "port": 8080}}}`, want: []string{"[app].readiness.plugin.config.HOST", "unknown field"}},
 		{name: "a second handler", probe: `{"tcpSocket": {"port": 7777}, "httpGet": {"host": "127.0.0.1", "port": 8080}}`, want: []string{"[app].readiness"}},
