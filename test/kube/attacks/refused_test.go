@@ -60,8 +60,8 @@ var forms = map[string]string{ // path in the event: probe
 	"plugin.target.host http":  `{"plugin": {"name": "http", "target": {"host": %s, "port": 8080}}}`,
 	"plugin.target.host grpc":  `{"plugin": {"name": "grpc", "target": {"host": %s, "port": 8080}}}`,
 	"plugin.target.host check": `{"plugin": {"name": "httpcheck", "target": {"host": %s, "port": 8080}}}`,
-	"httpGet.host plugin":      `{"plugin": {"name": "http", "config": {"HOST": %s, "port": 8080}}}`,
-	"tcpSocket.host plugin":    `{"plugin": {"name": "tcp", "config": {"hOst": %s, "port": 8080}}}`,
+	"plugin.config.host http":  `{"plugin": {"name": "http", "config": {"host": %s, "port": 8080}}}`,
+	"plugin.config.host tcp":   `{"plugin": {"name": "tcp", "config": {"host": %s, "port": 8080}}}`,
 }
 
 // refusals returns all attacks on targets, and those that name something else.
@@ -82,9 +82,9 @@ func refusals() (all []attack) {
 	return append(all, []attack{
 		{name: "a host twice", probe: `{"tcpSocket": {"host": "` + appIP + `", "port": 8080, "host": "127.0.0.1"}}`, want: []string{`"host" already set`}},
 		{name: "a host of grpc", probe: `{"grpc": {"port": 8080, "host": "127.0.0.1"}}`, want: []string{"[app].readiness", "host"}},
-		{name: "a host of the plugin grpc", probe: `{"plugin": {"name": "grpc", "config": {"port": 8080, "host": "127.0.0.1"}}}`, want: []string{"[app].readiness", "would be the node itself"}},
-		{name: "two hosts of the plugin tcp", probe: `{"plugin": {"name": "tcp", "config": {"host": "` + victimIP + `", "HOST": "` + appIP + `", "port": 8080}}}`, want: []string{"[app].readiness.tcpSocket.host"}},
-		{name: "two other hosts of the plugin tcp", probe: `{"plugin": {"name": "tcp", "config": {"host": "` + appIP + `", "HOST": "` + victimIP + `", "port": 8080}}}`, want: []string{"[app].readiness.tcpSocket.host"}},
+		{name: "a host of the plugin grpc", probe: `{"plugin": {"name": "grpc", "config": {"port": 8080, "host": "127.0.0.1"}}}`, want: []string{"[app].readiness.plugin.config.host", "unknown field"}},
+		{name: "two hosts of the plugin tcp", probe: `{"plugin": {"name": "tcp", "config": {"host": "` + victimIP + `", "HOST": "` + appIP + `", "port": 8080}}}`, want: []string{"[app].readiness.plugin.config.HOST", "unknown field"}},
+		{name: "two other hosts of the plugin tcp", probe: `{"plugin": {"name": "tcp", "config": {"host": "` + appIP + `", "HOST": "` + victimIP + `", "port": 8080}}}`, want: []string{"[app].readiness.plugin.config.HOST", "unknown field"}},
 		{name: "a second handler", probe: `{"tcpSocket": {"port": 7777}, "httpGet": {"host": "127.0.0.1", "port": 8080}}`, want: []string{"[app].readiness"}},
 		{name: "exec", probe: `{"exec": {"command": ["cat", "/etc/shadow"]}}`, want: []string{"[app].readiness.exec", "--cri-socket"}},
 		{name: "exec as a plugin", probe: `{"plugin": {"name": "exec", "config": {"command": ["cat", "/etc/shadow"]}}}`, want: []string{"[app].readiness", "--cri-socket"}},
