@@ -449,7 +449,7 @@ func TestCausesAgree(t *testing.T) {
 	if p.State != "failure" || p.Last.Result != "success" || p.Cause != cause {
 		t.Errorf("the list: %s by %q, last %s", p.State, p.Cause, p.Last.Result)
 	}
-	if _, stdout, _ := clitest.Run(nil, "status", "--server", l.url); !strings.HasSuffix(stdout, "readiness fails: "+cause+"\n") {
+	if _, stdout, _ := clitest.Run(nil, "status", "--server", l.url); !strings.HasSuffix(stdout, "/web): "+cause+"\n") {
 		t.Errorf("prober status: %q", stdout)
 	}
 	if s := l.summary(); s.Cause != cause {

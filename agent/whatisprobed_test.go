@@ -180,7 +180,7 @@ func (r *running) commandsSay(want targets) {
 			}
 		}
 	}
-	if status := run("status"); !slices.ContainsFunc(slices.Collect(maps.Values(want)), func(target string) bool { return strings.Contains(status, " ("+target+") fails") }) {
+	if status := run("status"); !slices.ContainsFunc(slices.Collect(maps.Values(want)), func(target string) bool { return strings.Contains(status, " fails ("+target+"): ") }) {
 		r.t.Errorf("status: %s", status)
 	}
 }

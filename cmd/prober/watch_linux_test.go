@@ -49,7 +49,7 @@ func TestWatchShowsAndActs(t *testing.T) {
 	s.press("t")
 	s.await("trigger shop/web readiness: done")
 	s.press("\r")
-	s.await("default/shop/web readiness (http): failure", "esc back")
+	s.await("default/shop/web readiness (GET http://127.0.0.1:", "): failure", "esc back")
 	s.press("G")
 	s.await("Events of the pod:")
 	s.press("\x1b")

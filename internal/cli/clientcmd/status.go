@@ -103,14 +103,12 @@ func failureOf(p *api.ProbeStatus) string {
 	if last := p.Last; cause == "" && last != nil && last.Result != "success" { // by an older agent
 		cause = cmp.Or(last.Error, last.Output)
 	}
-	text := line(probeName(p))
+	text := line(probeName(p)) + " fails"
+	if p.State == "unknown" {
+		text = line(probeName(p)) + " has failed, and gives no verdict"
+	}
 	if p.Target != "" {
 		text += " (" + line(p.Target) + ")"
-	}
-	if p.State == "unknown" {
-		text += " has failed, and gives no verdict"
-	} else {
-		text += " fails"
 	}
 	return text + ": " + line(cmp.Or(strings.TrimSpace(cause), "no output"))
 }
