@@ -26,7 +26,7 @@ type list struct {
 	invalid   []probeName   // that have an error, or may be declared by an invalid annotation
 	forbidden []probeName   // that [Declared.Refuse] took out
 	errs      []error
-	text      []error // those of errs that are in the annotation
+	text      []error // the part of errs about the annotation
 }
 
 // Declare parses the probes of pod. typed are as in [Manager.AddPod]. The pod must not be modified later.

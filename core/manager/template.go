@@ -15,7 +15,7 @@ type Template struct{ config ProbeConfig }
 // Destination is what an address sets in a probe.
 type Destination struct {
 	Port   int         // unless the probe has one; 0 for none
-	Scheme string      // "http" or "https"; with it, Port and Path replace those of the probe
+	Scheme string      // "http" or "https"; with it, Port and Path replace the probe's own
 	Path   string      // "" for the path of the probe
 	Env    []v1.EnvVar // the variables of a command
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// blueprint is the probe of a group, from which the ones of its targets are made. It is read-only.
+// blueprint is the probe of a group, from which its targets get theirs. It is read-only.
 type blueprint struct {
 	*manager.Template
 	url string // url of the config of a plugin, whose scheme and path a URL replaces; "" for none
@@ -58,7 +58,7 @@ func reason(e *field.Error) error {
 	return errors.New(e.Detail)
 }
 
-// below returns the path below the probe of a field; "" for the probe itself, and for what is not in it.
+// below returns the path of a field below the probe; "" for the probe itself, and for other fields.
 func below(path string) string {
 	rest, _ := strings.CutPrefix(path, "probe")
 	return strings.TrimPrefix(rest, ".")
