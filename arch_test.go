@@ -42,7 +42,7 @@ var packages = map[string]struct {
 	"core/states":  {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
 	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
 	"core/manager": {
-		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/clip", "internal/redact"},
+		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/clip", "internal/explain", "internal/redact"},
 		others: []string{"go.yaml.in/yaml", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"handlers":                          {ours: []string{"probe", "internal/nearest"}},

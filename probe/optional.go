@@ -15,29 +15,34 @@ type Wrapper interface {
 	Unwrap() Handler
 }
 
+// maxWrappers is how many wrappers the functions of this package look into: an Unwrap that returns itself ends.
+const maxWrappers = 100
+
 // find returns the first of h, the handler inside it and so on that is a T.
 func find[T any](h Handler) (found T, ok bool) {
-	for {
+	for range maxWrappers {
 		if found, ok = h.(T); ok {
 			return found, true
 		}
 		w, wraps := h.(Wrapper)
 		if !wraps {
-			return found, false
+			break
 		}
 		h = w.Unwrap()
 	}
+	return found, false
 }
 
 // innermost returns what is inside all wrappers of h.
 func innermost(h Handler) Handler {
-	for {
+	for range maxWrappers {
 		w, wraps := h.(Wrapper)
 		if !wraps {
-			return h
+			break
 		}
 		h = w.Unwrap()
 	}
+	return h
 }
 
 // ContextPreparer is a [Preparer] whose Prepare may take long, and ends with a context.

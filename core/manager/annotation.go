@@ -315,7 +315,7 @@ func (a *annotationProbe) action(config *ProbeConfig, actions []action, c *v1.Co
 		*errs = append(*errs, validateActions(checked, path)...)
 		if i := slices.IndexFunc(actions, func(a action) bool { return a != nil }); i >= 0 {
 			if !template {
-				actions[i] = expanded(actions[i], c.Env)
+				actions[i] = config.expand(actions[i], c.Env)
 			}
 			config.use(&builtins[i], actions[i], path, errs)
 		}

@@ -118,10 +118,19 @@ func (c *ProbeConfig) setHandler(h *v1.ProbeHandler, in *v1.Container) error {
 			continue
 		}
 		if a := b.inAPI(h); a != nil {
-			return c.setAction(b, expanded(a, in.Env))
+			return c.setAction(b, c.expand(a, in.Env))
 		}
 	}
 	return errors.New("must specify a handler type")
+}
+
+// expand returns a with the variables of env in the command that it may have, which c notes as it is written.
+func (c *ProbeConfig) expand(a action, env []v1.EnvVar) action {
+	next := expanded(a, env)
+	if exec, ok := a.(*execAction); ok && !slices.Equal(exec.Command, next.(*execAction).Command) {
+		c.written = exec.Command
+	}
+	return next
 }
 
 // expanded returns a with the variables of env in the command that it may have.

@@ -84,8 +84,11 @@ func (d *Declared) Refuse(check func(*ProbeConfig) error) *Declared {
 func (d *Declared) WithStatus(status v1.PodStatus) *Declared {
 	pod := *d.pod
 	pod.Status = status
-	return &Declared{&pod, d.list}
+	return d.WithPod(&pod)
 }
+
+// WithPod returns d with its pod in another state: pod has the same spec and annotations.
+func (d *Declared) WithPod(pod *v1.Pod) *Declared { return &Declared{pod, d.list} }
 
 // Plain reports whether all probes are fields of containers: their handlers are built in, and their configs
 // have no references to secrets.
@@ -97,7 +100,7 @@ func (d *Declared) Same(other *Declared) bool {
 		return a.name() == b.name() && a.Handler == b.Handler && bytes.Equal(a.Config, b.Config) && a.Target == b.Target &&
 			a.Spec == b.Spec && a.Paused == b.Paused && reflect.DeepEqual(a.TerminationGracePeriodSeconds, b.TerminationGracePeriodSeconds)
 	}
-	return d.list == other.list || slices.EqualFunc(d.read().configs, other.read().configs, same)
+	return d.list != nil && d.list == other.list || slices.EqualFunc(d.read().configs, other.read().configs, same)
 }
 
 func (d *Declared) read() *list {

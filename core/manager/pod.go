@@ -2,6 +2,7 @@ package manager
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -10,6 +11,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,7 @@ import (
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -122,6 +125,8 @@ type tag struct {
 	config string // JSON, with references to secrets
 	mark   string // as in bound
 	path   *field.Path
+	// The command of the probe; see ProbeConfig.
+	written []string
 }
 
 // tagOf returns the tag of a running probe; annotated is false for one that is not of the annotation.
@@ -137,7 +142,7 @@ func annotatedConfig(p group.Current[types.UID]) ProbeConfig {
 	t, _ := tagOf(p)
 	return ProbeConfig{
 		Path: t.path, Container: p.Task.Subject.Container, Kind: p.Kind, Handler: p.Name, Config: []byte(t.config),
-		Target: p.Target, Spec: p.Spec, Paused: p.Paused, parsed: true, annotated: true,
+		Target: p.Target, Spec: p.Spec, Paused: p.Paused, parsed: true, annotated: true, written: t.written,
 	}
 }
 
@@ -156,7 +161,7 @@ func (m *Manager) sameHandler(p group.Current[types.UID], c *ProbeConfig) bool {
 func (m *Manager) probeOf(c ProbeConfig, b bound, t *worker.Task) group.Probe {
 	p := group.Probe{Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused}
 	if c.annotated {
-		p.Tag = &tag{string(c.Config), b.mark, c.Path}
+		p.Tag = &tag{string(c.Config), b.mark, c.Path, c.written}
 	} else {
 		p.Tag = m.digestOf(c.Config)
 	}
@@ -300,12 +305,40 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	if err != nil {
 		return bound{}, fmt.Errorf("%s: %w", c.path(), r.secrets.Error(err))
 	}
+	if c.written != nil {
+		handler = asWritten{handler, c.written}
+	}
 	redacted, err := r.secrets.bind(handler)
 	if err != nil {
 		probe.Release(handler)
 		return bound{}, fmt.Errorf("%s: %w", c.path(), err)
 	}
 	return bound{handler: redacted, mark: r.mark}, nil
+}
+
+// asWritten is a handler of a command that is described without the values of its variables: what shows the
+// pod of such a probe masks them.
+type asWritten struct {
+	handler probe.Handler
+	command []string
+}
+
+var (
+	_ probe.Wrapper   = asWritten{}
+	_ probe.Describer = asWritten{}
+)
+
+// Probe implements [probe.Handler].
+func (w asWritten) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+	return w.handler.Probe(ctx, req)
+}
+
+// Unwrap implements [probe.Wrapper].
+func (w asWritten) Unwrap() probe.Handler { return w.handler }
+
+// Describe implements [probe.Describer].
+func (w asWritten) Describe(name string, _ *probe.Request) string {
+	return strings.TrimSpace(name + " " + explain.Command(w.command))
 }
 
 // prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does

@@ -19,7 +19,7 @@ import (
 // ProbeConfig is one probe of a pod: from its container, from the annotation [Annotation], with the
 // defaults of the API, or from a caller of [Manager.AddPod].
 type ProbeConfig struct {
-	Path      *field.Path // of the probe in the pod; set by AddPod for one of a caller
+	Path      *field.Path // of the probe in the pod, or in prober.yaml; set by AddPod for one of a caller
 	Container string      // name
 	Kind      probe.Kind
 	Handler   string // name; "" when the probe names none
@@ -36,12 +36,13 @@ type ProbeConfig struct {
 	// container, unless it is nil.
 	TerminationGracePeriodSeconds *int64
 
-	action    action // of a built-in handler, whose JSON is Config; nil for a plugin and for Bind
-	asPlugin  bool   // the annotation names a built-in handler as a plugin
-	parsed    bool   // from the annotation, or a [Template]
-	annotated bool   // parsed, and its config may refer to secrets
-	sidecar   bool   // of an init container
-	index     int    // of the container in its list
+	action    action   // of a built-in handler, whose JSON is Config; nil for a plugin and for Bind
+	asPlugin  bool     // the annotation names a built-in handler as a plugin
+	parsed    bool     // from the annotation, or a [Template]
+	annotated bool     // parsed, and its config may refer to secrets
+	sidecar   bool     // of an init container
+	index     int      // of the container in its list
+	written   []string // the command before its variables were replaced; nil if it has none
 }
 
 // path returns Path, or makes it for a probe of its container: few of them are ever needed.

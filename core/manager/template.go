@@ -21,10 +21,10 @@ type Destination struct {
 }
 
 // ParseTemplate reads a probe, a JSON object with the fields that one has in [Annotation]. A built-in handler
-// needs no port. container is the name of the container in the pods of [Template.At]. The paths of errors
-// begin with "probe".
-func ParseTemplate(container string, kind probe.Kind, text []byte) (*Template, field.ErrorList) {
-	config, errs := fromAnnotation(&v1.Container{Name: container}, kind, text, field.NewPath("probe"), true)
+// needs no port. path is that of the probe in errors. container is the name of the container in the pods of
+// [Template.At].
+func ParseTemplate(path *field.Path, container string, kind probe.Kind, text []byte) (*Template, field.ErrorList) {
+	config, errs := fromAnnotation(&v1.Container{Name: container}, kind, text, path, true)
 	if place, path, ok := config.Place(); ok && len(errs) == 0 && place.Port.StrVal != "" {
 		errs = append(errs, field.Invalid(path.Child("port"), place.Port.StrVal, "must be a number: a target has no named ports"))
 	}

@@ -29,7 +29,7 @@ func (d described) Prepare(config []byte, _ probe.Target) (probe.Handler, error)
 }
 
 func (d described) Describe(name string, req *probe.Request) string {
-	return attempt.Describe(name, d.config, req)
+	return attempt.Describe(name, attempt.URLOf(d.config), req)
 }
 
 // registry has the built-in handlers, a plugin, and a handler that describes nothing.
@@ -83,7 +83,8 @@ func TestDescribe(t *testing.T) {
 		{"check", `{}`, probe.Target{Unix: "/run/app.sock"}, "check unix:/run/app.sock"},
 		{"check", `{}`, probe.Target{Host: "host"}, "check host"},
 		{"check", `{"url": 7}`, own, "check 10.0.0.7:6379"},
-		{"check", `{"url": "/stats?a=b"}`, own, "check 10.0.0.7:6379/stats?a=b"},
+		{"check", `{"url": "/stats?token=hunter2"}`, own, "check 10.0.0.7:6379/stats"},
+		{"check", `{"URL": "https://hunter2"}`, own, "check 10.0.0.7:6379"},
 		{"check", `{"url": "https:///healthz"}`, probe.Target{Host: "shop.example", Port: 443}, "check https://shop.example/healthz"},
 		{"check", `{"url": "https:///healthz"}`, probe.Target{Unix: "/run/app.sock"}, "check https://localhost/healthz unix:/run/app.sock"},
 		{"check", `{"url": "https://user:hunter2@shop.example:8443/x#hunter2"}`, own, "check https://shop.example:8443/x"},

@@ -24,6 +24,7 @@ import (
 type bound struct {
 	plugin *Handler
 	config []byte         // with defaults
+	url    string         // of config; see [attempt.URLOf]
 	store  *attempt.Store // set before the first attempt begins
 }
 
@@ -37,7 +38,7 @@ var (
 
 // Describe implements [probe.Describer].
 func (b *bound) Describe(name string, req *probe.Request) string {
-	return attempt.Describe(name, b.config, req)
+	return attempt.Describe(name, b.url, req)
 }
 
 // Kept implements wasm.Keeper, for tests of plugins.

@@ -181,7 +181,8 @@ func (b *boundCheck) Secrets() []string { return b.secrets }
 
 // Describe implements [probe.Describer].
 func (b *boundCheck) Describe(name string, req *probe.Request) string {
-	return attempt.DescribeURL(name, b.config["url"], req)
+	text, _ := b.config["url"].(string)
+	return attempt.Describe(name, attempt.ShownURL(text), req)
 }
 
 // CheckSecrets implements [probe.SecretChecker]. It refuses secrets in arguments, which all users

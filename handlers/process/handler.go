@@ -67,7 +67,7 @@ func (h *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.StartTimeout)
 	defer cancel()
-	b := &bound{plugin: h, config: config, store: new(attempt.Store)}
+	b := &bound{plugin: h, config: config, url: attempt.URLOf(config), store: new(attempt.Store)}
 	if err := h.validate(ctx, config, target); err != nil {
 		return nil, redact.Error(err, redact.New(b.Secrets()).Replace)
 	}

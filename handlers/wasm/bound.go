@@ -19,6 +19,7 @@ import (
 type bound struct {
 	plugin *Handler
 	config []byte // defaults filled in
+	url    string // of config; see [attempt.URLOf]
 	store  *attempt.Store
 	class  atomic.Int32 // a [sched.Class]
 }
@@ -33,7 +34,7 @@ func (b *bound) Secrets() []string { return b.plugin.guest.Manifest.Config.Secre
 
 // Describe implements [probe.Describer].
 func (b *bound) Describe(name string, req *probe.Request) string {
-	return attempt.Describe(name, b.config, req)
+	return attempt.Describe(name, b.url, req)
 }
 
 // Probe implements [probe.Handler].

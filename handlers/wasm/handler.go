@@ -117,7 +117,7 @@ func (p *Handler) PrepareContext(ctx context.Context, config []byte, target prob
 	if err != nil {
 		return nil, err
 	}
-	b := &bound{plugin: p, config: config, store: new(attempt.Store)}
+	b := &bound{plugin: p, config: config, url: attempt.URLOf(config), store: new(attempt.Store)}
 	if p.guest.Command || !p.hasValidate {
 		return b, nil
 	}

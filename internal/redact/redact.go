@@ -34,14 +34,14 @@ type Replacer struct {
 	forms []*form   // the longest first
 
 	// The forms, by the bytes that they may begin with after escapes are decoded.
-	single  [256][]*form // forms of one byte
+	single  map[byte][]*form // forms of one byte
 	pairs   map[[2]byte][]*form
-	encoded [256][]*form // forms that are not plain: a line break may follow their first byte
+	encoded map[byte][]*form // forms that are not plain: a line break may follow their first byte
 }
 
 // New returns a Replacer of secrets. It ignores secrets that are empty or only white space.
 func New(secrets []string) *Replacer {
-	r := &Replacer{pairs: make(map[[2]byte][]*form)}
+	r := &Replacer{single: make(map[byte][]*form), pairs: make(map[[2]byte][]*form), encoded: make(map[byte][]*form)}
 	seen := make(map[form]bool)
 	for _, s := range secrets {
 		for _, f := range formsOf(s) {

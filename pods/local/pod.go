@@ -129,10 +129,10 @@ func (p *pod) refused() bool {
 // probes returns the probes of the pod with its published status.
 func (p *pod) probes() *manager.Declared {
 	p.mu.Lock()
-	declared := p.declared
+	declared, spec := p.declared, p.spec
 	p.mu.Unlock()
 	status, _ := p.owner.store.PodStatus(p.uid)
-	return declared.WithStatus(status)
+	return declared.WithPod(withStatus(spec, status))
 }
 
 // current returns the pod with its published status.

@@ -48,7 +48,7 @@ func compile(file string, cfg *config.Agent, known []compiled) ([]compiled, erro
 			g = &group{name: c.Name, namespace: c.Namespace, labels: c.Labels, definition: definition}
 			g.steps = compileRelabel(c.Relabel, d.ErrorAt)
 			var problems []problem
-			g.blueprint, problems = newBlueprint(c.Kind, text.JSON)
+			g.blueprint, problems = newBlueprint(c.Name, c.Kind, text.JSON)
 			for _, p := range problems {
 				if at := joinPath(text.Path, p.path) + p.err.Error(); !reported[at] {
 					reported[at] = true
@@ -87,7 +87,7 @@ func definitionOf(c *config.TargetGroup, text *config.Probe) string {
 
 // warnings returns a [*yamlpos.Error] for each warning about the probe of the group.
 func (g *group) warnings(file string) (all []error) {
-	for _, w := range problemsOf(g.blueprint.Warnings()) {
+	for _, w := range g.blueprint.problemsOf(g.blueprint.Warnings()) {
 		all = append(all, &yamlpos.Error{File: file, Line: g.probe.Line(w.path), Field: joinPath(g.probe.Path, w.path), Err: w.err})
 	}
 	return all
@@ -107,7 +107,7 @@ func (g *group) check(file string, check func(*manager.Declared) []error) error 
 			at := ""
 			text := err.Error()
 			if path, rest, ok := strings.Cut(text, ": "); ok && !strings.ContainsRune(path, ' ') {
-				at, text = below(path), rest
+				at, text = g.blueprint.below(path), rest
 			}
 			d.ErrorAt(g.probe.Line(at), joinPath(g.probe.Path, at), fmt.Errorf("%s", text))
 		}

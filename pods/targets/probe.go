@@ -3,6 +3,7 @@ package targets
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,7 +18,8 @@ import (
 // blueprint is the probe of a group, from which its targets get theirs. It is read-only.
 type blueprint struct {
 	*manager.Template
-	url string // url of the config of a plugin, whose scheme and path a URL replaces; "" for none
+	path string // of the probe, in errors of the manager
+	url  string // url of the config of a plugin, whose scheme and path a URL replaces; "" for none
 }
 
 // problem is an error at a path below the probe.
@@ -27,25 +29,25 @@ type problem struct {
 }
 
 // newBlueprint reads a probe, a JSON object with the fields of the annotation prober.dev/probes.
-func newBlueprint(kind probe.Kind, text []byte) (*blueprint, []problem) {
-	template, errs := manager.ParseTemplate(pods.TargetContainer, kind, text)
+func newBlueprint(group string, kind probe.Kind, text []byte) (*blueprint, []problem) {
+	path := field.NewPath("targets").Key(group).Child("probe")
+	template, errs := manager.ParseTemplate(path, pods.TargetContainer, kind, text)
+	b := &blueprint{Template: template, path: path.String()}
 	if len(errs) > 0 {
-		return nil, problemsOf(errs)
+		return nil, b.problemsOf(errs)
 	}
-	b := &blueprint{Template: template}
 	if _, _, builtin := template.Probe().Place(); !builtin && template.Probe().Target.Host == "" && template.Probe().Target.Unix == "" {
-		var config struct {
-			URL string `json:"url"`
+		var config map[string]json.RawMessage
+		if json.Unmarshal(template.Probe().Config, &config) == nil {
+			_ = json.Unmarshal(config["url"], &b.url) // else url is something of the plugin's own
 		}
-		_ = json.Unmarshal(template.Probe().Config, &config) // else url is something of its own
-		b.url = config.URL
 	}
 	return b, nil
 }
 
-func problemsOf(errs field.ErrorList) (all []problem) {
+func (b *blueprint) problemsOf(errs field.ErrorList) (all []problem) {
 	for _, e := range errs {
-		all = append(all, problem{below(e.Field), reason(e)})
+		all = append(all, problem{b.below(e.Field), reason(e)})
 	}
 	return all
 }
@@ -59,15 +61,25 @@ func reason(e *field.Error) error {
 }
 
 // below returns the path of a field below the probe; "" for the probe itself, and for other fields.
-func below(path string) string {
-	rest, _ := strings.CutPrefix(path, "probe")
+func (b *blueprint) below(path string) string {
+	rest, ok := strings.CutPrefix(path, b.path)
+	if !ok {
+		return ""
+	}
 	return strings.TrimPrefix(rest, ".")
 }
+
+// errSecret is the error of an address in which a reference would be replaced by a secret, which then goes to
+// that address. Addresses come from lists; the operator alone writes the probe.
+var errSecret = errors.New("the address must not refer to a secret: only the probe may")
 
 // of returns the probe of a target, whose pod has the variables env.
 func (b *blueprint) of(a *address.Address, env []v1.EnvVar) (manager.ProbeConfig, error) {
 	d := manager.Destination{Port: a.Port, Env: env}
 	if a.Scheme != "" {
+		if len(manager.SecretFields([]byte(strconv.Quote(a.Path)))) > 0 {
+			return manager.ProbeConfig{}, errSecret
+		}
 		if _, _, builtin := b.Probe().Place(); !builtin && b.url == "" {
 			return manager.ProbeConfig{}, manager.ErrURL
 		}

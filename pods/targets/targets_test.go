@@ -71,6 +71,19 @@ func TestAddressSetsWhatTheProbeLeavesOpen(t *testing.T) {
 	}
 }
 
+// Somebody else writes a list: an address cannot have a secret sent to it.
+func TestAddressRefersToNoSecret(t *testing.T) {
+	for _, probe := range []string{"httpGet: {}", "httpGet: {httpHeaders: [{name: A, value: '${env:TOKEN}'}]}", "plugin: {name: web, config: {url: 'https:///'}}"} {
+		for _, reference := range []string{"${env:TOKEN}", "a${file:/etc/passwd}b"} {
+			r := newRig(t, "targets: [{name: g, probe: {"+probe+"}, file: [t.json]}]\n")
+			r.write("t.json", `[{"targets": ["https://h/?x=`+reference+`", "https://h/?x=$y"]}]`)
+			if all := r.generate(); len(all) != 1 || !strings.Contains(fmt.Sprint(r.list()), "the address must not refer to a secret") {
+				t.Errorf("%s of %s: %q", probe, reference, r.list())
+			}
+		}
+	}
+}
+
 // A target is a probe of the core: its pod has no text that somebody could read again, and otherwise.
 func TestPodsOfTargetsCarryNoProbe(t *testing.T) {
 	for _, action := range []string{"httpGet: {}", "tcpSocket: {}", "grpc: {}", "exec: {command: [a]}", "plugin: {name: redis}", "plugin: {name: http}"} {
@@ -355,7 +368,7 @@ func TestCheckRefusesProbeOfGroupOnce(t *testing.T) {
 	checked := 0
 	r.check = func(*manager.Declared) []error {
 		checked++
-		return []error{errors.New(`probe: handler "redis": unknown`)}
+		return []error{errors.New(`targets[g].probe: handler "redis": unknown`)}
 	}
 	if got, want := r.refused(), `prober.yaml:6: modules[0].probe: handler "redis": unknown`; got != want || checked != 1 {
 		t.Errorf("%d checks, got %q, want %q", checked, got, want)

@@ -9,24 +9,33 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Describe returns what an attempt of the plugin called name probes, for [probe.Describer]: its target, or
-// the URL in the field url of its config.
-func Describe(name string, config []byte, req *probe.Request) string {
-	var fields struct {
-		URL any `json:"url"`
+// URLOf returns the field url of the config of a plugin, without its query: an agent shows no values of the
+// configs of plugins, and a query is the place of tokens. It is "" if there is none that can be shown.
+func URLOf(config []byte) string {
+	var fields map[string]json.RawMessage
+	var text string
+	if json.Unmarshal(config, &fields) != nil || json.Unmarshal(fields["url"], &text) != nil {
+		return ""
 	}
-	if json.Unmarshal(config, &fields) != nil {
-		fields.URL = nil
-	}
-	return DescribeURL(name, fields.URL, req)
+	return ShownURL(text)
 }
 
-// DescribeURL is [Describe] with the value of the field url, nil without one. A URL without a host is of the
-// target, as of the plugin httpcheck.
-func DescribeURL(name string, field any, req *probe.Request) string {
+// ShownURL returns a field url without its query; "" for one that cannot be shown.
+func ShownURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" {
+		return ""
+	}
+	u.RawQuery, u.ForceQuery = "", false
+	return u.String()
+}
+
+// Describe returns what an attempt of the plugin called name probes, for [probe.Describer]: its target, or
+// a URL of its config, see [URLOf]. A URL without a host is of the target, as of the plugin httpcheck.
+func Describe(name, text string, req *probe.Request) string {
 	where := req.Target.Address()
-	if text, _ := field.(string); text != "" {
-		if u, err := url.Parse(text); err == nil && u.Opaque == "" {
+	if text != "" {
+		if u, err := url.Parse(text); err == nil {
 			where = httpget.Describe(*u, where)
 		}
 	}
