@@ -17,7 +17,8 @@ import (
 // Declared are the probes of a pod, parsed once and checked. It is immutable, and safe for concurrent use.
 type Declared struct {
 	pod  *v1.Pod
-	list *list // nil for a pod whose probes are all fields of its containers: they need no parsing
+	list *list              // nil for a pod whose probes are all fields of its containers: they need no parsing
+	make func() ProbeConfig // in place of list; see [DeclareOne]
 }
 
 // list is the content of a [Declared]. It is read-only.
@@ -34,7 +35,13 @@ func Declare(pod *v1.Pod, typed ...ProbeConfig) *Declared {
 	if _, annotated := pod.Annotations[Annotation]; !annotated && len(typed) == 0 {
 		return &Declared{pod: pod}
 	}
-	return &Declared{pod, declaredBy(pod, typed)}
+	return &Declared{pod: pod, list: declaredBy(pod, typed)}
+}
+
+// DeclareOne returns the one probe of pod that make returns. It is called whenever the probe is read, and
+// returns the same each time: among tens of thousands of pods a probe takes more memory than what it is made of.
+func DeclareOne(pod *v1.Pod, make func() ProbeConfig) *Declared {
+	return &Declared{pod: pod, make: make}
 }
 
 // Pod returns the pod. It is read-only.
@@ -77,7 +84,7 @@ func (d *Declared) Refuse(check func(*ProbeConfig) error) *Declared {
 		}
 		next.configs = append(next.configs, all[i])
 	}
-	return &Declared{d.pod, &next}
+	return &Declared{pod: d.pod, list: &next}
 }
 
 // WithStatus returns d with another status of its pod. They share the rest.
@@ -88,11 +95,11 @@ func (d *Declared) WithStatus(status v1.PodStatus) *Declared {
 }
 
 // WithPod returns d with its pod in another state: pod has the same spec and annotations.
-func (d *Declared) WithPod(pod *v1.Pod) *Declared { return &Declared{pod, d.list} }
+func (d *Declared) WithPod(pod *v1.Pod) *Declared { return &Declared{pod, d.list, d.make} }
 
 // Plain reports whether all probes are fields of containers: their handlers are built in, and their configs
 // have no references to secrets.
-func (d *Declared) Plain() bool { return d.list == nil }
+func (d *Declared) Plain() bool { return d.list == nil && d.make == nil }
 
 // Same reports whether other has the same probes, with no regard to their pods. It compares no Bind.
 func (d *Declared) Same(other *Declared) bool {
@@ -104,8 +111,11 @@ func (d *Declared) Same(other *Declared) bool {
 }
 
 func (d *Declared) read() *list {
-	if d.list != nil {
+	switch {
+	case d.list != nil:
 		return d.list
+	case d.make != nil:
+		return declaredBy(d.pod, []ProbeConfig{d.make()})
 	}
 	return declaredBy(d.pod, nil)
 }
@@ -195,7 +205,7 @@ func (m *Manager) record(uid types.UID) *podRecord {
 // be started.
 func (m *Manager) declare(d *Declared, refused []probeName) {
 	switch uid := d.uid(); {
-	case d.list != nil || len(refused) > 0:
+	case !d.Plain() || len(refused) > 0:
 		next := &podRecord{annotation: m.textDigest(d.pod.Annotations[Annotation]), declared: d.read().names(), refused: slices.Clip(refused)}
 		m.rerecord(uid, func(*podRecord) *podRecord { return next })
 	case m.record(uid) != nil: // seldom: the usual case needs no write lock

@@ -62,7 +62,7 @@ func (d *Declared) Validate() (errs field.ErrorList) {
 	if d.Plain() {
 		return errs
 	}
-	for _, err := range d.list.text {
+	for _, err := range d.read().text {
 		errs = append(errs, err.(*field.Error))
 	}
 	return errs

@@ -109,11 +109,13 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 			c.Env = append(c.Env, v1.EnvVar{Name: "TARGET_PORT", Value: strconv.Itoa(a.Port)})
 		}
 	}
-	config, err := g.blueprint.of(a, c.Env)
-	if err != nil {
+	if _, err := g.blueprint.of(a, c.Env); err != nil {
 		return nil, err
 	}
-	return manager.Declare(pod, config), nil
+	return manager.DeclareOne(pod, func() manager.ProbeConfig {
+		config, _ := g.blueprint.of(a, c.Env) // as before
+		return config
+	}), nil
 }
 
 // podLabels returns the labels that a pod can have, and the others. Those that begin with __ are for
