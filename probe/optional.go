@@ -173,7 +173,8 @@ type Describer interface {
 	// Describe returns what an attempt with req probes, for people, on one line: "GET
 	// http://10.0.0.7:8080/healthz". name is that of the handler. It has neither headers nor the user and
 	// the password of a URL. Whoever knows the secrets of the config removes them. Describe makes no
-	// attempt, does not block, and is called concurrently. req is of no attempt: it has no Attempt.
+	// attempt, does not block, does not call runtime.Goexit, and is called concurrently, also after Release. req is
+	// of no attempt: it has no Attempt.
 	Describe(name string, req *Request) string
 }
 

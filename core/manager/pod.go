@@ -338,7 +338,7 @@ func (w asWritten) Unwrap() probe.Handler { return w.handler }
 
 // Describe implements [probe.Describer].
 func (w asWritten) Describe(name string, _ *probe.Request) string {
-	return strings.TrimSpace(name + " " + explain.Command(w.command))
+	return strings.TrimSpace(name + " " + explain.ShortCommand(w.command))
 }
 
 // prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does

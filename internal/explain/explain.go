@@ -6,11 +6,13 @@ package explain
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -124,6 +126,20 @@ func Command(words []string) string {
 		}
 	}
 	return strings.Join(quoted, " ")
+}
+
+// maxShort is about how many bytes of a command [ShortCommand] has: a pod may have one of 256 KiB.
+const maxShort = 1 << 10
+
+// ShortCommand returns the beginning of [Command].
+func ShortCommand(words []string) string {
+	left := maxShort
+	for i, w := range words {
+		if left -= len(w) + 1; left < 0 {
+			return Command(append(slices.Clone(words[:i]), clip.Bytes(w, max(0, left+len(w)+1))))
+		}
+	}
+	return Command(words)
 }
 
 // Details are the fields that prober's own handlers add to [probe.Outcome.Details].

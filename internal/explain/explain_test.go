@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,5 +120,15 @@ func TestCommandQuotesWordsForShell(t *testing.T) {
 	got := explain.Command([]string{"/usr/bin/pg_isready", "", "a b", "\x1b[2J", "$HOME"})
 	if want := `/usr/bin/pg_isready "" "a b" "\x1b[2J" "$HOME"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestShortCommandIsTheBeginning(t *testing.T) {
+	long := strings.Repeat("é", 10_000)
+	for _, words := range [][]string{nil, {"a", "b c"}, {long}, {"sh", "-c", long, "x"}, slices.Repeat([]string{"word"}, 10_000)} {
+		whole, short := explain.Command(words), explain.ShortCommand(words)
+		if !strings.HasPrefix(whole, strings.TrimSuffix(short, `"`)) || len(whole) < 1000 && short != whole || len(short) > 1100 || !utf8.ValidString(short) {
+			t.Errorf("%d words: %d bytes of %d: %.50q", len(words), len(short), len(whole), short)
+		}
 	}
 }

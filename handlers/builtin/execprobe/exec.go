@@ -92,7 +92,7 @@ var _ probe.Describer = (*bound)(nil)
 
 // Describe implements [probe.Describer].
 func (h *bound) Describe(name string, _ *probe.Request) string {
-	return strings.TrimSpace(name + " " + explain.Command(h.command))
+	return strings.TrimSpace(name + " " + explain.ShortCommand(h.command))
 }
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
