@@ -23,9 +23,10 @@ const (
 
 // Limits of a message.
 const (
-	maxProbes = 100 // that are listed; formats list fewer
-	MaxText   = 300 // characters of a text of a target
-	MaxName   = 253 // characters of a name
+	maxProbes      = 100 // that are listed; formats list fewer
+	MaxText        = 300 // characters of a text of a target
+	MaxName        = 253 // characters of a name
+	maxTitleTarget = 60  // characters of what is probed, in a title
 )
 
 // Message is what a receiver is told, and the JSON of the format json and of commands. Texts in it have one
@@ -135,7 +136,7 @@ func (m *Message) title() string {
 		if word == Failing {
 			word = again + p.State
 		}
-		return strings.TrimSuffix(word+": "+p.name()+", "+p.Target, ", ")
+		return strings.TrimSuffix(word+": "+p.name()+", "+Clean(p.Target, maxTitleTarget), ", ")
 	}
 	var parts []string
 	for _, c := range []struct {
