@@ -68,7 +68,8 @@ spec:
 		_ = json.NewDecoder(r.Body).Decode(&message)
 		all := make(targets)
 		for _, p := range message.Probes {
-			if all[p.Pod] = p.Target; len(message.Probes) == 1 && !strings.HasSuffix(message.Title, ", "+p.Target) {
+			_, titled, _ := strings.Cut(strings.TrimSuffix(message.Title, "…"), " readiness, ") // it is cut in a title
+			if all[p.Pod] = p.Target; len(message.Probes) == 1 && (titled == "" || !strings.HasPrefix(p.Target, titled)) {
 				all[p.Pod] = message.Title
 			}
 		}
