@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A wrapper that is neither a Wrapper nor implements what its probes may have would hide that of the handler
-// inside: what it probes, and its secrets.
+// A wrapper that is neither a Wrapper nor implements what its probes may have would hide the target and the
+// secrets of the handler inside.
 func TestWrappersOfHandlersUnwrap(t *testing.T) {
 	found := make(map[string]token.Position) // of struct types with a handler inside, by folder and name
 	methods := make(map[string]map[string]bool)
@@ -57,7 +57,7 @@ func TestWrappersOfHandlersUnwrap(t *testing.T) {
 		switch has := methods[name]; {
 		case has["Unwrap"]:
 			unwrap++
-		case has["Probe"] && !has["Prepare"]: // the probe of a Preparer is what it prepares
+		case has["Probe"] && !has["Prepare"]: // a Preparer prepares its probes
 			t.Errorf("%s: %s probes with a handler inside, and has no Unwrap: see probe.Wrapper", place, name)
 		}
 	}

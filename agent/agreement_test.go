@@ -1,9 +1,6 @@
 package agent_test
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -183,7 +180,7 @@ func (c counts) add(word string, n int) {
 func (l *life) summaries(probes int) counts {
 	l.t.Helper()
 	all := make(counts)
-	for _, p := range l.summed(probes) {
+	for _, p := range l.streamed("summary", probes) {
 		if p.Paused {
 			p.State = "paused"
 		}
@@ -195,37 +192,9 @@ func (l *life) summaries(probes int) counts {
 // summary returns the only probe as the page has it.
 func (l *life) summary() (p api.ProbeSummary) {
 	l.t.Helper()
-	for _, p = range l.summed(1) {
+	for _, p = range l.streamed("summary", 1) {
 	}
 	return p
-}
-
-// summed returns the probes of the page by pod: by the first frames of its stream.
-func (l *life) summed(probes int) map[string]api.ProbeSummary {
-	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), patience/6)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "GET", l.url+"/api/v1/stream?view=summary", nil)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	seen := make(map[string]api.ProbeSummary)
-	for lines := bufio.NewScanner(res.Body); len(seen) < probes && lines.Scan(); {
-		text, ok := strings.CutPrefix(lines.Text(), "data: ")
-		var p api.ProbeSummary
-		if !ok || json.Unmarshal([]byte(text), &p) != nil || p.Kind == "" || p.Removed {
-			continue
-		}
-		if _, again := seen[p.Pod]; !again {
-			seen[p.Pod] = p
-		}
-	}
-	return seen
 }
 
 // scraped returns the counts of the metrics.

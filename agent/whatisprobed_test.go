@@ -25,7 +25,7 @@ import (
 // targets are what views say, by pod.
 type targets map[string]string
 
-// probed are the probes of a test, and what they probe. All but the last fail.
+// probed are the probes of a test, with their targets. All but the last fail.
 var probed = []struct{ pod, probe, target string }{
 	{"http", `httpGet: {path: "/x?token=${env:TOKEN}&a=b", port: 1, httpHeaders: [{name: Authorization, value: "${env:TOKEN}"}]}`, "GET http://127.0.0.1:1/x?token=[redacted]&a=b"},
 	{"tcp", `tcpSocket: {port: 1}`, "tcp 127.0.0.1:1"},
@@ -38,7 +38,7 @@ var probed = []struct{ pod, probe, target string }{
 	{"ok", `exec: {command: ["true"]}`, "exec true"},
 }
 
-// All that shows probes says the same of what they probe, and no secret.
+// All views of probes show the same targets, and no secret.
 func TestTargetIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-token"
@@ -94,7 +94,7 @@ spec:
 	}
 	views := map[string]targets{
 		"the list": {}, "one probe": {}, "explanations": {}, "notifications": messages, "alerts": {}, "reports": {}, "events": {}, "histories": {},
-		"the stream": r.streamed("full", len(probed)), "the page": r.streamed("summary", len(probed)),
+		"the stream": targetsOf(r.streamed("full", len(probed))), "the page": targetsOf(r.streamed("summary", len(probed))),
 	}
 	var list api.ProbeList
 	r.get("/api/v1/probes", &list)
@@ -140,10 +140,10 @@ spec:
 	}
 }
 
-// streamed returns the targets in the first frames of a stream.
-func (r *running) streamed(view string, probes int) targets {
+// streamed returns the probes in the first frames of a stream, by pod.
+func (r *running) streamed(view string, probes int) map[string]api.ProbeSummary {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience/6)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", r.url+"/api/v1/stream?view="+view, nil)
 	if err != nil {
@@ -154,13 +154,24 @@ func (r *running) streamed(view string, probes int) targets {
 		r.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	all := make(targets)
-	for lines := bufio.NewScanner(res.Body); len(all) < probes && lines.Scan(); {
+	seen := make(map[string]api.ProbeSummary)
+	for lines := bufio.NewScanner(res.Body); len(seen) < probes && lines.Scan(); {
 		text, ok := strings.CutPrefix(lines.Text(), "data: ")
 		var p api.ProbeSummary
-		if ok && json.Unmarshal([]byte(text), &p) == nil && p.Kind != "" && !p.Removed && p.Pod != "" {
-			all[p.Pod] = p.Target
+		if !ok || json.Unmarshal([]byte(text), &p) != nil || p.Kind == "" || p.Removed {
+			continue
 		}
+		if _, again := seen[p.Pod]; !again {
+			seen[p.Pod] = p
+		}
+	}
+	return seen
+}
+
+func targetsOf(probes map[string]api.ProbeSummary) targets {
+	all := make(targets)
+	for pod, p := range probes {
+		all[pod] = p.Target
 	}
 	return all
 }

@@ -33,7 +33,7 @@ func find[T any](h Handler) (found T, ok bool) {
 	return found, false
 }
 
-// innermost returns what is inside all wrappers of h.
+// innermost returns the handler inside all wrappers of h.
 func innermost(h Handler) Handler {
 	for range maxWrappers {
 		w, wraps := h.(Wrapper)
@@ -92,7 +92,7 @@ type Inheritor interface {
 	Inherit(from Handler)
 }
 
-// Inherit calls h's Inherit, if it has one, with what is inside from. With a nil from it does nothing.
+// Inherit calls h's Inherit, if it has one, with the handler inside from. With a nil from it does nothing.
 func Inherit(h, from Handler) {
 	if heir, ok := find[Inheritor](h); ok && from != nil {
 		heir.Inherit(innermost(from))
@@ -167,11 +167,11 @@ func KeepSecret(h Handler, redact func(text string) string) {
 	}
 }
 
-// Describer is implemented by prepared handlers that can say better than [Target.Address] what they probe.
+// Describer is implemented by prepared handlers that describe their target better than [Target.Address] does.
 type Describer interface {
 	Handler
 	// Describe returns what an attempt with req probes, for people, on one line: "GET
-	// http://10.0.0.7:8080/healthz". name is that of the handler. It has neither headers nor the user and
+	// http://10.0.0.7:8080/healthz". name is the name of the handler. The text has neither headers nor the user and
 	// the password of a URL. Whoever knows the secrets of the config removes them. Describe makes no
 	// attempt, does not block, does not call runtime.Goexit, and is called concurrently, also after Release. req is
 	// of no attempt: it has no Attempt.

@@ -19,7 +19,7 @@ type ReportItem struct {
 	Container string `json:"container"`
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
-	// Target is what is probed now; absent if there is no such probe any more.
+	// Target says what the probe probes now; absent for a probe that has ended.
 	Target string `json:"target,omitzero"`
 	// Uptime is the share of the known time in which the state was success or warning, from 0 to 1;
 	// nil if none of the time is known.
@@ -60,7 +60,7 @@ type Incident struct {
 type ProbeHistory struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// Target is what is probed now; absent if there is no such probe any more.
+	// Target says what the probe probes now; absent for a probe that has ended.
 	Target string `json:"target,omitzero"`
 	// StepSeconds is how long a point is: 60, or a multiple of it so that there are at most 1,500.
 	StepSeconds int `json:"stepSeconds"`

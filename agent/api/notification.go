@@ -44,7 +44,7 @@ type Alert struct {
 	Container string `json:"container"`
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
-	// Target is what is probed, such as "GET https://shop.example/healthz"; absent if that is not known.
+	// Target says what the probe probes, such as "GET https://shop.example/healthz"; absent if unknown.
 	Target string `json:"target,omitzero"`
 	// State is "failure", "warning", "unknown", or "success" if it is over.
 	State string `json:"state"`

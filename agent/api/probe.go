@@ -20,7 +20,7 @@ type ProbeStatus struct {
 	ContainerID string `json:"containerID"`
 	Kind        string `json:"kind"` // "liveness", "readiness" or "startup"
 	Handler     string `json:"handler"`
-	// Target is what is probed, for people, such as "GET https://shop.example/healthz" and "exec pg_isready
+	// Target says for people what the probe probes, such as "GET https://shop.example/healthz" and "exec pg_isready
 	// -q": one line of at most 256 bytes, without secrets of the config.
 	Target string `json:"target,omitzero"`
 	Result string `json:"result"` // decided: "success", "failure" or "unknown"

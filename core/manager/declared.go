@@ -39,7 +39,7 @@ func Declare(pod *v1.Pod, typed ...ProbeConfig) *Declared {
 }
 
 // DeclareOne returns the one probe of pod that make returns. It is called whenever the probe is read, and
-// returns the same each time: among tens of thousands of pods a probe takes more memory than what it is made of.
+// returns the same each time: for tens of thousands of pods, a probe takes more memory than its ingredients.
 func DeclareOne(pod *v1.Pod, make func() ProbeConfig) *Declared {
 	return &Declared{pod: pod, make: make}
 }

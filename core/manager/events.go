@@ -15,7 +15,7 @@ import (
 // that no probe waits for the recorder.
 const maxPendingEvents = 4096
 
-// TargetRecorder is a [Recorder] that is told what the probe of each event probes, in place of Event.
+// TargetRecorder is a [Recorder] that gets the target of the probe with each event: TargetEvent replaces Event.
 type TargetRecorder interface {
 	Recorder
 	// TargetEvent is called as Event is, with [Manager.Target].

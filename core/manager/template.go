@@ -21,7 +21,7 @@ type Destination struct {
 }
 
 // ParseTemplate reads a probe, a JSON object with the fields that one has in [Annotation]. A built-in handler
-// needs no port. path is that of the probe in errors. container is the name of the container in the pods of
+// needs no port. path is the path of the probe in errors. container is the name of the container in the pods of
 // [Template.At].
 func ParseTemplate(path *field.Path, container string, kind probe.Kind, text []byte) (*Template, field.ErrorList) {
 	config, errs := fromAnnotation(&v1.Container{Name: container}, kind, text, path, true)

@@ -26,7 +26,7 @@ const (
 	maxProbes      = 100 // that are listed; formats list fewer
 	MaxText        = 300 // characters of a text of a target
 	MaxName        = 253 // characters of a name
-	maxTitleTarget = 60  // characters of what is probed, in a title
+	maxTitleTarget = 60  // characters of a target in a title
 )
 
 // Message is what a receiver is told, and the JSON of the format json and of commands. Texts in it have one
@@ -71,7 +71,7 @@ type Probe struct {
 	Container string `json:"container"`
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
-	// Target is what is probed, such as "GET https://shop.example/healthz"; "" if that is not known.
+	// Target says what the probe probes, such as "GET https://shop.example/healthz"; "" if unknown.
 	Target string `json:"target,omitempty"`
 	// Status is "failing", "resolved" or "removed".
 	Status string `json:"status"`

@@ -97,7 +97,7 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	return nil
 }
 
-// failureOf says which probe fails, what it probes, and why.
+// failureOf names a failing probe, its target and the cause.
 func failureOf(p *api.ProbeStatus) string {
 	cause := p.Cause
 	if last := p.Last; cause == "" && last != nil && last.Result != "success" { // by an older agent

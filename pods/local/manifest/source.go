@@ -29,7 +29,7 @@ type Source struct {
 	// are only read.
 	System string
 	// Known, if it is not nil, returns an equal pod that is in memory already, or nil. It is called for each
-	// pod that was parsed, after the defaults were set. Check and Load get what it returns.
+	// pod that was parsed, after the defaults were set. Check and Load get its result.
 	Known func(pod *v1.Pod) *manager.Declared
 	// Check, if it is not nil, is called for each pod that is otherwise valid. Its errors may be
 	// joined. Those that are [field.Error]s, or begin with the path of a field, get the line of

@@ -55,7 +55,7 @@ func (p Place) Resolve(req *probe.Request) (Endpoint, error) {
 	return e, nil
 }
 
-// Describe returns the address of the attempt req for people: that of [probe.Target.Address]. A name of a
+// Describe returns the address of the attempt req for people, as [probe.Target.Address] does. A name of a
 // port that is not declared stands for its number.
 func (p Place) Describe(req *probe.Request) string {
 	e, err := p.endpoint(req)
@@ -69,7 +69,7 @@ func (p Place) Describe(req *probe.Request) string {
 	}
 }
 
-// endpoint is Resolve that returns with an error what is known.
+// endpoint is Resolve that returns the known part with an error.
 func (p Place) endpoint(req *probe.Request) (Endpoint, error) {
 	e := Endpoint{
 		Host: cmp.Or(p.Host, req.Target.Host, p.Target.Host, req.PodIP),
