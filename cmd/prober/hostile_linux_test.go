@@ -82,21 +82,25 @@ func TestHostileClients(t *testing.T) {
 		"wrong tokens":          wrongTokens(10_000 / 100),
 		"hostile names in URLs": hostileNames,
 	}
+	each := 100
+	if race {
+		each = 20
+	}
 	var attacking sync.WaitGroup
 	for _, write := range attacks {
-		for range 100 {
+		for range each {
 			attacking.Go(func() { r.agent.attack(t, write) })
 		}
 	}
 	attacking.Wait()
 	r.await(t, "success") // it responds, and goes on probing
-	if got := r.agent.peak(t); got > maxHostile {
+	if got := r.agent.peak(t); got > maxHostile && !race {
 		t.Errorf("the agent took %d MiB, want at most %d", got>>20, maxHostile>>20)
 	} else {
 		t.Logf("the agent took %d MiB", got>>20)
 	}
 	late, total := r.agent.lateTicks(t, "10"), r.agent.lateTicks(t, "0")
-	if late > 0 {
+	if late > 0 && !race {
 		t.Errorf("%d of %d ticks were 10 s late", late, total)
 	}
 	t.Logf("%d of %d ticks were 250 ms late, %d 2.5 s", r.agent.lateTicks(t, "0.25"), total, r.agent.lateTicks(t, "2.5"))

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -28,11 +27,11 @@ func Screen(ctx context.Context, cfg *Config, in io.Reader, out io.Writer) error
 	var feeding sync.WaitGroup
 	feeding.Go(func() { f.run(ctx) })
 	p := &program{ctx: ctx, cfg: cfg, feed: f, model: New(cfg, time.Now())}
-	_, err := tea.NewProgram(p, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond),
-		tea.WithoutSignalHandler()).Run()
-	if ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
-		err = nil // a signal has ended it
-	}
+	screen := tea.NewProgram(p, tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler())
+	// By Quit, since a program that ends with its context closes in while it is read.
+	quit := context.AfterFunc(ctx, screen.Quit)
+	_, err := screen.Run()
+	quit()
 	cancel()
 	feeding.Wait()
 	return err
