@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
@@ -21,7 +21,7 @@ import (
 func newProbe(env *command.Env) *cobra.Command {
 	own := map[string]func(*command.Env) *cobra.Command{"exec": newProbeExec, "grpc": newProbeGRPC, "http": newProbeHTTP, "tcp": newProbeTCP}
 	all := []*cobra.Command{plugincmd.NewProbe(env)}
-	for _, b := range manager.Builtins() {
+	for _, b := range declared.Builtins() {
 		if make, ok := own[b.Name]; ok {
 			all = append(all, make(env))
 		} else {
