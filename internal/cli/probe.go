@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -169,8 +170,19 @@ func newProbeExec(env *command.Env) *cobra.Command {
 	})
 }
 
-// runBuiltin carries p out with the built-in handlers.
+// runBuiltin carries p out with the built-in handlers. Its config is read and checked as the one of a target is.
 func runBuiltin(ctx context.Context, p *oneshot.Probe, cfg builtin.Config) error {
+	all := declared.Builtins()
+	b := all[slices.IndexFunc(all, func(b declared.Builtin) bool { return b.Name == p.Handler })]
+	text, err := json.Marshal(map[string]any{b.Field: p.Config})
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	t, errs := declared.ParseTemplate(nil, "", probe.Readiness, text)
+	if len(errs) > 0 {
+		return command.Usage("", "%w", errs.ToAggregate())
+	}
+	p.Config = json.RawMessage(t.Probe().Config)
 	cfg.Runner = &builtin.HostRunner{}
 	var registry handlers.Registry
 	if err := builtin.Register(&registry, cfg); err != nil {
