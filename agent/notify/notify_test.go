@@ -286,7 +286,7 @@ func TestWarningMustLast(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.becomes("web", ok)
 		time.Sleep(time.Minute)
-		w.expect("0s: web warning", "2m0.2s: web resolved")
+		w.expect("200ms: web warning", "2m0.2s: web resolved")
 	})
 }
 
@@ -540,7 +540,7 @@ func TestChangesWhileMessageIsUnderWay(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.becomes("a", ok)
 		time.Sleep(2 * time.Minute)
-		w.expect("0s: a failure", "2m0.2s: a resolved", "3m8.2s: a resolved")
+		w.expect("200ms: a failure", "2m0.2s: a resolved", "3m8.2s: a resolved")
 	})
 	bubble(t, ", resolved: false, repeatInterval: 10m", func(t *testing.T, w *world) {
 		w.answersAfter(8 * time.Second)

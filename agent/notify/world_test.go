@@ -164,6 +164,7 @@ func (w *world) run() {
 		cancel()
 		running.Wait()
 	}
+	synctest.Wait() // each receiver waits for its first change
 }
 
 // ServeHTTP implements [http.Handler].

@@ -190,16 +190,20 @@ func (c closing) Close()                       { c() }
 // TestCallbacksCallGroup removes, adds, changes and lists probes in all that a group calls.
 func TestCallbacksCallGroup(t *testing.T) {
 	var g *group.Group[string]
+	var mu sync.Mutex
 	calls := make(map[string]int)
 	key := group.ID[string]{Key: "k", Task: "web", Kind: probe.Readiness}
 	changed := newReleaser(succeed)
 	act := func(what string) {
+		mu.Lock()
 		calls[what]++
+		n := calls[what]
+		mu.Unlock()
 		for range g.All() {
 		}
 		_, _ = g.Status(key)
 		switch {
-		case what == "event" && calls[what] == 1:
+		case what == "event" && n == 1:
 			p := newProbe()
 			now, _ := g.Current(key)
 			p.Task, p.Handler = now.Task, changed
@@ -207,7 +211,7 @@ func TestCallbacksCallGroup(t *testing.T) {
 				t.Error(err)
 			}
 			_ = g.Trigger(key)
-		case what == "tick" && calls[what] == 2:
+		case what == "tick" && n == 2:
 			g.RemoveFunc("k", func(group.ID[string]) bool { return len(g.Keys()) == 1 })
 			p := newProbe()
 			p.Handler, p.Spec.Period = changed, time.Hour

@@ -140,16 +140,17 @@ func TestHostileServersAreFailures(t *testing.T) {
 func TestHostileEchoReplies(t *testing.T) {
 	for _, c := range []struct {
 		name, config string
+		timeout      time.Duration
 		echo         func(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, error)
 		want         string
 	}{
-		{"a long error", `{"count":20}`, func(context.Context, wasm.EchoRequest) (wasm.EchoReply, error) {
+		{"a long error", `{"count":20}`, time.Minute, func(context.Context, wasm.EchoRequest) (wasm.EchoReply, error) {
 			return wasm.EchoReply{}, fmt.Errorf("%s: %w", strings.Repeat("no ", 100_000), syscall.EHOSTUNREACH)
 		}, "20 of 20 echo requests had no reply (100 %)"},
-		{"times that cannot be", `{"count":2,"latency":{"warn":"1ms"}}`, func(context.Context, wasm.EchoRequest) (wasm.EchoReply, error) {
+		{"times that cannot be", `{"count":2,"latency":{"warn":"1ms"}}`, time.Minute, func(context.Context, wasm.EchoRequest) (wasm.EchoReply, error) {
 			return wasm.EchoReply{HopLimit: -1, RTT: -time.Hour, Setup: 1 << 62}, nil
 		}, "2 of 2 replies from 127.0.0.1"},
-		{"silence", `{"count":20}`, func(ctx context.Context, _ wasm.EchoRequest) (wasm.EchoReply, error) {
+		{"silence", `{"count":20}`, 2 * time.Second, func(ctx context.Context, _ wasm.EchoRequest) (wasm.EchoReply, error) {
 			<-ctx.Done()
 			return wasm.EchoReply{}, ctx.Err()
 		}, "20 of 20 echo requests had no reply (100 %)"},
@@ -170,9 +171,9 @@ func TestHostileEchoReplies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 			defer cancel()
-			out, err := h.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: 2 * time.Second}})
+			out, err := h.Probe(ctx, probe.Request{Target: target, Spec: probe.Spec{Timeout: c.timeout}})
 			if err != nil || !strings.Contains(out.Output, c.want) || len(out.Output) > 1000 || len(out.Metrics) == 0 {
 				t.Errorf("got %s %.300q, %d metrics, %v; want %q", out.Result, out.Output, len(out.Metrics), err, c.want)
 			}
