@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -189,9 +188,9 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 		object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
 		switch {
 		case is.state == states.Failure:
-			s.cfg.Events.Event(object, v1.EventTypeWarning, "Unhealthy", clip.Text(fmt.Sprintf("%s probe failed: %s", kind, strings.TrimSpace(is.text)), maxMessage))
+			s.cfg.Events.Event(object, v1.EventTypeWarning, "Unhealthy", clip.Text(fmt.Sprintf("%s probe failed: %s", kind, is.text), maxMessage))
 		case is.state == states.Warning:
-			s.cfg.Events.Event(object, v1.EventTypeWarning, "ProbeWarning", clip.Text(fmt.Sprintf("%s probe warning: %s", kind, strings.TrimSpace(is.text)), maxMessage))
+			s.cfg.Events.Event(object, v1.EventTypeWarning, "ProbeWarning", clip.Text(fmt.Sprintf("%s probe warning: %s", kind, is.text), maxMessage))
 		case before != states.Unknown: // not the first state
 			s.cfg.Events.Event(object, v1.EventTypeNormal, "Healthy", fmt.Sprintf("%s probe succeeded after a %s", kind, before))
 		}
