@@ -140,7 +140,7 @@ var packages = map[string]struct {
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
 	},
-	"pods/kube/api":        {ours: []string{"internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
+	"pods/kube/api":        {ours: []string{"core/manager", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"}},
 	"pods/kube/conditions": {ours: []string{"core/states", "pods/kube/api", "probe", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/cri":        {ours: []string{"handlers/builtin/execprobe", "probe", "internal/pace", "internal/clip"}, others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/cri-api"}},
 	"pods/kube/liveness":   {ours: []string{"core/manager", "core/results", "core/states", "pods/internal/hook", "pods/kube/api", "probe", "internal/pace", "internal/clip"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
