@@ -41,9 +41,13 @@ var packages = map[string]struct {
 	"core/worker":  {ours: []string{"probe", "core/results", "internal/clip", "internal/explain"}},
 	"core/states":  {ours: []string{"core/results", "core/worker", "probe", "internal/clip", "internal/explain"}},
 	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
-	"core/manager": {
-		ours:   []string{"probe", "core/group", "core/worker", "core/results", "internal/clip", "internal/explain", "internal/redact"},
+	"core/declared": {
+		ours:   []string{"probe", "internal/clip", "internal/redact"},
 		others: []string{"go.yaml.in/yaml", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
+	},
+	"core/manager": {
+		ours:   []string{"probe", "core/declared", "core/group", "core/worker", "core/results", "internal/explain"},
+		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"handlers":                          {ours: []string{"probe", "internal/nearest"}},
 	"handlers/shadow":                   {ours: []string{"probe"}},
@@ -131,11 +135,11 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/loopback": {
 		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
-	"pods":               {ours: []string{"core/manager", "core/states", "handlers/netns", "metrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods":               {ours: []string{"core/declared", "core/manager", "core/states", "handlers/netns", "metrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/internal/hook": {ours: []string{"internal/httpget", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube": {
 		ours: []string{
-			"config", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "handlers/netns", "internal/joined", "internal/netaddr", "metrics", "pods",
+			"config", "core/declared", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "handlers/netns", "internal/joined", "internal/netaddr", "metrics", "pods",
 			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe", "internal/pace", "internal/outbound", "internal/clip",
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
@@ -154,17 +158,17 @@ var packages = map[string]struct {
 	"internal/httpget":     {ours: []string{"probe"}},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
+		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
 		ours: []string{
-			"probe", "config", "core/manager", "pods", "pods/local/manifest", "internal/address", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound", "internal/clip",
+			"probe", "config", "core/declared", "core/manager", "pods", "pods/local/manifest", "internal/address", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound", "internal/clip",
 		},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/local/manifest": {
-		ours:   []string{"core/manager", "internal/joined", "internal/regular", "internal/yamlpos"},
+		ours:   []string{"core/declared", "internal/joined", "internal/regular", "internal/yamlpos"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/local/internal/process": {ours: []string{"internal/descriptors", "internal/procgroup"}, others: []string{"golang.org/x/sys"}},
@@ -186,7 +190,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/common", "google.golang.org/grpc/codes"},
 	},
 	"agent/secrets": {
-		ours:   []string{"config", "core/manager", "internal/filestamp", "internal/regular"},
+		ours:   []string{"config", "core/declared", "internal/filestamp", "internal/regular"},
 		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
 	},
 	"agent/history": {
@@ -216,12 +220,12 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent/plugins": {
-		ours:   []string{"probe", "agent/api", "agent/secrets", "config", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/netns", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust", "internal/pace"},
+		ours:   []string{"probe", "agent/api", "agent/secrets", "config", "core/declared", "core/manager", "handlers", "handlers/builtin", "handlers/limit", "handlers/netns", "handlers/process", "handlers/shadow", "handlers/shipped", "handlers/wasm", "internal/filestamp", "internal/joined", "metrics", "plugin", "plugin/admit", "plugin/credentials", "plugin/live", "plugin/oci", "plugin/trust", "internal/pace"},
 		others: []string{"k8s.io/api"},
 	},
 	"agent/client": {ours: []string{"agent/api", "internal/outbound"}},
 	"agent/sidecar": {
-		ours:   []string{"core/manager", "core/results", "core/worker", "internal/explain", "internal/joined", "internal/nearest", "probe", "internal/clip"},
+		ours:   []string{"core/declared", "core/results", "core/worker", "internal/explain", "internal/joined", "internal/nearest", "probe", "internal/clip"},
 		others: []string{"golang.org/x/net/netutil", "google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
@@ -229,7 +233,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "agent/history", "config", "core/manager", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
+		ours:   []string{"agent", "agent/access", "agent/history", "config", "core/declared", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
 	},
 	"internal/cli/command": {
@@ -256,12 +260,12 @@ var packages = map[string]struct {
 		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},
 	},
 	"internal/cli/oneshot": {
-		ours:   []string{"probe", "core/manager", "core/worker", "handlers", "internal/address", "internal/cli/command", "internal/explain"},
+		ours:   []string{"probe", "core/declared", "core/worker", "handlers", "internal/address", "internal/cli/command", "internal/explain"},
 		others: []string{"github.com/spf13/cobra"},
 	},
 	"internal/cli/plugincmd": {
 		ours: []string{
-			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/manager", "plugin", "plugin/*", "handlers", "handlers/*",
+			".", "agent/access", "agent/client", "agent/secrets", "config", "probe", "core/declared", "plugin", "plugin/*", "handlers", "handlers/*",
 			"internal/abi", "internal/cli/command", "internal/cli/oneshot", "internal/cli/remote", "internal/explain", "internal/filestamp", "internal/joined", "internal/nearest", "internal/procgroup", "internal/regular",
 			"internal/wasmfile",
 		},

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 )
@@ -23,12 +23,12 @@ func TestBuiltinTablesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, b := range manager.Builtins() {
+	for _, b := range declared.Builtins() {
 		names = append(names, b.Name)
 	}
 	slices.Sort(names)
 	if got := registry.Names(); !slices.Equal(got, names) {
-		t.Errorf("handlers/builtin registers %q, core/manager has %q", got, names)
+		t.Errorf("handlers/builtin registers %q, core/declared has %q", got, names)
 	}
 }
 
@@ -45,6 +45,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -53,19 +54,19 @@ import (
 
 func main() {
 	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", Annotations: map[string]string{manager.Annotation: "c: {readiness: {banner: " + os.Args[1] + ", period: 1s}}"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u", Annotations: map[string]string{declared.Annotation: "c: {readiness: {banner: " + os.Args[1] + ", period: 1s}}"}},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
 		Status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1", ContainerStatuses: []v1.ContainerStatus{{
 			Name: "c", ContainerID: "x://1", State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-time.Hour))}},
 		}}},
 	}
-	declared := manager.Declare(pod)
-	for _, err := range declared.Errors() {
+	probes := declared.Parse(pod)
+	for _, err := range probes.Errors() {
 		fmt.Println("error", err)
 	}
-	for _, c := range declared.Probes() {
+	for _, c := range probes.Probes() {
 		place, path, ok := c.Place()
-		fmt.Println("probe", c.Handler, place.Host, place.Port.String() != "", path, ok, manager.IsBuiltin(c.Handler))
+		fmt.Println("probe", c.Handler, place.Host, place.Port.String() != "", path, ok, declared.IsBuiltin(c.Handler))
 	}
 	var registry handlers.Registry
 	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
@@ -79,7 +80,7 @@ func main() {
 	defer m.Close()
 	m.UpdatePodStatus(context.Background(), pod, &pod.Status)
 	store.SetPodStatus(pod, pod.Status)
-	if err := m.Apply(context.Background(), declared); err != nil {
+	if err := m.Apply(context.Background(), probes); err != nil {
 		fmt.Println("apply", err)
 		return
 	}
@@ -139,7 +140,7 @@ func TestFifthBuiltinHandler(t *testing.T) {
 	put("handlers/builtin/bannerprobe/banner.go", blocks[0])
 	table := edit("handlers/builtin/builtin.go", "}\n\n// Register adds", blocks[1])
 	put("handlers/builtin/builtin.go", strings.Replace(table, "import (\n", "import (\n\t\"github.com/daeace23/prober/handlers/builtin/bannerprobe\"\n", 1))
-	put("core/manager/builtin.go", edit("core/manager/builtin.go", "}\n\n// orNil returns", blocks[2])+"\n"+blocks[3])
+	put("core/declared/builtin.go", edit("core/declared/builtin.go", "}\n\n// orNil returns", blocks[2])+"\n"+blocks[3])
 	put("internal/fifth/main.go", fifth)
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {

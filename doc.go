@@ -16,6 +16,8 @@
 //     notifications, the history and conditions of pods are made of.
 //   - core/group: probes by a key of the caller's: the entry point for programs that have
 //     nothing to do with Kubernetes.
+//   - core/declared: the probes that a pod declares, as data: parsed once and checked, with the table of
+//     the handlers that are built in.
 //   - core/manager: AddPod, RemovePod, UpdatePodStatus and the rest of the kubelet's
 //     probe manager: the entry point for programs that have pods.
 //   - handlers: finds a handler by name. handlers/builtin: exec, http, tcp and grpc,
@@ -126,13 +128,13 @@
 //
 // A timeout, of an annotation or of a v1.Probe:
 //
-//   - core/manager.annotationProbe.spec or core/manager.specOf makes it part of a probe.Spec.
+//   - core/declared.annotationProbe.spec or core/declared.specOf makes it part of a probe.Spec.
 //   - core/worker.New keeps it, and core/worker.Worker.once gives it to each attempt as a deadline.
 //
 // A target, as a host or a socket:
 //
-//   - core/manager.pluginTarget.resolve reads the target of a plugin. A built-in handler has it in its config:
-//     core/manager.ProbeConfig.Place. An address of prober.yaml sets either by core/manager.Template.At.
+//   - core/declared.pluginTarget.resolve reads the target of a plugin. A built-in handler has it in its config:
+//     core/declared.Probe.Place. An address of prober.yaml sets either by core/declared.Template.At.
 //   - pods/kube.targets.checkProbe decides on a node whether a pod may name it.
 //   - handlers/builtin/internal/network.Place.Resolve fills in the address of the pod, or
 //     handlers/wasm/internal/egress.Policy.Dial decides what a plugin may reach.
@@ -140,7 +142,7 @@
 //
 // A config:
 //
-//   - core/manager.AnnotationJSON reads the text, and core/manager.ProbeConfig.setAction writes the JSON of a
+//   - core/declared.AnnotationJSON reads the text, and core/declared.Probe.setAction writes the JSON of a
 //     built-in handler.
 //   - core/manager.Manager.bind has it bound once, by handlers.Registry.Prepare.
 //   - handlers/builtin/httpprobe.Handler.Prepare or handlers/wasm.Handler.Prepare decodes it; no tick does.
@@ -157,7 +159,7 @@
 //   - core/manager.Manager.resolve finds the references in a config.
 //   - agent/secrets.Policy.Resolve decides whether prober.yaml allows one, and reads it.
 //   - plugin/schema.Schema.SecretsOf finds others in a config, by the schema of its plugin.
-//   - core/manager.redactor.Probe removes them from all that a handler answers.
+//   - core/declared.redactor.Probe removes them from all that a handler answers.
 //
 // A grant:
 //

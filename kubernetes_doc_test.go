@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -50,7 +51,7 @@ func TestKubernetesExamplesHaveValidProbes(t *testing.T) {
 func checkKubernetesPod(t *testing.T, where string, template *v1.PodTemplateSpec) {
 	t.Helper()
 	pod := &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	probes, errs := manager.ProbesOf(pod)
+	probes, errs := declared.ProbesOf(pod)
 	if len(errs) > 0 {
 		t.Errorf("%s: %v", where, errs)
 	}
@@ -58,7 +59,7 @@ func checkKubernetesPod(t *testing.T, where string, template *v1.PodTemplateSpec
 		slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return slices.Contains(c.Args, "sidecar") }) // the kubelet asks that
 	for i := range probes {
 		p := &probes[i]
-		if !strings.Contains(p.Path.String(), manager.Annotation) {
+		if !strings.Contains(p.Path.String(), declared.Annotation) {
 			continue // of the kubelet
 		}
 		ours = true

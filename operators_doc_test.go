@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/config"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/metrics"
@@ -54,14 +54,14 @@ func checkBuiltinPod(t *testing.T, text string) {
 	if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range manager.ValidatePod(&pod) {
+	for _, err := range declared.ValidatePod(&pod) {
 		t.Error(err)
 	}
 	var registry handlers.Registry
 	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
 		t.Fatal(err)
 	}
-	probes, errs := manager.ProbesOf(&pod)
+	probes, errs := declared.ProbesOf(&pod)
 	if len(probes) == 0 || len(errs) > 0 {
 		t.Errorf("%d probes, %v", len(probes), errs)
 	}
@@ -82,7 +82,7 @@ func TestOperatorsPageShowsReuse(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
 			t.Fatal(err)
 		}
-		probes, errs := manager.ProbesOf(&pod)
+		probes, errs := declared.ProbesOf(&pod)
 		if len(probes) != 2 || len(errs) > 0 || !strings.Contains(text, "httpGet: {") || !strings.Contains(text, "plugin: {name: http,") {
 			t.Errorf("%d probes, %v, in\n%s", len(probes), errs, text)
 		}

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/plugintest"
 )
@@ -73,10 +73,10 @@ func TestReadmePodIsValid(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
 			t.Fatal(err)
 		}
-		if errs := manager.ValidatePod(&pod); len(errs) > 0 {
+		if errs := declared.ValidatePod(&pod); len(errs) > 0 {
 			t.Error(errs.ToAggregate())
 		}
-		configs, errs := manager.ProbesOf(&pod)
+		configs, errs := declared.ProbesOf(&pod)
 		if len(configs) != 2 || len(errs) > 0 {
 			t.Errorf("got %d probes and errors %v, want 2 probes", len(configs), errs)
 		}

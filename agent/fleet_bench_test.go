@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
@@ -169,7 +170,7 @@ func addFleet(b *testing.B, m *manager.Manager, store *manager.StatusStore, name
 	check := fmt.Sprintf("{plugin: {name: redis, target: {host: %s, port: %d}}, period: %v, timeout: %v}",
 		target.Host, target.Port, fleetPeriod, fleetTimeout)
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{
-		manager.Annotation: fmt.Sprintf("a: {readiness: %[1]s, liveness: %[1]s}\nb: {readiness: %[1]s, liveness: %[1]s}", check),
+		declared.Annotation: fmt.Sprintf("a: {readiness: %[1]s, liveness: %[1]s}\nb: {readiness: %[1]s, liveness: %[1]s}", check),
 	}}}
 	status := v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1"}
 	for _, container := range []string{"a", "b"} {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/agent/client"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 )
 
 // list is any list of the API.
@@ -52,7 +52,7 @@ func resting(n int) (pods []*v1.Pod) {
 		name := fmt.Sprintf("pod-%03d", i)
 		pods = append(pods, &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), Annotations: map[string]string{
-				manager.Annotation: `web: {readiness: {tcpSocket: {port: 1}, initialDelay: 24h}, liveness: {exec: {command: ["true"]}, initialDelay: 24h}}`,
+				declared.Annotation: `web: {readiness: {tcpSocket: {port: 1}, initialDelay: 24h}, liveness: {exec: {command: ["true"]}, initialDelay: 24h}}`,
 			}},
 			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}},
 		})
@@ -275,7 +275,7 @@ func TestClientReadsAllPages(t *testing.T) {
 func TestGateIsShown(t *testing.T) {
 	t.Parallel()
 	pod := memoryPod("one", newTarget(t), "")
-	pod.Annotations[manager.Annotation] += "\nlate: {readiness: {tcpSocket: {port: 1}, initialDelay: 24h}}"
+	pod.Annotations[declared.Annotation] += "\nlate: {readiness: {tcpSocket: {port: 1}, initialDelay: 24h}}"
 	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "late"})
 	r := start(t, "", func(c *agent.Config) { c.Source = agent.NewMemory(pod).Open })
 	events := r.stream()

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
 )
@@ -71,7 +72,7 @@ func (m *Memory) Reload(ctx context.Context, r pods.Reload) error {
 	m.host.Begin()
 	var errs []error
 	for _, pod := range m.desired {
-		errs = append(errs, m.host.Check(ctx, manager.Declare(pod))...)
+		errs = append(errs, m.host.Check(ctx, declared.Parse(pod))...)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return m.host.Refused(ctx, r, err)
@@ -89,11 +90,11 @@ func (m *Memory) Reload(ctx context.Context, r pods.Reload) error {
 	}
 	close(m.changed)
 	m.changed = make(chan struct{})
-	declared := make([]*manager.Declared, len(m.desired))
+	pods := make([]*declared.Pod, len(m.desired))
 	for i, pod := range m.desired {
-		declared[i] = manager.Declare(pod)
+		pods[i] = declared.Parse(pod)
 	}
-	return m.host.Applied(ctx, r, declared, errors.Join(errs...))
+	return m.host.Applied(ctx, r, pods, errors.Join(errs...))
 }
 
 func (m *Memory) applyLocked(ctx context.Context, pod *v1.Pod) error {

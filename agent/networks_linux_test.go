@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/netnstest"
 	"github.com/daeace23/prober/pods"
 )
@@ -44,7 +44,7 @@ func TestPodsAreProbedInTheirNetworks(t *testing.T) {
 	for _, name := range []string{"good", "bad", "new", "gone"} {
 		all = append(all, &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID("uid-" + name), Annotations: map[string]string{
-				manager.Annotation: "web: {readiness: {httpGet: {port: 8080}, period: 20ms, timeout: 1m}}",
+				declared.Annotation: "web: {readiness: {httpGet: {port: 8080}, period: 20ms, timeout: 1m}}",
 			}},
 			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}},
 		})

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods"
@@ -37,7 +38,7 @@ func (a *Agent) beginPods() {
 }
 
 // checkPod implements [pods.Host].Check.
-func (a *Agent) checkPod(ctx context.Context, pod *manager.Declared) []error {
+func (a *Agent) checkPod(ctx context.Context, pod *declared.Pod) []error {
 	a.handlers.HoldChecked(pod)
 	m, err := manager.New(manager.Config{Status: noPods{}, Handlers: a.within(ctx), ResolveSecret: a.secret})
 	if err != nil {
@@ -71,7 +72,7 @@ func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error
 }
 
 // podsApplied implements [pods.Host].Applied.
-func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*manager.Declared, err error) error {
+func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*declared.Pod, err error) error {
 	if a.running.CompareAndSwap(false, true) {
 		a.notify(Ready)
 	}

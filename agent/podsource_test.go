@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/agent"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/metrics"
@@ -26,7 +26,7 @@ import (
 func memoryPod(name string, w *target, password string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), Annotations: map[string]string{
-			manager.Annotation: fmt.Sprintf("web: {readiness: {httpGet: {port: %d, httpHeaders: [{name: X-Password, value: %q}]}, period: 20ms, timeout: 1m}}", w.port(), password),
+			declared.Annotation: fmt.Sprintf("web: {readiness: {httpGet: {port: %d, httpHeaders: [{name: X-Password, value: %q}]}, period: 20ms, timeout: 1m}}", w.port(), password),
 		}},
 		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}},
 	}
@@ -68,7 +68,7 @@ func TestPodSourceInMemory(t *testing.T) {
 	}
 
 	bad := two.DeepCopy()
-	bad.Annotations[manager.Annotation] = "web: {readiness: {plugin: {name: htpp}}}"
+	bad.Annotations[declared.Annotation] = "web: {readiness: {plugin: {name: htpp}}}"
 	source.Set(bad)
 	if err := r.agent.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), `unknown handler "htpp"`) {
 		t.Errorf("reload: %v", err)
@@ -120,7 +120,7 @@ func TestRoutineAttemptsAreLoggedIfTheyAreNews(t *testing.T) {
 func TestExecProbeWithoutRunnerIsError(t *testing.T) {
 	t.Parallel()
 	pod := memoryPod("one", newTarget(t), "")
-	pod.Annotations[manager.Annotation] = "web: {readiness: {exec: {command: [\"true\"]}, period: 20ms}}"
+	pod.Annotations[declared.Annotation] = "web: {readiness: {exec: {command: [\"true\"]}, period: 20ms}}"
 	r := start(t, "", func(c *agent.Config) { c.Source, c.PollInterval = agent.NewMemory(pod).Open, time.Hour })
 	awaitProbe(t, r.stream(), "an error", func(p *streamedProbe) bool {
 		return p.Last != nil && strings.Contains(p.Last.Error, "the source of pods cannot run commands in containers")

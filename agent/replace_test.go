@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
@@ -271,7 +272,7 @@ func replacedPods(t testing.TB, swap *replace.Handler, r *replacements) *manager
 	for i := range r.probes {
 		name := fmt.Sprint("pod-", i)
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{
-			manager.Annotation: fmt.Sprintf("a: {readiness: {plugin: {name: demo, config: {n: %d}}, period: %v, timeout: 5m}}", i, replacePeriod),
+			declared.Annotation: fmt.Sprintf("a: {readiness: {plugin: {name: demo, config: {n: %d}}, period: %v, timeout: 5m}}", i, replacePeriod),
 		}}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "a"}}}}
 		store.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning, PodIP: "127.0.0.1", ContainerStatuses: []v1.ContainerStatus{{
 			Name: "a", ContainerID: "containerd://" + name, Started: new(true),

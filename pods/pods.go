@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 )
 
@@ -41,14 +42,14 @@ type Host struct {
 	// Check prepares every probe of a pod and releases it again. The text of each error begins
 	// with the path of a field. Check may take until the end of ctx: it may pull and compile
 	// plugins. A source need not call Check.
-	Check func(ctx context.Context, pod *manager.Declared) []error
+	Check func(ctx context.Context, pod *declared.Pod) []error
 	// Refused ends an attempt that changed nothing, because of err. It returns err joined with
 	// further errors; if ctx has ended, its cause.
 	Refused func(ctx context.Context, r Reload, err error) error
 	// Applied ends an attempt after which the manager has the desired pods. The agent looks at
 	// each of them once: a pod that has not changed is the same as in the call before. err is what could not be applied; nil if all was. It returns err
 	// joined with further errors; if ctx has ended, its cause.
-	Applied func(ctx context.Context, r Reload, pods []*manager.Declared, err error) error
+	Applied func(ctx context.Context, r Reload, pods []*declared.Pod, err error) error
 	// RequestReload requests a call of the source's Reload, if it has one. It returns at
 	// once. Requests before the call are coalesced.
 	RequestReload func(cause string)

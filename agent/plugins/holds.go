@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 )
 
 // holds keep the plugins that manifests name from being unloaded. Each field has functions
@@ -35,7 +35,7 @@ func (s *Set) BeginCheck() {
 }
 
 // HoldChecked holds the plugins of a pod that is being checked.
-func (s *Set) HoldChecked(pod *manager.Declared) {
+func (s *Set) HoldChecked(pod *declared.Pod) {
 	h := &s.holds
 	names := handlersOf(pod)
 	if len(names) == 0 {
@@ -59,7 +59,7 @@ func (s *Set) HoldRefused() {
 }
 
 // HoldApplied holds the plugins of the pods that run, and releases all others.
-func (s *Set) HoldApplied(pods []*manager.Declared) {
+func (s *Set) HoldApplied(pods []*declared.Pod) {
 	h := &s.holds
 	all := make(map[string]bool)
 	for _, pod := range pods {
@@ -77,7 +77,7 @@ func (s *Set) HoldApplied(pods []*manager.Declared) {
 
 // handlersOf returns the names of the handlers of a pod's probes, each once; none if all are fields of its
 // containers, which have built-in ones.
-func handlersOf(pod *manager.Declared) (names []string) {
+func handlersOf(pod *declared.Pod) (names []string) {
 	if pod.Plain() {
 		return nil
 	}

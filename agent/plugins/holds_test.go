@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/daeace23/prober/agent/plugins"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/probe"
 )
 
 // podWith returns a pod with a probe in its annotation.
-func podWith(field string) *manager.Declared {
-	return manager.Declare(&v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{manager.Annotation: "c: {readiness: {" + field + "}}"}},
+func podWith(field string) *declared.Pod {
+	return declared.Parse(&v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{declared.Annotation: "c: {readiness: {" + field + "}}"}},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
 	})
 }
@@ -37,19 +37,19 @@ func TestHoldsOfManifests(t *testing.T) {
 	demo, next, other := podWith("plugin: {name: demo}"), podWith("plugin: {name: demo}"), podWith("tcpSocket: {port: 80}")
 	for _, step := range []struct {
 		name   string
-		checks []*manager.Declared
-		runs   []*manager.Declared // nil: they are refused
+		checks []*declared.Pod
+		runs   []*declared.Pod // nil: they are refused
 		held   bool
 	}{
-		{"a pod names it", []*manager.Declared{demo}, []*manager.Declared{demo}, true},
-		{"the same pod", nil, []*manager.Declared{demo}, true},
-		{"the same pod after a check", []*manager.Declared{demo}, []*manager.Declared{demo, other}, true},
-		{"another pod names it", []*manager.Declared{next}, []*manager.Declared{next, other}, true},
-		{"no pod names it", nil, []*manager.Declared{other}, false},
-		{"a pod that is refused names it", []*manager.Declared{demo}, nil, true},
-		{"pods that are refused next do not", []*manager.Declared{other}, nil, false},
-		{"the first pod again", nil, []*manager.Declared{demo}, true},
-		{"no pod", nil, []*manager.Declared{}, false},
+		{"a pod names it", []*declared.Pod{demo}, []*declared.Pod{demo}, true},
+		{"the same pod", nil, []*declared.Pod{demo}, true},
+		{"the same pod after a check", []*declared.Pod{demo}, []*declared.Pod{demo, other}, true},
+		{"another pod names it", []*declared.Pod{next}, []*declared.Pod{next, other}, true},
+		{"no pod names it", nil, []*declared.Pod{other}, false},
+		{"a pod that is refused names it", []*declared.Pod{demo}, nil, true},
+		{"pods that are refused next do not", []*declared.Pod{other}, nil, false},
+		{"the first pod again", nil, []*declared.Pod{demo}, true},
+		{"no pod", nil, []*declared.Pod{}, false},
 	} {
 		if _, err := s.PrepareWithin(t.Context(), "demo", nil, probe.Target{}); err == nil {
 			t.Fatalf("%s: the plugin runs", step.name)

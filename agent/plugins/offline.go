@@ -6,7 +6,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/admit"
@@ -43,7 +43,7 @@ func (s static) CheckSecrets(fields []string) error { return s.plugin.CheckSecre
 
 // Prepare implements [probe.Preparer].
 func (s static) Prepare(config []byte, _ probe.Target) (probe.Handler, error) {
-	if s.plugin.SecretsInArguments && s.plugin.HasInArguments(manager.SecretFields(config)) {
+	if s.plugin.SecretsInArguments && s.plugin.HasInArguments(declared.SecretFields(config)) {
 		s.warn(fmt.Sprintf("plugin %q: %s", s.plugin.Name, plugin.SecretsInArgumentsWarning))
 	}
 	_, err := s.plugin.Config.Apply(config)

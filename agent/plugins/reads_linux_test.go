@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/plugins"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -67,7 +67,7 @@ func TestPluginsThatComeIntoUseAreReadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var pods []*manager.Declared
+	var pods []*declared.Pod
 	for i := range n {
 		put(i, "1.0.0")
 		pods = append(pods, podWith(fmt.Sprintf("plugin: {name: p%d}", i)))

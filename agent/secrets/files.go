@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/filestamp"
 )
 
@@ -53,7 +53,7 @@ func (s *Files) note(name, path string) {
 }
 
 // Keep forgets the files that none of the pods refers to.
-func (s *Files) Keep(pods []*manager.Declared) {
+func (s *Files) Keep(pods []*declared.Pod) {
 	s.mu.Lock()
 	none := len(s.files) == 0
 	s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *Files) Stamps() (known, now string) {
 }
 
 // filesOf returns the files that the probes of pod refer to.
-func filesOf(pod *manager.Declared) (files []string) {
+func filesOf(pod *declared.Pod) (files []string) {
 	if pod.Plain() {
 		return nil
 	}

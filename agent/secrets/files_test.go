@@ -10,16 +10,16 @@ import (
 
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/config"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 )
 
 // A file is watched as long as a pod refers to it.
 func TestFilesKeep(t *testing.T) {
 	dir := folders(t, []string{"a", "b"}, nil)
-	pod := func(config string) *manager.Declared {
-		return manager.Declare(&v1.Pod{
+	pod := func(config string) *declared.Pod {
+		return declared.Parse(&v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-				manager.Annotation: fmt.Sprintf("c: {readiness: {plugin: {name: demo, config: {key: %q}}}}", config),
+				declared.Annotation: fmt.Sprintf("c: {readiness: {plugin: {name: demo, config: {key: %q}}}}", config),
 			}},
 			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}},
 		})
@@ -29,16 +29,16 @@ func TestFilesKeep(t *testing.T) {
 	file.Secrets.Allow = []string{"file:" + dir + "/*"}
 	policy, files := secrets.PolicyOf("/etc/prober.yaml", &file), new(secrets.Files)
 	for i, step := range []struct {
-		pods []*manager.Declared
+		pods []*declared.Pod
 		want string // the files that are watched
 	}{
-		{[]*manager.Declared{a, b, other}, "ab"},
-		{[]*manager.Declared{a, b, other}, "ab"},
-		{[]*manager.Declared{a, other}, "a"},
-		{[]*manager.Declared{next, b}, "ab"},
-		{[]*manager.Declared{next, other}, "a"},
-		{[]*manager.Declared{other}, ""},
-		{[]*manager.Declared{a, b}, "ab"},
+		{[]*declared.Pod{a, b, other}, "ab"},
+		{[]*declared.Pod{a, b, other}, "ab"},
+		{[]*declared.Pod{a, other}, "a"},
+		{[]*declared.Pod{next, b}, "ab"},
+		{[]*declared.Pod{next, other}, "a"},
+		{[]*declared.Pod{other}, ""},
+		{[]*declared.Pod{a, b}, "ab"},
 		{nil, ""},
 	} {
 		for _, name := range []string{"a", "b"} {

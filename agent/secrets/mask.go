@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
-
-	"github.com/daeace23/prober/core/manager"
 )
 
 // maskText replaces what is not shown.
@@ -36,13 +35,13 @@ func Mask(pod *v1.Pod) *v1.Pod {
 		maskContainer(&c)
 		e.EphemeralContainerCommon = v1.EphemeralContainerCommon(c)
 	})
-	probes, hasProbes := pod.Annotations[manager.Annotation]
+	probes, hasProbes := pod.Annotations[declared.Annotation]
 	_, hasLast := pod.Annotations[lastApplied]
 	if hasProbes || hasLast {
 		masked.Annotations = maps.Clone(pod.Annotations)
 	}
 	if hasProbes {
-		masked.Annotations[manager.Annotation] = maskAnnotation(probes)
+		masked.Annotations[declared.Annotation] = maskAnnotation(probes)
 	}
 	if hasLast {
 		masked.Annotations[lastApplied] = maskText
@@ -97,7 +96,7 @@ func maskRequest(r *v1.HTTPGetAction) {
 // Comments are lost.
 func maskAnnotation(text string) string {
 	var containers map[string]map[string]map[string]any
-	document, err := manager.AnnotationJSON(text)
+	document, err := declared.AnnotationJSON(text)
 	if err != nil || json.Unmarshal(document, &containers) != nil {
 		return maskText
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -33,7 +33,7 @@ type Verdict struct {
 
 // asked is one probe that requests ask for.
 type asked struct {
-	config   manager.ProbeConfig
+	config   declared.Probe
 	resolved string // the config of the handler, with secrets; kept only to be compared
 	handler  probe.Handler
 	request  probe.Request

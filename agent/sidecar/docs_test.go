@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/probe/probetest"
 )
 
@@ -33,17 +33,17 @@ func TestExample(t *testing.T) {
 	if err := yaml.UnmarshalStrict(text, &pod); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range manager.ValidatePod(&pod) {
+	for _, err := range declared.ValidatePod(&pod) {
 		t.Error(err)
 	}
 	own := &pod.Spec.InitContainers[0]
-	if !manager.IsSidecar(own) || strings.Join(own.Args, " ") != "sidecar --probes "+own.VolumeMounts[0].MountPath+"/"+pod.Spec.Volumes[0].DownwardAPI.Items[0].Path {
+	if !declared.IsSidecar(own) || strings.Join(own.Args, " ") != "sidecar --probes "+own.VolumeMounts[0].MountPath+"/"+pod.Spec.Volumes[0].DownwardAPI.Items[0].Path {
 		t.Errorf("sidecar: %v", own.Args)
 	}
-	if at := pod.Spec.Volumes[0].DownwardAPI.Items[0].FieldRef.FieldPath; at != "metadata.annotations['"+manager.Annotation+"']" {
+	if at := pod.Spec.Volumes[0].DownwardAPI.Items[0].FieldRef.FieldPath; at != "metadata.annotations['"+declared.Annotation+"']" {
 		t.Errorf("field of the volume: %s", at)
 	}
-	address := newRig(t, pod.Annotations[manager.Annotation], probetest.NewHandler()).serve(t)
+	address := newRig(t, pod.Annotations[declared.Annotation], probetest.NewHandler()).serve(t)
 	asked := 0
 	for _, c := range pod.Spec.Containers {
 		for _, p := range []*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 )
 
 // MaxText is the limit of the text of an annotation, in bytes. All annotations of a pod together have
@@ -46,24 +46,24 @@ func ParsePorts(texts []string) (Ports, error) {
 
 // parse returns the probes of the text of the annotation, and a pod that has their containers.
 // The error joins a [*field.Error] for each thing that is wrong.
-func parse(text string, ports Ports) (*v1.Pod, []manager.ProbeConfig, error) {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{manager.Annotation: text}}}
-	at := field.NewPath("metadata", "annotations").Key(manager.Annotation)
+func parse(text string, ports Ports) (*v1.Pod, []declared.Probe, error) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{declared.Annotation: text}}}
+	at := field.NewPath("metadata", "annotations").Key(declared.Annotation)
 	if len(text) > MaxText {
 		return nil, nil, field.TooLong(at, "", MaxText)
 	}
-	var declared map[string]json.RawMessage
-	if document, err := manager.AnnotationJSON(text); err == nil { // ProbesOf returns the error
-		_ = json.Unmarshal(document, &declared)
+	var containers map[string]json.RawMessage
+	if document, err := declared.AnnotationJSON(text); err == nil { // ProbesOf returns the error
+		_ = json.Unmarshal(document, &containers)
 	}
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(declared)) {
+	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, Ports: ports[name]})
 		for _, why := range validation.IsDNS1123Label(name) {
 			errs = append(errs, field.Invalid(at.Key(name), name, why))
 		}
 	}
-	configs, invalid := manager.ProbesOf(pod)
+	configs, invalid := declared.ProbesOf(pod)
 	for _, err := range invalid {
 		errs = append(errs, aboutPorts(err))
 	}
@@ -92,7 +92,7 @@ func aboutPorts(err error) error {
 }
 
 // unsupported returns what a sidecar cannot do of a valid probe.
-func unsupported(c *manager.ProbeConfig, ports Ports) (errs []error) {
+func unsupported(c *declared.Probe, ports Ports) (errs []error) {
 	if c.Paused {
 		errs = append(errs, field.Forbidden(c.Path.Child("paused"), "prober sidecar has no pauses: the kubelet decides when to probe"))
 	}

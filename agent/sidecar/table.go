@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/joined"
@@ -56,7 +56,7 @@ func (t *table) replace(next map[string]*asked) {
 }
 
 // nameOf returns what requests call a probe.
-func nameOf(c *manager.ProbeConfig) string { return c.Container + "/" + c.Kind.String() }
+func nameOf(c *declared.Probe) string { return c.Container + "/" + c.Kind.String() }
 
 // apply makes the probes of the text those of the table. A probe that has not changed, nor its secrets,
 // keeps its handler and its attempt under way. With an error, nothing changes.
@@ -91,8 +91,8 @@ func (s *Server) apply(ctx context.Context, text string) (changed bool, err erro
 }
 
 // probe returns the probe of c: the present one, or a fresh one if c is not the same.
-func (s *Server) probe(ctx context.Context, c *manager.ProbeConfig, pod *podView) (a *asked, fresh bool, err error) {
-	config, secrets, err := manager.ResolveSecrets(c.Config, s.cfg.ResolveSecret)
+func (s *Server) probe(ctx context.Context, c *declared.Probe, pod *podView) (a *asked, fresh bool, err error) {
+	config, secrets, err := declared.ResolveSecrets(c.Config, s.cfg.ResolveSecret)
 	if err != nil {
 		return nil, false, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -184,10 +185,10 @@ func quantile(sorted []time.Duration, q float64) float64 {
 // BenchmarkUpdatePodStatus measures the status of a pod of one container whose probes run and have
 // succeeded.
 func BenchmarkUpdatePodStatus(b *testing.B) {
-	declared := podOf("u", container("web", probe.Liveness, probe.Readiness))
+	fields := podOf("u", container("web", probe.Liveness, probe.Readiness))
 	noted := podOf("u", container("web"))
-	noted.Annotations = map[string]string{manager.Annotation: `{"web": {"readiness": {"exec": {"command": ["x"]}}, "liveness": {"exec": {"command": ["x"]}}}}`}
-	for name, pod := range map[string]*v1.Pod{"fields": declared, "annotation": noted} {
+	noted.Annotations = map[string]string{declared.Annotation: `{"web": {"readiness": {"exec": {"command": ["x"]}}, "liveness": {"exec": {"command": ["x"]}}}}`}
+	for name, pod := range map[string]*v1.Pod{"fields": fields, "annotation": noted} {
 		b.Run("probes="+name, func(b *testing.B) {
 			log, store := new(tickLog), new(manager.StatusStore)
 			up(store, []*v1.Pod{pod})

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -105,14 +106,14 @@ func TestCallbacksCallManager(t *testing.T) {
 		o.m = m
 		pod := podOf("u", container("web"))
 		pod.Annotations = map[string]string{
-			manager.Annotation: `{web: {readiness: {plugin: {name: a, config: {x: "${env:X}"}}}, liveness: {plugin: {name: a}}}}`,
+			declared.Annotation: `{web: {readiness: {plugin: {name: a, config: {x: "${env:X}"}}}, liveness: {plugin: {name: a}}}}`,
 		}
 		o.store.SetPodStatus(pod, statusOf(running("web", "c1")))
 		if err := m.AddPod(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		pod.Annotations[manager.Annotation] = `{web: {liveness: {plugin: {name: a, config: {y: 1}}}}}`
+		pod.Annotations[declared.Annotation] = `{web: {liveness: {plugin: {name: a, config: {y: 1}}}}}`
 		if err := m.UpdatePod(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
@@ -26,7 +27,7 @@ var forms = map[string]func(*v1.Pod, probe.Kind) []manager.ProbeConfig{
 		return nil
 	},
 	"annotation": func(pod *v1.Pod, kind probe.Kind) []manager.ProbeConfig {
-		pod.Annotations = map[string]string{manager.Annotation: fmt.Sprintf("web: {%s: {exec: {command: [x]}, period: 1s, failureThreshold: 1}}", kind)}
+		pod.Annotations = map[string]string{declared.Annotation: fmt.Sprintf("web: {%s: {exec: {command: [x]}, period: 1s, failureThreshold: 1}}", kind)}
 		return nil
 	},
 	"typed": func(_ *v1.Pod, kind probe.Kind) []manager.ProbeConfig {
@@ -219,7 +220,7 @@ func newStatusWalk(t *testing.T, seed uint64, switches manager.Compat) *statusWa
 	w.pod = podOf("u", container("a", pick()...), container("b", pick()...), container("c"))
 	w.pod.Spec.InitContainers = []v1.Container{container("init"), sidecar("s", pick()...)}
 	if w.rand.IntN(2) == 0 {
-		w.pod.Annotations = map[string]string{manager.Annotation: "b: {startup: {exec: {command: [x]}, period: 1s}}\ns: {readiness: {exec: {command: [x]}, period: 1s}}"}
+		w.pod.Annotations = map[string]string{declared.Annotation: "b: {startup: {exec: {command: [x]}, period: 1s}}\ns: {readiness: {exec: {command: [x]}, period: 1s}}"}
 	}
 	if w.rand.IntN(2) == 0 {
 		w.typed = []manager.ProbeConfig{{Container: "c", Kind: probe.Kinds[1+w.rand.IntN(2)], Handler: "mine", Spec: probe.Spec{Period: time.Second}}}
@@ -360,7 +361,7 @@ func (w *statusWalk) counts(name string, kind probe.Kind) bool {
 	if w.kubelet {
 		return false
 	}
-	configs, _ := manager.ProbesOf(w.pod)
+	configs, _ := declared.ProbesOf(w.pod)
 	if w.known {
 		configs = append(configs, w.typed...)
 	}

@@ -5,9 +5,9 @@
 // methods of the kubelet's manager keep their names, parameters and meanings. [Compat] lists
 // the deliberate differences.
 //
-// Read pod.go first: it starts and changes the probes of a pod. probes.go and annotation.go
-// read them from the pod; status.go computes the status of its containers. This is the only
-// package of the core that imports the Kubernetes API.
+// Read pod.go first: it starts and changes the probes of a pod, which package declared has read.
+// status.go computes the status of its containers. These two packages of the core alone import the
+// Kubernetes API.
 package manager
 
 import (
@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
@@ -90,6 +91,9 @@ type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
+// ProbeConfig is one probe of a pod.
+type ProbeConfig = declared.Probe
+
 // Config configures a [Manager]. Only Status and Handlers are required.
 type Config struct {
 	Status   StatusSource // may be a [StatusPublisher], and a [RestartSource]
@@ -131,6 +135,12 @@ type Key struct {
 
 // probeID is a [Key] as the group has it.
 type probeID = group.ID[types.UID]
+
+func idOf(c *ProbeConfig, uid types.UID) probeID {
+	return probeID{Key: uid, Task: c.Container, Kind: c.Kind}
+}
+
+func nameOf(id probeID) declared.Name { return declared.Name{Container: id.Task, Kind: id.Kind} }
 
 func (k Key) id() probeID { return probeID{Key: k.PodUID, Task: k.Container, Kind: k.Kind} }
 
@@ -176,22 +186,22 @@ func New(cfg Config) (*Manager, error) {
 // started. A probe that could not be started counts as one that has not run yet: its container
 // is not ready, or has not started, until a later call starts it.
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
-	return m.Add(ctx, Declare(pod, typed...))
+	return m.Add(ctx, declared.Parse(pod, typed...))
 }
 
 // Add is [Manager.AddPod] with probes that are parsed already.
-func (m *Manager) Add(ctx context.Context, d *Declared) error {
-	pod := d.pod
+func (m *Manager) Add(ctx context.Context, d *declared.Pod) error {
+	pod := d.Pod()
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	set, t := newPodSet(m, pod), d.try()
-	for i, c := range t.configs {
+	set, t := newPodSet(m, pod), try(d)
+	for i, c := range t.Probes {
 		if ctx.Err() != nil {
-			t.fail(context.Cause(ctx), t.configs[i:]...)
+			t.fail(context.Cause(ctx), t.Probes[i:]...)
 			break
 		}
-		if m.group.Has(c.id(pod.UID)) {
+		if m.group.Has(idOf(&c, pod.UID)) {
 			if m.cfg.Compat.Has(probe.CompatAddPodStops) { // kubernetes#138928
 				t.refused = append(t.refused, m.record(pod.UID).refusals()...)
 				break
@@ -211,29 +221,29 @@ func (m *Manager) Add(ctx context.Context, d *Declared) error {
 // at once. The result of an attempt under way is dropped. From now on ports, labels and
 // restart policies are those of pod. A probe with an error goes on as it was.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
-	return m.Apply(ctx, Declare(pod, typed...))
+	return m.Apply(ctx, declared.Parse(pod, typed...))
 }
 
-// Apply is [Manager.UpdatePod] with probes that are parsed already. A probe that [Declared.Refuse] took
+// Apply is [Manager.UpdatePod] with probes that are parsed already. A probe that [declared.Pod.Refuse] took
 // out is never started, and ends before any other one is started or changed.
-func (m *Manager) Apply(ctx context.Context, d *Declared) error {
-	pod := d.pod
+func (m *Manager) Apply(ctx context.Context, d *declared.Pod) error {
+	pod := d.Pod()
 	if pod.UID == "" {
 		return errNoUID(pod)
 	}
-	set, t := newPodSet(m, pod), d.try()
-	if len(t.forbidden) > 0 {
+	set, t := newPodSet(m, pod), try(d)
+	if len(t.Forbidden) > 0 {
 		m.declare(d, slices.Concat(t.refused, m.record(pod.UID).refusals())) // before they end
-		m.group.RemoveFunc(pod.UID, func(id probeID) bool { return slices.Contains(t.forbidden, probeName{id.Task, id.Kind}) })
+		m.group.RemoveFunc(pod.UID, func(id probeID) bool { return slices.Contains(t.Forbidden, nameOf(id)) })
 	}
-	desired := make(map[probeName]bool)
-	for i, c := range t.configs {
+	desired := make(map[declared.Name]bool)
+	for i, c := range t.Probes {
 		if ctx.Err() != nil {
-			t.fail(context.Cause(ctx), t.configs[i:]...)
+			t.fail(context.Cause(ctx), t.Probes[i:]...)
 			break
 		}
-		desired[c.name()] = true
-		if old, running := m.group.Current(c.id(pod.UID)); running && len(t.invalid) > 0 && !c.annotated {
+		desired[c.Name()] = true
+		if old, running := m.group.Current(idOf(&c, pod.UID)); running && len(t.Invalid) > 0 && !c.Refers {
 			if _, annotated := tagOf(old); annotated {
 				continue // the annotation may still have the probe that is running
 			}
@@ -244,29 +254,29 @@ func (m *Manager) Apply(ctx context.Context, d *Declared) error {
 	}
 	m.declare(d, t.refused)
 	m.group.RemoveFunc(pod.UID, func(id probeID) bool {
-		name := probeName{id.Task, id.Kind}
+		name := nameOf(id)
 		return !desired[name] && !slices.Contains(t.refused, name)
 	})
 	return errors.Join(t.errs...)
 }
 
-// attempt starts the probes of a [Declared].
+// attempt starts the probes of a [declared.Pod].
 type attempt struct {
-	*list
-	refused []probeName // that do not run, or go on as they were
+	*declared.List
+	refused []declared.Name // that do not run, or go on as they were
 	errs    []error
 }
 
-func (d *Declared) try() *attempt {
-	l := d.read()
-	return &attempt{l, slices.Concat(l.invalid, l.forbidden), slices.Clone(l.errs)}
+func try(d *declared.Pod) *attempt {
+	l := d.List()
+	return &attempt{l, slices.Concat(l.Invalid, l.Forbidden), slices.Clone(l.Errors)}
 }
 
 // fail records err, and that the probes of configs could not be started.
 func (a *attempt) fail(err error, configs ...ProbeConfig) {
 	a.errs = append(a.errs, err)
 	for i := range configs {
-		a.refused = append(a.refused, configs[i].name())
+		a.refused = append(a.refused, configs[i].Name())
 	}
 }
 
@@ -349,11 +359,8 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 
 func containerNames(pod *v1.Pod, sidecars bool) map[string]bool {
 	names := make(map[string]bool)
-	for i := range pod.Spec.Containers {
-		names[pod.Spec.Containers[i].Name] = true
-	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; sidecars && IsSidecar(c) {
+	for c, sidecar := range declared.Containers(pod) {
+		if sidecars || !sidecar {
 			names[c.Name] = true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
@@ -130,7 +131,7 @@ func TestHandlersOfManyUpdates(t *testing.T) {
 			for i := range 500 {
 				p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}}}
 				p.UID, p.Name = "u", "p"
-				p.Annotations = map[string]string{manager.Annotation: fmt.Sprintf(
+				p.Annotations = map[string]string{declared.Annotation: fmt.Sprintf(
 					"{web: {readiness: {plugin: {name: a, config: {x: %d}}, failureThreshold: %d}}}", i/7%2, who+1)}
 				if err := m.UpdatePod(context.Background(), p); err != nil {
 					t.Error(err)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
@@ -74,7 +75,7 @@ func (s *podSet) taskOf(name, priorID string) *worker.Task {
 			Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID), Labels: maps.Clone(s.pod.Labels), Ports: podPorts(s.pod),
 		}}
 	}
-	spec, sidecar := findContainer(s.pod, name)
+	spec, sidecar := declared.Container(s.pod, name)
 	t := &podTask{container: probe.Container{Name: name, Ports: ports(spec)}, pod: s.info}
 	t.task.Subject = results.Subject{Namespace: s.pod.Namespace, Pod: s.pod.Name, PodUID: s.info.handlers.UID, Container: name}
 	t.task.Pod, t.task.Container, t.task.Source = &s.info.handlers, &t.container, t
@@ -84,14 +85,6 @@ func (s *podSet) taskOf(name, priorID string) *worker.Task {
 	}
 	s.tasks = append(s.tasks, t)
 	return &t.task
-}
-
-func findContainer(pod *v1.Pod, name string) (c *v1.Container, sidecar bool) {
-	if c = specNamed(pod.Spec.Containers, name); c != nil {
-		return c, false
-	}
-	c = specNamed(pod.Spec.InitContainers, name)
-	return c, c != nil && IsSidecar(c)
 }
 
 // podPorts returns the ports of all containers of pod.
@@ -125,7 +118,7 @@ type tag struct {
 	config string // JSON, with references to secrets
 	mark   string // as in bound
 	path   *field.Path
-	// The command of the probe; see ProbeConfig.
+	// The command of the probe; see [declared.Probe].
 	written []string
 }
 
@@ -142,7 +135,7 @@ func annotatedConfig(p group.Current[types.UID]) ProbeConfig {
 	t, _ := tagOf(p)
 	return ProbeConfig{
 		Path: t.path, Container: p.Task.Subject.Container, Kind: p.Kind, Handler: p.Name, Config: []byte(t.config),
-		Target: p.Target, Spec: p.Spec, Paused: p.Paused, parsed: true, annotated: true, written: t.written,
+		Target: p.Target, Spec: p.Spec, Paused: p.Paused, Refers: true, Written: t.written,
 	}
 }
 
@@ -160,8 +153,8 @@ func (m *Manager) sameHandler(p group.Current[types.UID], c *ProbeConfig) bool {
 // probeOf returns the probe of c for the group.
 func (m *Manager) probeOf(c ProbeConfig, b bound, t *worker.Task) group.Probe {
 	p := group.Probe{Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused}
-	if c.annotated {
-		p.Tag = &tag{string(c.Config), b.mark, c.Path, c.written}
+	if c.Refers {
+		p.Tag = &tag{string(c.Config), b.mark, c.Path, c.Written}
 	} else {
 		p.Tag = m.digestOf(c.Config)
 	}
@@ -182,7 +175,7 @@ func (m *Manager) put(set *podSet, c ProbeConfig) error {
 	for {
 		var done bool
 		var err error
-		if now, running := m.group.Current(c.id(set.pod.UID)); !running {
+		if now, running := m.group.Current(idOf(&c, set.pod.UID)); !running {
 			done, err = m.add(set, c)
 		} else {
 			moved = set.reshape(now) || moved
@@ -214,7 +207,7 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	if inUse, ok := errors.AsType[*worker.InUseError](err); ok {
 		err = inUse
 	}
-	return false, fmt.Errorf("%s: %w", c.path(), err)
+	return false, fmt.Errorf("%s: %w", c.FieldPath(), err)
 }
 
 // change changes a running probe to c. moved means that its target may be another one now. It
@@ -303,15 +296,15 @@ func (m *Manager) prepare(c ProbeConfig) (bound, error) {
 func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	handler, err := m.prepareHandler(c, r.config)
 	if err != nil {
-		return bound{}, fmt.Errorf("%s: %w", c.path(), r.secrets.Error(err))
+		return bound{}, fmt.Errorf("%s: %w", c.FieldPath(), r.secrets.Error(err))
 	}
-	if c.written != nil {
-		handler = asWritten{handler, c.written}
+	if c.Written != nil {
+		handler = asWritten{handler, c.Written}
 	}
-	redacted, err := r.secrets.bind(handler)
+	redacted, err := r.secrets.Bind(handler)
 	if err != nil {
 		probe.Release(handler)
-		return bound{}, fmt.Errorf("%s: %w", c.path(), err)
+		return bound{}, fmt.Errorf("%s: %w", c.FieldPath(), err)
 	}
 	return bound{handler: redacted, mark: r.mark}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
@@ -147,7 +148,7 @@ func TestRefreshSecrets(t *testing.T) {
 		r := newRotation(t, "period: 10s")
 		r.wait(time.Second)
 		r.password = "new"
-		r.pod.Annotations[manager.Annotation] = strings.Replace(r.pod.Annotations[manager.Annotation], "10s", "1s", 1)
+		r.pod.Annotations[declared.Annotation] = strings.Replace(r.pod.Annotations[declared.Annotation], "10s", "1s", 1)
 		r.update(r.pod)
 		r.wait(15 * time.Second)
 		if got := r.passwords[len(r.passwords)-1]; got != "new" {
@@ -171,7 +172,7 @@ func (r *rotation) refresh(t *testing.T, want string) {
 func TestSecretReferences(t *testing.T) {
 	pod := annotated(`web: {readiness: {plugin: {name: x, config: {a: "${file:/run/\"a\"} ${env:B}", b: ["${env:B}"], c: "$x"}}}, ` +
 		`liveness: {plugin: {name: x, config: {}}}}`)
-	configs, errs := manager.ProbesOf(pod)
+	configs, errs := declared.ProbesOf(pod)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

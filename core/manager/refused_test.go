@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -41,7 +42,7 @@ func TestAddPodRefusedProbeIsUndecided(t *testing.T) {
 			eachProbe(pod, func(p *v1.Probe) { *p = v1.Probe{} })
 			c := &pod.Spec.Containers[0]
 			c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil
-			pod.Annotations = map[string]string{manager.Annotation: text}
+			pod.Annotations = map[string]string{declared.Annotation: text}
 		}
 	}
 	for _, tc := range []struct {

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/probe"
 )
@@ -66,7 +67,7 @@ func TestHandlersAreReleased(t *testing.T) {
 	pod := func(annotation string) *v1.Pod {
 		p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}}}
 		p.UID, p.Name = "u", "p"
-		p.Annotations = map[string]string{manager.Annotation: annotation}
+		p.Annotations = map[string]string{declared.Annotation: annotation}
 		return p
 	}
 	do := func(when string, act func(context.Context, *v1.Pod, ...manager.ProbeConfig) error, annotation string, want int) {
@@ -119,7 +120,7 @@ func TestPrepareThatPanics(t *testing.T) {
 	defer m.Close()
 	p := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}}}
 	p.UID, p.Name = "u", "p"
-	p.Annotations = map[string]string{manager.Annotation: `{web: {readiness: {plugin: {name: broken, config: {x: "${env:X}"}}}, liveness: {plugin: {name: a}}}}`}
+	p.Annotations = map[string]string{declared.Annotation: `{web: {readiness: {plugin: {name: broken, config: {x: "${env:X}"}}}, liveness: {plugin: {name: a}}}}`}
 	const want = `handler "broken": panic: with {"x":"[redacted]"}`
 	for name, act := range map[string]func(context.Context, *v1.Pod, ...manager.ProbeConfig) error{"AddPod": m.AddPod, "UpdatePod": m.UpdatePod} {
 		if err := act(t.Context(), p); err == nil || !strings.HasSuffix(err.Error(), want) {

@@ -7,12 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// IsSidecar reports whether c, an init container, is restartable: it runs beside the regular
-// containers, and may have probes.
-func IsSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
-}
-
 // ContainerShouldRestart reports whether a container that exited with exitCode is restarted. The
 // first restart rule that matches decides, or else the restart policy of the container, or else
 // that of the pod. Without a policy of the container its rules do not count.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
@@ -260,7 +261,7 @@ func podOf(uid string, containers ...v1.Container) *v1.Pod {
 // annotated is a pod with a container "web" and the annotation text.
 func annotated(text string) *v1.Pod {
 	pod := podOf("uid", v1.Container{Name: "web", Ports: []v1.ContainerPort{{Name: "redis", ContainerPort: 6379}}})
-	pod.Annotations = map[string]string{manager.Annotation: strings.ReplaceAll(text, "\t", "  ")}
+	pod.Annotations = map[string]string{declared.Annotation: strings.ReplaceAll(text, "\t", "  ")}
 	return pod
 }
 

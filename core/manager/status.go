@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
 )
@@ -22,11 +23,11 @@ func (m *Manager) UpdatePodStatus(_ context.Context, pod *v1.Pod, status *v1.Pod
 	u := statusUpdate{m, pod, m.cfg.Compat.Has(probe.CompatStatusFromWorkers)}
 	for i := range status.ContainerStatuses {
 		c := &status.ContainerStatuses[i]
-		u.set(c, specNamed(pod.Spec.Containers, c.Name))
+		u.set(c, declared.ContainerNamed(pod.Spec.Containers, c.Name))
 	}
 	for i := range status.InitContainerStatuses {
 		c := &status.InitContainerStatuses[i]
-		if spec := u.initSpec(status.InitContainerStatuses, i); spec != nil && IsSidecar(spec) {
+		if spec := u.initSpec(status.InitContainerStatuses, i); spec != nil && declared.IsSidecar(spec) {
 			u.set(c, spec)
 		} else {
 			u.setPlain(c, spec)
@@ -70,7 +71,7 @@ func (u *statusUpdate) setPlain(c *v1.ContainerStatus, spec *v1.Container) {
 func (u *statusUpdate) initSpec(statuses []v1.ContainerStatus, i int) *v1.Container {
 	specs := u.pod.Spec.InitContainers
 	if !u.fromWorkers {
-		return specNamed(specs, statuses[i].Name)
+		return declared.ContainerNamed(specs, statuses[i].Name)
 	}
 	if len(specs) <= i || specs[i].Name != statuses[i].Name {
 		return nil
@@ -135,7 +136,7 @@ func (u *statusUpdate) inherits(c *v1.ContainerStatus) bool {
 // lookup reports whether a probe has a worker, and whether it counts: one without a worker does if it is
 // declared (kubernetes#142305). The record is read first: AddPod starts a worker before it replaces it.
 func (u *statusUpdate) lookup(name string, kind probe.Kind, spec *v1.Container) (running, counts bool) {
-	record, probe := u.m.record(u.pod.UID), probeName{name, kind}
+	record, probe := u.m.record(u.pod.UID), declared.Name{Container: name, Kind: kind}
 	switch {
 	case u.m.group.Has(probeID{Key: u.pod.UID, Task: name, Kind: kind}):
 		return true, true
@@ -181,15 +182,6 @@ func (u *statusUpdate) readyOverRestart(ready, decided bool, c *v1.ContainerStat
 func conditionTrue(conditions []v1.PodCondition, t v1.PodConditionType) bool {
 	c := conditionOf(conditions, t)
 	return c != nil && c.Status == v1.ConditionTrue
-}
-
-func specNamed(specs []v1.Container, name string) *v1.Container {
-	for i := range specs {
-		if specs[i].Name == name {
-			return &specs[i]
-		}
-	}
-	return nil
 }
 
 // The reasons of a pod's Ready and ContainersReady conditions.
@@ -247,7 +239,7 @@ func sortContainers(pod *v1.Pod, statuses []v1.ContainerStatus) (unknown, unread
 		}
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; declared.IsSidecar(c) {
 			sort(c)
 		}
 	}

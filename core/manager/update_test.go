@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
@@ -80,7 +81,7 @@ func TestUpdatePod(t *testing.T) {
 	})
 	bubble(t, "another handler", func(t *testing.T) {
 		r, pod := updateRig(t)
-		pod.Annotations = map[string]string{manager.Annotation: "web: {readiness: {plugin: {name: redis}, period: 100ms}}"}
+		pod.Annotations = map[string]string{declared.Annotation: "web: {readiness: {plugin: {name: redis}, period: 100ms}}"}
 		r.update(pod)
 		r.wait(time.Second)
 		if got := r.status("u", "web", probe.Readiness).Handler; got != "redis" {
@@ -96,10 +97,10 @@ func TestUpdatePodTarget(t *testing.T) {
 	bubble(t, "another target starts a new run", func(t *testing.T) {
 		r, pod := updateRig(t)
 		text := "web: {readiness: {plugin: {name: x, target: {port: PORT}}, period: 1s, failureThreshold: 9}}"
-		pod.Annotations = map[string]string{manager.Annotation: strings.Replace(text, "PORT", "1", 1)}
+		pod.Annotations = map[string]string{declared.Annotation: strings.Replace(text, "PORT", "1", 1)}
 		r.update(pod)
 		r.wait(2 * time.Second)
-		pod.Annotations[manager.Annotation] = strings.Replace(text, "PORT", "2", 1)
+		pod.Annotations[declared.Annotation] = strings.Replace(text, "PORT", "2", 1)
 		r.update(pod)
 		r.wait(time.Second)
 		r.wantRun(1)
@@ -163,14 +164,14 @@ func TestUpdatePodTiming(t *testing.T) {
 	})
 	bubble(t, "paused of the annotation pauses and resumes", func(t *testing.T) {
 		r, pod := updateRig(t)
-		pod.Annotations = map[string]string{manager.Annotation: "web: {readiness: {exec: {command: [check]}, period: 1s, failureThreshold: 5, paused: true}}"}
+		pod.Annotations = map[string]string{declared.Annotation: "web: {readiness: {exec: {command: [check]}, period: 1s, failureThreshold: 5, paused: true}}"}
 		r.update(pod)
 		r.wait(10 * time.Second)
 		h := r.preparations()[0].handler
 		if s := r.status("u", "web", probe.Readiness); !s.Paused || s.Run != 1 || h.Count() != 1 {
 			t.Errorf("paused %v, run %d, %d attempts", s.Paused, s.Run, h.Count())
 		}
-		pod.Annotations[manager.Annotation] = strings.Replace(pod.Annotations[manager.Annotation], "true", "false", 1)
+		pod.Annotations[declared.Annotation] = strings.Replace(pod.Annotations[declared.Annotation], "true", "false", 1)
 		r.update(pod)
 		r.wait(time.Second)
 		r.wantRun(2)
@@ -275,9 +276,9 @@ func TestUpdatePodErrors(t *testing.T) {
 	} {
 		bubble(t, "an annotation "+name+" leaves its probes as they are", func(t *testing.T) {
 			r, pod := updateRig(t)
-			pod.Annotations = map[string]string{manager.Annotation: "web: {readiness: {plugin: {name: redis}, period: 1s}}"}
+			pod.Annotations = map[string]string{declared.Annotation: "web: {readiness: {plugin: {name: redis}, period: 1s}}"}
 			r.update(pod)
-			pod.Annotations[manager.Annotation] = text
+			pod.Annotations[declared.Annotation] = text
 			if err := r.m.UpdatePod(t.Context(), pod); err == nil {
 				t.Error("no error")
 			}

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
@@ -207,7 +208,7 @@ func (run *vectorRun) makePod() *v1.Pod {
 	if err != nil {
 		run.r.t.Fatal(err)
 	}
-	pod.Annotations = map[string]string{manager.Annotation: string(text)}
+	pod.Annotations = map[string]string{declared.Annotation: string(text)}
 	return pod
 }
 

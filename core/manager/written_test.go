@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -25,7 +26,7 @@ func TestTargetHasCommandAsItIsWritten(t *testing.T) {
 			pod.UID = "u"
 			pod.Spec.Containers = []v1.Container{{Name: "c", Env: []v1.EnvVar{{Name: "PW", Value: "hunter2"}}}}
 			if annotated {
-				pod.Annotations = map[string]string{manager.Annotation: fmt.Sprintf("c: {readiness: {exec: {command: [mysqladmin, -p, %q]}}}", c.command)}
+				pod.Annotations = map[string]string{declared.Annotation: fmt.Sprintf("c: {readiness: {exec: {command: [mysqladmin, -p, %q]}}}", c.command)}
 			} else {
 				pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"mysqladmin", "-p", c.command}}}}
 			}

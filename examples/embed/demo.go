@@ -9,11 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/daeace23/prober/core/manager"
 )
 
 // podIP is the address of the one pod in the fabric.
@@ -58,7 +57,7 @@ cache:
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "demo", Name: "shop", UID: "shop-1",
-			Annotations: map[string]string{manager.Annotation: probes},
+			Annotations: map[string]string{declared.Annotation: probes},
 		},
 		Spec: v1.PodSpec{Containers: containers},
 	}, w

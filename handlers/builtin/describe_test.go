@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/internal/attempt"
@@ -163,7 +163,7 @@ func FuzzDescribeHasNoSecret(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resolved, secrets, err := manager.ResolveSecrets(config, func(string, string) (string, error) { return secret, nil })
+			resolved, secrets, err := declared.ResolveSecrets(config, func(string, string) (string, error) { return secret, nil })
 			if err != nil {
 				return // not UTF-8
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -239,7 +239,7 @@ func TestCheckSecretAtLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
+		config, secrets, err := declared.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +257,7 @@ func TestCheckSecretInMetricName(t *testing.T) {
 		"ghp-16C7e42F292c": "conn_ghp-16C7e42F292c", "two words": "'conn_two words'", "it's=so": "'conn_it''s=so'", "key=word": "conn_key=word",
 	} {
 		text := "| " + label + "=3ms other=4"
-		config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
+		config, secrets, err := declared.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
 		if err != nil || len(config) == 0 {
 			t.Fatal(err)
 		}

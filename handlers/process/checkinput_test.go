@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/handlers/replace"
@@ -79,7 +79,7 @@ func TestCheckRefusesSecretsInArguments(t *testing.T) {
 		return swap.Replace(t.Context(), quarantine.New(c, quarantine.Config{}))
 	}
 	ask := func(config string) (probe.Outcome, error) {
-		resolved, secrets, err := manager.ResolveSecrets([]byte(config), resolve)
+		resolved, secrets, err := declared.ResolveSecrets([]byte(config), resolve)
 		if err != nil {
 			t.Fatal(err)
 		}

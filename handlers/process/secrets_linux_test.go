@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/process"
 	"github.com/daeace23/prober/handlers/quarantine"
 	"github.com/daeace23/prober/handlers/replace"
@@ -77,7 +77,7 @@ func TestSecretOfSchemaIsNotLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := attempt(t, manager.Secrets{}.Handler(b), patience); err != nil {
+	if _, err := attempt(t, declared.Secrets{}.Handler(b), patience); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Close(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/plugin/schema"
@@ -45,7 +45,7 @@ func TestAttemptSecretsNotLogged(t *testing.T) {
 // TestSecretAtMessageLimitIsRedacted cuts a message within a secret.
 func TestSecretAtMessageLimitIsRedacted(t *testing.T) {
 	const secret = "a long secret that is cut in the middle of it"
-	config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
+	config, secrets, err := declared.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return secret, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func marking(t *testing.T, name string) *plugin.Manifest {
 func TestSecretsOfSchemaAreRedacted(t *testing.T) {
 	const config = `{"password":"swordfish","user":"ann"}`
 	guest := loadAs(t, host, "request", marking(t, "request"))
-	out, err := attempt(t, manager.Secrets{}.Handler(bind(t, guest, config, probe.Target{})), probe.Request{}, 5*time.Second)
+	out, err := attempt(t, declared.Secrets{}.Handler(bind(t, guest, config, probe.Target{})), probe.Request{}, 5*time.Second)
 	if err != nil || !strings.Contains(out.Output, `"password":"[redacted]"`) || !strings.Contains(out.Output, `"ann"`) {
 		t.Errorf("got %+v, %v", out, err)
 	}

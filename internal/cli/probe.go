@@ -5,11 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
@@ -21,7 +22,7 @@ import (
 func newProbe(env *command.Env) *cobra.Command {
 	own := map[string]func(*command.Env) *cobra.Command{"exec": newProbeExec, "grpc": newProbeGRPC, "http": newProbeHTTP, "tcp": newProbeTCP}
 	all := []*cobra.Command{plugincmd.NewProbe(env)}
-	for _, b := range manager.Builtins() {
+	for _, b := range declared.Builtins() {
 		if make, ok := own[b.Name]; ok {
 			all = append(all, make(env))
 		} else {
@@ -169,8 +170,19 @@ func newProbeExec(env *command.Env) *cobra.Command {
 	})
 }
 
-// runBuiltin carries p out with the built-in handlers.
+// runBuiltin carries p out with the built-in handlers. Its config is read and checked as the one of a target is.
 func runBuiltin(ctx context.Context, p *oneshot.Probe, cfg builtin.Config) error {
+	all := declared.Builtins()
+	b := all[slices.IndexFunc(all, func(b declared.Builtin) bool { return b.Name == p.Handler })]
+	text, err := json.Marshal(map[string]any{b.Field: p.Config})
+	if err != nil {
+		return command.Usage("", "%w", err)
+	}
+	t, errs := declared.ParseTemplate(nil, "", probe.Readiness, text)
+	if len(errs) > 0 {
+		return command.Usage("", "%w", errs.ToAggregate())
+	}
+	p.Config = json.RawMessage(t.Probe().Config)
 	cfg.Runner = &builtin.HostRunner{}
 	var registry handlers.Registry
 	if err := builtin.Register(&registry, cfg); err != nil {

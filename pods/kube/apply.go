@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/pace"
@@ -86,7 +86,7 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) e
 		}
 		s.apply(ctx, uid)
 	}
-	var applied []*manager.Declared
+	var applied []*declared.Pod
 	var errs []error
 	s.mu.Lock()
 	for _, p := range s.pods {
@@ -345,7 +345,7 @@ func priorOf(latest *v1.Pod, since time.Time) *v1.Pod {
 
 // toldOf returns the states that an earlier agent has told in events, of probes of containers that started
 // before this agent: those that a condition lists.
-func toldOf(latest *v1.Pod, planned *manager.Declared, since time.Time) map[probeKey]states.State {
+func toldOf(latest *v1.Pod, planned *declared.Pod, since time.Time) map[probeKey]states.State {
 	told := make(map[probeKey]states.State)
 	for _, p := range planned.Probes() {
 		key := probeKey{p.Container, p.Kind}

@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods/kube/liveness"
 	"github.com/daeace23/prober/probe"
 )
 
-// The annotations of a pod beside [manager.Annotation].
+// The annotations of a pod beside [declared.Annotation].
 const (
 	LivenessAnnotation   = "prober.dev/liveness"      // a [liveness.Mode]
 	AgentLossAnnotation  = "prober.dev/on-agent-loss" // keep or unready
@@ -32,9 +33,9 @@ type probeKey struct {
 
 // plan is what a pod asks for, as far as the operator allows it. It is read-only.
 type plan struct {
-	pod      *v1.Pod           // for the manager and for readers
-	declared *manager.Declared // its probes; those that the policy refuses are taken out
-	errs     []error           // the faults of the pod
+	pod      *v1.Pod       // for the manager and for readers
+	declared *declared.Pod // its probes; those that the policy refuses are taken out
+	errs     []error       // the faults of the pod
 
 	mode     liveness.Mode
 	perProbe bool
@@ -53,7 +54,7 @@ func newPlan(pod *v1.Pod, cfg *Config) *plan {
 	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
 	network := p.options(pod, cfg)
 	allowed := newTargets(cfg.Policy.Targets, pod, p.inPod)
-	p.declared = manager.Declare(p.pod).Refuse(func(c *manager.ProbeConfig) error {
+	p.declared = declared.Parse(p.pod).Refuse(func(c *manager.ProbeConfig) error {
 		refusal := network
 		if refusal == nil {
 			refusal = p.check(c, cfg, allowed)
@@ -70,7 +71,7 @@ func newPlan(pod *v1.Pod, cfg *Config) *plan {
 		key := probeKey{c.Container, c.Kind}
 		p.grace[key], p.period[key] = c.TerminationGracePeriodSeconds, c.Spec.Period
 		p.startup[c.Container] = p.startup[c.Container] || c.Kind == probe.Startup
-		if !manager.IsBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
+		if !declared.IsBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
 			p.plugins = append(p.plugins, c.Handler)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -131,13 +131,13 @@ func liveUnderPolicy(t *testing.T, text, raw string, ops []byte) int {
 		for i, op := range ops {
 			switch op % steps {
 			case stepHarmless:
-				pod.Annotations[manager.Annotation] = harmless
+				pod.Annotations[declared.Annotation] = harmless
 			case stepText:
-				pod.Annotations[manager.Annotation] = text
+				pod.Annotations[declared.Annotation] = text
 			case stepRaw:
-				pod.Annotations[manager.Annotation] = raw
+				pod.Annotations[declared.Annotation] = raw
 			case stepNone:
-				delete(pod.Annotations, manager.Annotation)
+				delete(pod.Annotations, declared.Annotation)
 			case stepRemove:
 				if exists {
 					w.cluster.remove(pod.Name)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/daeace23/prober/config"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
@@ -182,7 +183,7 @@ func newWorld(t *testing.T, edit ...func(*world)) *world {
 	source, err := kube.New(w.cfg, pods.Host{
 		Logger: slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo})), Begin: func() {},
 		Recorder: agentEvents{w},
-		Check: func(ctx context.Context, pod *manager.Declared) []error {
+		Check: func(ctx context.Context, pod *declared.Pod) []error {
 			errs := pod.Errors()
 			for _, p := range pod.Probes() {
 				if err := w.prepared(context.WithValue(ctx, checkedPod{}, pod.Pod().Name), p.Handler); err != nil {
@@ -191,7 +192,7 @@ func newWorld(t *testing.T, edit ...func(*world)) *world {
 			}
 			return errs
 		},
-		Applied: func(_ context.Context, r pods.Reload, _ []*manager.Declared, err error) error {
+		Applied: func(_ context.Context, r pods.Reload, _ []*declared.Pod, err error) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.applied = append(w.applied, err)
@@ -490,7 +491,7 @@ func withRuntime(w *world) { w.cfg.Runtime = fakeRuntime{w} }
 func podNamed(name, probes string, annotations ...string) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{manager.Annotation: probes, "other": "x"},
+			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{declared.Annotation: probes, "other": "x"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
 		},
 		Spec: v1.PodSpec{

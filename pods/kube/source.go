@@ -23,7 +23,7 @@ import (
 )
 
 // Source is the source of pods of `prober node`: the pods of a node of a cluster that have the
-// annotation [manager.Annotation]. The kubelet runs them.
+// annotation [declared.Annotation]. The kubelet runs them.
 //
 // Its life: [New], then a manager with it as Status and a tracker of states with it as reader, Start
 // with that manager, and Stop.

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube"
@@ -36,7 +37,7 @@ func TestSourceFollowsAnnotatedPods(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", success, failure)
 		plain := podNamed("plain", readiness)
-		delete(plain.Annotations, manager.Annotation)
+		delete(plain.Annotations, declared.Annotation)
 		pod := podNamed("web", readiness)
 		pod.Spec.Containers[0].LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
 		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "TOKEN", Value: "secret"}}
@@ -83,11 +84,11 @@ func TestSourceChanges(t *testing.T) {
 		change func(*v1.Pod)
 		want   int // probes
 	}{
-		{"the annotation is removed", func(p *v1.Pod) { delete(p.Annotations, manager.Annotation) }, 0},
+		{"the annotation is removed", func(p *v1.Pod) { delete(p.Annotations, declared.Annotation) }, 0},
 		{"the pod has succeeded", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }, 0},
 		{"the pod has failed", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, 0},
 		{"another UID", func(p *v1.Pod) { p.UID = "uid-new" }, 2},
-		{"a probe is removed", func(p *v1.Pod) { p.Annotations[manager.Annotation] = readiness }, 1},
+		{"a probe is removed", func(p *v1.Pod) { p.Annotations[declared.Annotation] = readiness }, 1},
 		{"the pod is deleted", func(p *v1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +135,7 @@ func TestSourceInvalidAnnotation(t *testing.T) {
 		if n := w.source.NodeCounts(); n.Followed != 2 || n.Refused != 1 || n.PatchesWritten != 7 || n.Done["restart"] != 2 || n.Withheld["budget"] != 1 {
 			t.Errorf("counts: %+v", n)
 		}
-		pod.Annotations[manager.Annotation] = readiness
+		pod.Annotations[declared.Annotation] = readiness
 		w.cluster.set(pod)
 		w.wait(time.Second)
 		w.wantConditions("web", "readiness.web=success")

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/conditions"
@@ -331,11 +331,11 @@ func TestSourceTellsFailureOfAddedProbe(t *testing.T) {
 		w.start()
 		w.wait(5 * time.Second)
 		w.wantEvents("Normal Healthy")
-		pod.Annotations[manager.Annotation] = `{web: {liveness: {httpGet: {path: /l, port: http}}}}`
+		pod.Annotations[declared.Annotation] = `{web: {liveness: {httpGet: {path: /l, port: http}}}}`
 		w.cluster.set(pod)
 		w.wait(5 * time.Second)
 		h.Then(failure)
-		pod.Annotations[manager.Annotation] = readiness
+		pod.Annotations[declared.Annotation] = readiness
 		w.cluster.set(pod)
 		w.wait(5 * time.Second)
 		w.wantEvents("Warning Unhealthy")

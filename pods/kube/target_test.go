@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/config"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/probe"
@@ -150,7 +150,7 @@ func TestPolicyRefusesChangedProbe(t *testing.T) {
 		if live.Count() == 0 {
 			t.Error("no liveness attempt")
 		}
-		pod.Annotations[manager.Annotation] = strings.Replace(text, "HOST", "10.1.0.8", 1)
+		pod.Annotations[declared.Annotation] = strings.Replace(text, "HOST", "10.1.0.8", 1)
 		w.cluster.set(pod)
 		w.wait(time.Second)
 		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].startup.tcpSocket.host: Forbidden")
@@ -177,11 +177,11 @@ func TestPolicyChecksAddressesOfEveryStatus(t *testing.T) {
 		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].readiness.httpGet.host: Forbidden")
 		w.wantConditions("web", "liveness.web=success", "readiness.web=unknown?")
 		// Also if the annotation cannot be read any more, so that its probes would go on.
-		pod.Annotations[manager.Annotation] = strings.Replace(pod.Annotations[manager.Annotation], "10.1.0.7", "10.1.0.99", 1)
+		pod.Annotations[declared.Annotation] = strings.Replace(pod.Annotations[declared.Annotation], "10.1.0.7", "10.1.0.99", 1)
 		w.cluster.set(pod)
 		w.wait(2 * time.Second)
 		w.wantConditions("web", "liveness.web=success", "readiness.web=success")
-		pod.Annotations[manager.Annotation] = "["
+		pod.Annotations[declared.Annotation] = "["
 		pod.Status.PodIP, pod.Status.PodIPs = "10.1.0.7", []v1.PodIP{{IP: "10.1.0.7"}}
 		w.cluster.set(pod)
 		w.wait(2 * time.Second)

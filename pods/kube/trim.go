@@ -3,10 +3,9 @@ package kube
 import (
 	"strings"
 
+	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/daeace23/prober/core/manager"
 )
 
 // prefix begins the names of all annotations and conditions of prober.
@@ -22,7 +21,7 @@ func trim(object any) (any, error) {
 	kept := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 	}}
-	if _, ok := pod.Annotations[manager.Annotation]; !ok {
+	if _, ok := pod.Annotations[declared.Annotation]; !ok {
 		return kept, nil
 	}
 	kept.Labels, kept.OwnerReferences = pod.Labels, pod.OwnerReferences

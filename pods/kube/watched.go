@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/internal/pace"
@@ -177,7 +177,7 @@ func (s *Source) setSynced() {
 
 // observe takes the newest state of a pod.
 func (s *Source) observe(next *v1.Pod) {
-	_, wanted := next.Annotations[manager.Annotation]
+	_, wanted := next.Annotations[declared.Annotation]
 	wanted = wanted && next.Status.Phase != v1.PodSucceeded && next.Status.Phase != v1.PodFailed
 	if !wanted {
 		s.forget(next.UID)

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 )
@@ -147,7 +148,7 @@ func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialize
 	past := initialized // a later container was started
 	var starts []int
 	for i, c := range slices.Backward(specs) {
-		sidecar, v := manager.IsSidecar(&c), views[c.Name]
+		sidecar, v := declared.IsSidecar(&c), views[c.Name]
 		switch {
 		case v.state == absent && past && sidecar:
 			starts = append(starts, i)
@@ -184,9 +185,9 @@ func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialize
 // next one may start, and again whether this one is to be restarted.
 func (a *actions) initContainer(c *v1.Container, v view, pod *v1.Pod) (done, again bool) {
 	switch {
-	case manager.IsSidecar(c) && v.state == running:
+	case declared.IsSidecar(c) && v.state == running:
 		return a.sidecar(c, v)
-	case manager.IsSidecar(c):
+	case declared.IsSidecar(c):
 		return false, true
 	case v.state == running:
 		return false, false

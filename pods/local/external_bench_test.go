@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods/local"
 	"github.com/daeace23/prober/pods/local/manifest"
@@ -58,7 +59,7 @@ func restExternal(b *testing.B, n int) {
 }
 
 // loadPods returns n pods of a manifest that has a %d for their numbers.
-func loadPods(b *testing.B, template string, n int) []*manager.Declared {
+func loadPods(b *testing.B, template string, n int) []*declared.Pod {
 	b.Helper()
 	var text strings.Builder
 	for i := range n {
@@ -72,7 +73,7 @@ func loadPods(b *testing.B, template string, n int) []*manager.Declared {
 }
 
 // startPods starts pods with a manager, and waits until all are ready.
-func startPods(b *testing.B, cfg local.Config, all []*manager.Declared) (pods *local.Pods, stop func()) {
+func startPods(b *testing.B, cfg local.Config, all []*declared.Pod) (pods *local.Pods, stop func()) {
 	b.Helper()
 	pods, err := local.New(cfg, testHost())
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods"
 )
 
@@ -33,8 +33,8 @@ func TestPodNeedsGuard(t *testing.T) {
 		{"plugin that is a module", "plugin: {name: module}", nil, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pod := p.newPodLocked(manager.Declare(&v1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{manager.Annotation: "c: {readiness: {" + c.probe + "}}"}},
+			pod := p.newPodLocked(declared.Parse(&v1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{declared.Annotation: "c: {readiness: {" + c.probe + "}}"}},
 				Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Command: c.command, Lifecycle: &v1.Lifecycle{PreStop: c.preStop}}}},
 			}))
 			if got := pod.needsGuard(); got != c.want {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/pods"
@@ -36,32 +37,32 @@ type pod struct {
 	publishing sync.Mutex
 
 	mu          sync.Mutex
-	declared    *manager.Declared // of Apply
-	spec        *v1.Pod           // of declared, with the time of its deletion; replaced, never modified
-	shown       *v1.Pod           // the spec that was last published
+	declared    *declared.Pod // of Apply
+	spec        *v1.Pod       // of declared, with the time of its deletion; replaced, never modified
+	shown       *v1.Pod       // the spec that was last published
 	ip          string
 	containers  []*container // of spec; also those that were removed from spec, until they end
 	initialized bool
-	complete    bool              // the pod has ended by itself: no container is left to start
-	resetting   bool              // all containers are being ended, to be restarted together
-	terminating bool              // the pod is being deleted
-	stopped     bool              // the loop has begun to end it
-	unprobed    bool              // the manager has refused a probe
-	killing     bool              // all processes are to be killed
-	restarts    []pods.Restart    // to be reported
-	next        *manager.Declared // to run after the end of this one
-	restored    savedPod          // by an earlier agent; until firstStatus
-	frozen      *savedPod         // the state to save of a pod whose end begins; never modified
+	complete    bool           // the pod has ended by itself: no container is left to start
+	resetting   bool           // all containers are being ended, to be restarted together
+	terminating bool           // the pod is being deleted
+	stopped     bool           // the loop has begun to end it
+	unprobed    bool           // the manager has refused a probe
+	killing     bool           // all processes are to be killed
+	restarts    []pods.Restart // to be reported
+	next        *declared.Pod  // to run after the end of this one
+	restored    savedPod       // by an earlier agent; until firstStatus
+	frozen      *savedPod      // the state to save of a pod whose end begins; never modified
 }
 
 // newPodLocked returns a new pod, which [Pods.run] starts.
-func (p *Pods) newPodLocked(declared *manager.Declared) *pod {
-	spec := declared.Pod()
+func (p *Pods) newPodLocked(d *declared.Pod) *pod {
+	spec := d.Pod()
 	pod := &pod{
 		owner: p, uid: spec.UID, name: types.NamespacedName{Namespace: spec.Namespace, Name: spec.Name}, begun: metav1.Now(),
 	}
 	pod.syncs.Store(1) // run starts the loop
-	pod.setSpecLocked(declared)
+	pod.setSpecLocked(d)
 	if saved, ok := p.prior[spec.UID]; ok {
 		delete(p.prior, spec.UID)
 		pod.restoreLocked(saved)
@@ -74,34 +75,34 @@ func (p *Pods) newPodLocked(declared *manager.Declared) *pod {
 // run publishes the pod, adds it to the manager and starts its loop. The error is that of probes
 // that the manager refuses.
 func (p *Pods) run(ctx context.Context, pod *pod) error {
-	declared, status := pod.firstStatus()
-	p.store.SetPodStatus(declared.Pod(), status)
-	err := pod.probed(p.manager.Add(ctx, declared.WithStatus(status)))
+	d, status := pod.firstStatus()
+	p.store.SetPodStatus(d.Pod(), status)
+	err := pod.probed(p.manager.Add(ctx, d.WithStatus(status)))
 	p.loops.Go(pod.loop)
 	return err
 }
 
 // change gives the pod a new spec and reports whether its probes must be updated.
-func (p *pod) change(declared *manager.Declared) bool {
-	spec := declared.Pod()
+func (p *pod) change(d *declared.Pod) bool {
+	spec := d.Pod()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.terminating:
-		p.next = declared
+		p.next = d
 		return false
 	case p.spec.Namespace != spec.Namespace || p.spec.Name != spec.Name: // another pod with the same UID
-		p.next = declared
+		p.next = d
 		p.terminateLocked()
 		return false
-	case samePod(p.declared, declared):
+	case samePod(p.declared, d):
 		return p.unprobed && !p.complete
 	case p.complete: // it has ended by itself: run the new spec as a new pod
-		p.next = declared
+		p.next = d
 		p.terminateLocked()
 		return false
 	}
-	p.setSpecLocked(declared)
+	p.setSpecLocked(d)
 	return true
 }
 
@@ -127,12 +128,12 @@ func (p *pod) refused() bool {
 }
 
 // probes returns the probes of the pod with its published status.
-func (p *pod) probes() *manager.Declared {
+func (p *pod) probes() *declared.Pod {
 	p.mu.Lock()
-	declared, spec := p.declared, p.spec
+	d, spec := p.declared, p.spec
 	p.mu.Unlock()
 	status, _ := p.owner.store.PodStatus(p.uid)
-	return declared.WithPod(withStatus(spec, status))
+	return d.WithPod(withStatus(spec, status))
 }
 
 // current returns the pod with its published status.

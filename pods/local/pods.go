@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/internal/procgroup"
@@ -164,7 +165,7 @@ func (p *Pods) decided(u results.Update) {
 //
 // The error joins those of probes that the manager refuses, for an unknown plugin or an invalid
 // config. Everything else is applied. See [manager.Manager.UpdatePod].
-func (p *Pods) Apply(ctx context.Context, specs []*manager.Declared) error {
+func (p *Pods) Apply(ctx context.Context, specs []*declared.Pod) error {
 	p.applying.Lock()
 	defer p.applying.Unlock()
 	p.mu.Lock()

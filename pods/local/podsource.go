@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/filestamp"
 	"github.com/daeace23/prober/pods"
@@ -21,11 +22,11 @@ import (
 type Generator interface {
 	// Check returns the errors of the pods of the next Generate, as far as no source needs to be asked for
 	// them. It changes no pod.
-	Check(ctx context.Context, all bool, others []*manager.Declared, check func(*manager.Declared) []error) error
+	Check(ctx context.Context, all bool, others []*declared.Pod, check func(*declared.Pod) []error) error
 	// Generate returns the pods with their probes. Those that have not changed are the same as before. all
 	// requests a check of everything. others are the pods of manifests, whose names cannot be used. check is
 	// that of a [pods.Host].
-	Generate(ctx context.Context, all bool, others []*manager.Declared, check func(*manager.Declared) []error) ([]*manager.Declared, error)
+	Generate(ctx context.Context, all bool, others []*declared.Pod, check func(*declared.Pod) []error) ([]*declared.Pod, error)
 	// Run calls request whenever Generate may return other pods, until ctx ends. It is called once,
 	// after Generate.
 	Run(ctx context.Context, request func(cause string))
@@ -45,10 +46,10 @@ type PodSource struct {
 	cancel    context.CancelFunc // set by Start
 	polls     sync.WaitGroup
 
-	mu      sync.Mutex          // held while manifests are read and applied
-	desired []*manager.Declared // the pods that were last read without an error
-	applied bool                // the desired pods were applied without an error
-	stamp   string              // of the manifests before they were last read
+	mu      sync.Mutex      // held while manifests are read and applied
+	desired []*declared.Pod // the pods that were last read without an error
+	applied bool            // the desired pods were applied without an error
+	stamp   string          // of the manifests before they were last read
 }
 
 // podSet is Pods: an embedded field with the name Pods would hide the method Pods.
@@ -171,7 +172,7 @@ var errSuperseded = errors.New("the manifests have changed meanwhile")
 // are applied. A check may wait for a plugin that is compiled or hangs. If the manifests change
 // meanwhile, the newer ones may not need the plugin: read starts again, but only once, because
 // manifests that change steadily must be applied too.
-func (s *PodSource) read(ctx context.Context, all bool) ([]*manager.Declared, error) {
+func (s *PodSource) read(ctx context.Context, all bool) ([]*declared.Pod, error) {
 	first, cancel := context.WithCancelCause(ctx)
 	s.stamp = s.manifests.Stamp()
 	known := func() string { return s.stamp }
@@ -194,19 +195,19 @@ func (s *PodSource) read(ctx context.Context, all bool) ([]*manager.Declared, er
 
 // load loads the manifests once, with a check of their pods. A pod that has not changed is the one of the
 // desired pods, whose probes are not parsed again.
-func (s *PodSource) load(ctx context.Context, all bool) ([]*manager.Declared, error) {
+func (s *PodSource) load(ctx context.Context, all bool) ([]*declared.Pod, error) {
 	s.host.Begin()
-	desired := make(map[types.UID]*manager.Declared, len(s.desired))
+	desired := make(map[types.UID]*declared.Pod, len(s.desired))
 	for _, d := range s.desired {
 		desired[d.Pod().UID] = d
 	}
-	s.manifests.Known = func(pod *v1.Pod) *manager.Declared {
+	s.manifests.Known = func(pod *v1.Pod) *declared.Pod {
 		if known := desired[pod.UID]; known != nil && equality.Semantic.DeepEqual(known.Pod(), pod) {
 			return known
 		}
 		return nil
 	}
-	s.manifests.Check = func(pod *manager.Declared) []error {
+	s.manifests.Check = func(pod *declared.Pod) []error {
 		if ctx.Err() != nil {
 			return []error{context.Cause(ctx)}
 		}
@@ -225,7 +226,7 @@ func (s *PodSource) load(ctx context.Context, all bool) ([]*manager.Declared, er
 	if s.generator == nil {
 		return loaded.Pods, err
 	}
-	check := func(d *manager.Declared) []error { return s.host.Check(ctx, d) }
+	check := func(d *declared.Pod) []error { return s.host.Check(ctx, d) }
 	if err != nil {
 		return nil, errors.Join(err, s.generator.Check(ctx, all, loaded.Pods, check))
 	}

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local"
@@ -60,8 +61,8 @@ func startSource(t testing.TB, dir string) (source *local.PodSource, applied fun
 	host := testHost()
 	host.PollInterval = time.Hour
 	host.Begin = func() {}
-	host.Check = func(context.Context, *manager.Declared) []error { return nil }
-	host.Applied = func(_ context.Context, r pods.Reload, pods []*manager.Declared, err error) error {
+	host.Check = func(context.Context, *declared.Pod) []error { return nil }
+	host.Applied = func(_ context.Context, r pods.Reload, pods []*declared.Pod, err error) error {
 		last = nil
 		for _, d := range pods {
 			last = append(last, d.Pod())

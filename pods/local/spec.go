@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods/local/manifest"
 	"github.com/daeace23/prober/probe"
 )
@@ -28,9 +28,9 @@ type podProbes struct {
 }
 
 // setSpecLocked sets the spec and the probes of the pod, and adds its new containers.
-func (p *pod) setSpecLocked(declared *manager.Declared) {
-	spec := declared.Pod()
-	p.declared, p.spec, p.ip = declared, spec, addressOf(spec)
+func (p *pod) setSpecLocked(d *declared.Pod) {
+	spec := d.Pod()
+	p.declared, p.spec, p.ip = d, spec, addressOf(spec)
 	for _, c := range p.containers {
 		c.probes = podProbes{}
 	}
@@ -45,7 +45,7 @@ func (p *pod) setSpecLocked(declared *manager.Declared) {
 	}
 	each(spec.Spec.InitContainers, true)
 	each(spec.Spec.Containers, false)
-	for _, config := range declared.Probes() {
+	for _, config := range d.Probes() {
 		if c := p.containerLocked(config.Container); c != nil {
 			c.probes.kinds[config.Kind] = true
 			c.probes.handlers = append(c.probes.handlers, config.Handler)
@@ -109,7 +109,7 @@ func containerNames(spec *v1.Pod) sets.Set[string] {
 }
 
 // samePod reports whether a pod with other probes or another spec is equivalent.
-func samePod(before, after *manager.Declared) bool {
+func samePod(before, after *declared.Pod) bool {
 	a, b := before.Pod(), after.Pod()
 	return before == after || equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations) &&
 		maps.Equal(a.Labels, b.Labels) && a.Status.PodIP == b.Status.PodIP && before.Same(after)

@@ -13,7 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/internal/process"
@@ -248,7 +248,7 @@ func launchOf(pod *v1.Pod, c *v1.Container) (l process.Launch, err error) {
 		if e.ValueFrom != nil {
 			continue // unsupported, and accepted by Source.AllowUnsupported
 		}
-		e.Value = manager.ExpandCommand([]string{e.Value}, own)[0]
+		e.Value = declared.ExpandCommand([]string{e.Value}, own)[0]
 		own = setEnv(own, e)
 		values = setEnv(values, e)
 	}
@@ -256,7 +256,7 @@ func launchOf(pod *v1.Pod, c *v1.Container) (l process.Launch, err error) {
 		l.Env = append(l.Env, e.Name+"="+e.Value)
 	}
 	l.Dir = c.WorkingDir
-	l.Args = manager.ExpandCommand(slices.Concat(c.Command, c.Args), own)
+	l.Args = declared.ExpandCommand(slices.Concat(c.Command, c.Args), own)
 	return l, err
 }
 

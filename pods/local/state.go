@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
 )
@@ -130,7 +130,7 @@ func (p *pod) restoreLocked(saved savedPod) {
 
 // firstStatus returns the probes of the pod, and the status to publish before it is probed. External targets have
 // the status that the agent before this one saved.
-func (p *pod) firstStatus() (*manager.Declared, v1.PodStatus) {
+func (p *pod) firstStatus() (*declared.Pod, v1.PodStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	status := p.statusLocked()

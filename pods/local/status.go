@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
@@ -168,7 +169,7 @@ func initializedCondition(pod *v1.Pod, status *v1.PodStatus) v1.PodCondition {
 		spec := &pod.Spec.InitContainers[i]
 		s := statusNamed(status.InitContainerStatuses, spec.Name)
 		done := s != nil && s.Ready
-		if manager.IsSidecar(spec) {
+		if declared.IsSidecar(spec) {
 			done = s != nil && s.Started != nil && *s.Started
 		}
 		if !done {
@@ -225,7 +226,7 @@ func initPhase(pod *v1.Pod, status *v1.PodStatus, again map[string]bool) (n cens
 		c := &pod.Spec.InitContainers[i]
 		s := statusNamed(status.InitContainerStatuses, c.Name)
 		switch {
-		case manager.IsSidecar(c):
+		case declared.IsSidecar(c):
 			n.sidecar(s)
 		case s == nil:
 			n.pending = true

@@ -25,6 +25,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
@@ -334,7 +335,7 @@ func (w *world) never(t *testing.T, what string, parts ...string) {
 }
 
 // load reads manifests from text, with the replacements in vars. An empty text has no pods.
-func load(t *testing.T, text string, vars ...string) []*manager.Declared {
+func load(t *testing.T, text string, vars ...string) []*declared.Pod {
 	t.Helper()
 	if text == "" {
 		return nil

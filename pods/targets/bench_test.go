@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
@@ -102,10 +103,10 @@ func (r *rig) start(b *testing.B) (*local.PodSource, func()) {
 	applied := make(chan error, 1)
 	host := pods.Host{
 		Logger: slog.New(slog.DiscardHandler), Output: io.Discard, PollInterval: time.Hour, Begin: func() {},
-		Check:         func(context.Context, *manager.Declared) []error { return nil },
+		Check:         func(context.Context, *declared.Pod) []error { return nil },
 		Refused:       func(_ context.Context, _ pods.Reload, err error) error { return err },
 		RequestReload: func(string) {}, Restarted: func(pods.Restart) {}, RunsPrograms: func(string) bool { return false },
-		Applied: func(_ context.Context, p pods.Reload, _ []*manager.Declared, err error) error {
+		Applied: func(_ context.Context, p pods.Reload, _ []*declared.Pod, err error) error {
 			if p.Cause == "start" {
 				applied <- err
 			}

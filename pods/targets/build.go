@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods"
@@ -23,7 +23,7 @@ type list struct {
 
 // result is what build returns. It is read-only.
 type result struct {
-	pods    []*manager.Declared
+	pods    []*declared.Pod
 	targets []pods.Target
 	counts  []count             // of each list
 	byItem  map[itemKey]*target // for the next build
@@ -53,7 +53,7 @@ type target struct {
 	at     address.Address
 	reason string // why it is dropped; "" if it is not
 
-	pod *manager.Declared // with the name that it has; nil if it is dropped
+	pod *declared.Pod // with the name that it has; nil if it is dropped
 }
 
 // taken reports whether a pod that is no target has a name.
@@ -151,7 +151,7 @@ func (b *builder) known(key itemKey, source string, f *found) *target {
 
 // podBefore returns the pod that the last build made of the same target; nil if there is none. Such a
 // target is listed at another place, or with other labels that change nothing.
-func (b *builder) podBefore(t *target, uid types.UID) *manager.Declared {
+func (b *builder) podBefore(t *target, uid types.UID) *declared.Pod {
 	if b.before == nil {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods"
 )
 
@@ -58,7 +58,7 @@ func FuzzLists(f *testing.F) {
 	})
 }
 
-func checkPod(t *testing.T, d *manager.Declared) {
+func checkPod(t *testing.T, d *declared.Pod) {
 	pod := d.Pod()
 	errs := validation.IsDNS1123Label(pod.Name)
 	for name, value := range pod.Labels {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober/config"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -94,7 +94,7 @@ func (g *group) warnings(file string) (all []error) {
 }
 
 // check checks the probe of the group. The error joins a [*yamlpos.Error] for each problem.
-func (g *group) check(file string, check func(*manager.Declared) []error) error {
+func (g *group) check(file string, check func(*declared.Pod) []error) error {
 	a := address.Address{Host: "127.0.0.1", Port: 1}
 	sample, err := newPod(g, podName(g.name, "sample"), "sample", &a, a.Host, g.labels)
 	d := yamlpos.Decoder{File: file}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
@@ -81,7 +82,7 @@ func uidOf(namespace, group, name string) types.UID {
 var noGrace int64
 
 // newPod returns the pod of a target with its probe.
-func newPod(g *group, name, target string, a *address.Address, listed string, labels map[string]string) (*manager.Declared, error) {
+func newPod(g *group, name, target string, a *address.Address, listed string, labels map[string]string) (*declared.Pod, error) {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: g.namespace, UID: uidOf(g.namespace, g.name, target),
@@ -112,7 +113,7 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 	if _, err := g.blueprint.of(a, c.Env); err != nil {
 		return nil, err
 	}
-	return manager.DeclareOne(pod, func() manager.ProbeConfig {
+	return declared.One(pod, func() manager.ProbeConfig {
 		config, _ := g.blueprint.of(a, c.Env) // as before
 		return config
 	}), nil

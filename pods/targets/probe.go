@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
@@ -17,7 +18,7 @@ import (
 
 // blueprint is the probe of a group, from which its targets get theirs. It is read-only.
 type blueprint struct {
-	*manager.Template
+	*declared.Template
 	path string // of the probe, in errors of the manager
 	url  string // url of the config of a plugin, whose scheme and path a URL replaces; "" for none
 }
@@ -31,7 +32,7 @@ type problem struct {
 // newBlueprint reads a probe, a JSON object with the fields of the annotation prober.dev/probes.
 func newBlueprint(group string, kind probe.Kind, text []byte) (*blueprint, []problem) {
 	path := field.NewPath("targets").Key(group).Child("probe")
-	template, errs := manager.ParseTemplate(path, pods.TargetContainer, kind, text)
+	template, errs := declared.ParseTemplate(path, pods.TargetContainer, kind, text)
 	b := &blueprint{Template: template, path: path.String()}
 	if len(errs) > 0 {
 		return nil, b.problemsOf(errs)
@@ -75,13 +76,13 @@ var errSecret = errors.New("the address must not refer to a secret: only the pro
 
 // of returns the probe of a target, whose pod has the variables env.
 func (b *blueprint) of(a *address.Address, env []v1.EnvVar) (manager.ProbeConfig, error) {
-	d := manager.Destination{Port: a.Port, Env: env}
+	d := declared.Destination{Port: a.Port, Env: env}
 	if a.Scheme != "" {
-		if len(manager.SecretFields([]byte(strconv.Quote(a.Path)))) > 0 {
+		if len(declared.SecretFields([]byte(strconv.Quote(a.Path)))) > 0 {
 			return manager.ProbeConfig{}, errSecret
 		}
 		if _, _, builtin := b.Probe().Place(); !builtin && b.url == "" {
-			return manager.ProbeConfig{}, manager.ErrURL
+			return manager.ProbeConfig{}, declared.ErrURL
 		}
 		d.Port, d.Scheme, d.Path = a.ProbePort(), a.Scheme, a.Path
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/targets"
 )
@@ -23,13 +23,13 @@ type rig struct {
 	t      testing.TB
 	dir    string
 	source *targets.Source
-	others []*manager.Declared
-	check  func(*manager.Declared) []error
+	others []*declared.Pod
+	check  func(*declared.Pod) []error
 }
 
 // newRig returns a rig whose prober.yaml has a text after its head.
 func newRig(t testing.TB, text string) *rig {
-	r := &rig{t: t, dir: t.TempDir(), check: func(*manager.Declared) []error { return nil }}
+	r := &rig{t: t, dir: t.TempDir(), check: func(*declared.Pod) []error { return nil }}
 	r.write("prober.yaml", head+text)
 	r.source = targets.New(targets.Config{
 		ConfigFile: r.path("prober.yaml"), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), PollInterval: time.Millisecond,
@@ -54,13 +54,13 @@ func (r *rig) write(name, text string) {
 }
 
 // generate returns the pods, by name, after all sources were asked.
-func (r *rig) generate() map[string]*manager.Declared {
+func (r *rig) generate() map[string]*declared.Pod {
 	r.t.Helper()
 	all, err := r.source.Generate(r.t.Context(), true, r.others, r.check)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	byName := make(map[string]*manager.Declared)
+	byName := make(map[string]*declared.Pod)
 	for _, d := range all {
 		byName[d.Pod().Name] = d
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/config"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/filestamp"
 	"github.com/daeace23/prober/pods"
 )
@@ -80,7 +80,7 @@ func New(cfg Config) *Source {
 //
 // The error is that of targets in prober.yaml, and the last good ones are kept. An error of the rest of the
 // file is returned by the first call only: the agent reports it for the plugins.
-func (s *Source) Generate(ctx context.Context, all bool, others []*manager.Declared, check func(*manager.Declared) []error) ([]*manager.Declared, error) {
+func (s *Source) Generate(ctx context.Context, all bool, others []*declared.Pod, check func(*declared.Pod) []error) ([]*declared.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.checkLocked(all, others, check); err != nil {
@@ -119,7 +119,7 @@ func (s *Source) Generate(ctx context.Context, all bool, others []*manager.Decla
 }
 
 // takenBy returns the names of pods.
-func takenBy(others []*manager.Declared) taken {
+func takenBy(others []*declared.Pod) taken {
 	names := make(map[types.NamespacedName]bool, len(others))
 	for _, p := range others {
 		names[types.NamespacedName{Namespace: p.Pod().Namespace, Name: p.Pod().Name}] = true
@@ -153,7 +153,7 @@ func (s *Source) readLocked(all bool) error {
 }
 
 // Check is the part of Generate that finds the errors of targets in prober.yaml. It asks no source.
-func (s *Source) Check(ctx context.Context, all bool, others []*manager.Declared, check func(*manager.Declared) []error) error {
+func (s *Source) Check(ctx context.Context, all bool, others []*declared.Pod, check func(*declared.Pod) []error) error {
 	if s.cfg.Offline {
 		_, err := s.Generate(ctx, all, others, check)
 		return err
@@ -165,7 +165,7 @@ func (s *Source) Check(ctx context.Context, all bool, others []*manager.Declared
 
 // checkLocked reads prober.yaml, and checks the probes of groups that are new, and their static targets.
 // Without an error, its groups are the last good ones.
-func (s *Source) checkLocked(all bool, others []*manager.Declared, check func(*manager.Declared) []error) error {
+func (s *Source) checkLocked(all bool, others []*declared.Pod, check func(*declared.Pod) []error) error {
 	if err := s.readLocked(all); err != nil {
 		return err
 	}

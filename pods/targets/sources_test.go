@@ -17,11 +17,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods/targets"
 )
 
-func names(pods map[string]*manager.Declared) (names []string) {
+func names(pods map[string]*declared.Pod) (names []string) {
 	for name := range pods {
 		names = append(names, name)
 	}

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods/targets"
 )
 
 // probed returns the address of a pod, and its probe: handler, config and spec.
-func probed(t *testing.T, d *manager.Declared) string {
+func probed(t *testing.T, d *declared.Pod) string {
 	t.Helper()
 	if d == nil {
 		return "no pod"
@@ -91,7 +91,7 @@ func TestPodsOfTargetsCarryNoProbe(t *testing.T) {
 		d := r.generate()["g-h-1"]
 		pod := d.Pod()
 		c := &pod.Spec.Containers[0]
-		if _, text := pod.Annotations[manager.Annotation]; text || c.ReadinessProbe != nil || c.LivenessProbe != nil || c.StartupProbe != nil {
+		if _, text := pod.Annotations[declared.Annotation]; text || c.ReadinessProbe != nil || c.LivenessProbe != nil || c.StartupProbe != nil {
 			t.Errorf("%s: the pod is %+v", action, pod)
 		}
 		if all := d.Probes(); len(all) != 1 || all[0].Container != c.Name || len(d.Errors()) > 0 {
@@ -122,7 +122,7 @@ func TestSecretsOfProbesAreReferences(t *testing.T) {
 	if len(d.Errors()) > 0 || len(configs) != 1 {
 		t.Fatal(configs, d.Errors())
 	}
-	if diff := cmp.Diff([]manager.SecretReference{{Source: "file", Name: "/run/token"}}, configs[0].SecretReferences()); diff != "" {
+	if diff := cmp.Diff([]declared.SecretReference{{Source: "file", Name: "/run/token"}}, configs[0].SecretReferences()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -176,7 +176,7 @@ func TestPodNamesAreUniqueDNSLabels(t *testing.T) {
 - {name: other, namespace: apart, probe: {httpGet: {}}, static: [c]}
 - {name: m, probe: {httpGet: {}}, static: [taken]}
 `, long, long))
-	r.others = []*manager.Declared{manager.Declare(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "targets", Name: "m-taken"}})}
+	r.others = []*declared.Pod{declared.Parse(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "targets", Name: "m-taken"}})}
 	pods := r.generate()
 	uids := make(map[string]bool)
 	for name, pod := range pods {
@@ -366,14 +366,14 @@ func TestGenerateReportsFileAndLine(t *testing.T) {
 func TestCheckRefusesProbeOfGroupOnce(t *testing.T) {
 	r := newRig(t, "modules:\n- name: m\n  probe:\n    plugin: {name: redis, config: {a: 1}}\ntargets:\n- {name: g, module: m, static: ['h:1', 'h:2']}\n")
 	checked := 0
-	r.check = func(*manager.Declared) []error {
+	r.check = func(*declared.Pod) []error {
 		checked++
 		return []error{errors.New(`targets[g].probe: handler "redis": unknown`)}
 	}
 	if got, want := r.refused(), `prober.yaml:6: modules[0].probe: handler "redis": unknown`; got != want || checked != 1 {
 		t.Errorf("%d checks, got %q, want %q", checked, got, want)
 	}
-	r.check = func(*manager.Declared) []error { return nil }
+	r.check = func(*declared.Pod) []error { return nil }
 	if len(r.generate()) != 2 {
 		t.Errorf("got %v", r.list())
 	}
@@ -407,7 +407,7 @@ func TestGenerateRefusesWrongStaticTarget(t *testing.T) {
 func TestGenerateForgetsGroupThatWasRefused(t *testing.T) {
 	const text = "targets: [{name: g, probe: {plugin: {name: %s}}, static: [h]}]\n"
 	r := newRig(t, fmt.Sprintf(text, "good"))
-	r.check = func(d *manager.Declared) []error {
+	r.check = func(d *declared.Pod) []error {
 		if d.Probes()[0].Handler == "bad" {
 			return []error{errors.New("bad")}
 		}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 )
 
@@ -25,7 +26,7 @@ func TestManifestsHaveTheProbes(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(l.manifest(&all, pod, generation)), &got); err != nil {
 				t.Fatalf("%v\n%s", err, l.manifest(&all, pod, generation))
 			}
-			found, errs := manager.ProbesOf(&got)
+			found, errs := declared.ProbesOf(&got)
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}

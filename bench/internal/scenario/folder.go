@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/bench/internal/measure"
 	"github.com/daeace23/prober/bench/internal/record"
 	"github.com/daeace23/prober/bench/internal/target"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -188,7 +188,7 @@ func nameOf(i int) string { return fmt.Sprintf("p%04d", i) }
 func podOf(name string, port int) v1.Pod {
 	pod := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	pod.Name = "with-" + name
-	pod.Annotations = map[string]string{manager.Annotation: fmt.Sprintf("app: {readiness: {plugin: {name: %s, target: {host: %s, port: %d}}}}", name, target.Address(0), port)}
+	pod.Annotations = map[string]string{declared.Annotation: fmt.Sprintf("app: {readiness: {plugin: {name: %s, target: {host: %s, port: %d}}}}", name, target.Address(0), port)}
 	pod.Spec.Containers = []v1.Container{{Name: "app"}}
 	return pod
 }

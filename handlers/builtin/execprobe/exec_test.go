@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/builtin/execprobe"
 	"github.com/daeace23/prober/handlers/builtin/internal/rig"
 	"github.com/daeace23/prober/probe"
@@ -160,7 +160,7 @@ func TestExecSecretAtLimit(t *testing.T) {
 	output := strings.Repeat("x", probe.MaxOutput-20) + secret
 	for _, most := range []int{len(output), probe.MaxOutput} {
 		h := handler(t, runnerFunc(func(context.Context) ([]byte, error) { return []byte(output[:most]), nil }), "x")
-		_, secrets, err := manager.ResolveSecrets([]byte(`["${env:PW}"]`), func(string, string) (string, error) { return secret, nil })
+		_, secrets, err := declared.ResolveSecrets([]byte(`["${env:PW}"]`), func(string, string) (string, error) { return secret, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

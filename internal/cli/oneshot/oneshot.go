@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/internal/cli/command"
@@ -24,7 +24,7 @@ type Probe struct {
 	Handler string // its name
 	Config  any    // of the handler; as JSON
 	Target  probe.Target
-	Secrets manager.Secrets // that Config refers to
+	Secrets declared.Secrets // that Config refers to
 	// Wrap, unless it is nil, returns the handler to call instead of h, which was prepared with
 	// config.
 	Wrap func(h probe.Handler, config []byte) probe.Handler

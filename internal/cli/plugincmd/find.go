@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/daeace23/prober/agent/secrets"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/shipped"
@@ -88,7 +88,7 @@ type input struct {
 	url     func(field string) string // of a target that is a URL, see [oneshot.ParseTarget]
 	noPort  error                     // why the target is none for a plugin that needs a port; nil if it has one
 	config  json.RawMessage
-	secrets manager.Secrets // that config refers to
+	secrets declared.Secrets // that config refers to
 	grants  []plugin.Grant
 }
 
@@ -109,7 +109,7 @@ func (f *pluginFlags) read(ctx context.Context, env *command.Env) (in input, err
 	if in.config, err = withURL(in.config, in.url); err != nil {
 		return in, command.Usage("", "--config: %w", err)
 	}
-	in.config, in.secrets, err = manager.ResolveSecrets(in.config, func(source, name string) (string, error) {
+	in.config, in.secrets, err = declared.ResolveSecrets(in.config, func(source, name string) (string, error) {
 		return secret(ctx, env, source, name)
 	})
 	if err != nil {

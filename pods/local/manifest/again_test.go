@@ -13,18 +13,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
 // loadAgain loads s, and returns its pods by name. The error must be want.
-func loadAgain(t *testing.T, s *manifest.Source, want string) map[string]*manager.Declared {
+func loadAgain(t *testing.T, s *manifest.Source, want string) map[string]*declared.Pod {
 	t.Helper()
 	loaded, err := s.Load(t.Context())
 	if got := fmt.Sprint(err); want == "" && err != nil || want != "" && got != want {
 		t.Errorf("error %q, want %q", got, want)
 	}
-	pods := make(map[string]*manager.Declared)
+	pods := make(map[string]*declared.Pod)
 	for _, pod := range loaded.Pods {
 		pods[pod.Pod().Name] = pod
 	}
@@ -34,7 +34,7 @@ func loadAgain(t *testing.T, s *manifest.Source, want string) map[string]*manage
 func TestLoadAgainParsesChangedFilesOnly(t *testing.T) {
 	dir := t.TempDir()
 	var parsed []string
-	s := &manifest.Source{Paths: []string{dir}, Known: func(pod *v1.Pod) *manager.Declared {
+	s := &manifest.Source{Paths: []string{dir}, Known: func(pod *v1.Pod) *declared.Pod {
 		parsed = append(parsed, pod.Name)
 		return nil
 	}}
@@ -118,7 +118,7 @@ func TestLoadAgainChecksUnchangedFile(t *testing.T) {
 	dir := t.TempDir()
 	path := writeFile(t, dir, "a.yaml", named("a")+"---\n"+named("b"))
 	refused := false
-	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *manager.Declared) []error {
+	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *declared.Pod) []error {
 		if refused && pod.Pod().Name == "b" {
 			return []error{errors.New("spec.containers[0].name: refused")}
 		}
@@ -156,7 +156,7 @@ func TestLoadAgainIsLikeFirstLoad(t *testing.T) {
 			writeFile(t, dir, name, texts[random.IntN(len(texts))])
 		}
 		refuses := random.IntN(2) == 0
-		check := func(pod *manager.Declared) []error {
+		check := func(pod *declared.Pod) []error {
 			if refuses && pod.Pod().Name == "refused" {
 				return []error{errors.New("spec.containers[0].name: refused")}
 			}

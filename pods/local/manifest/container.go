@@ -3,13 +3,12 @@ package manifest
 import (
 	"strings"
 
+	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/daeace23/prober/core/manager"
 )
 
 // validateContainer returns the errors of one container.
@@ -21,7 +20,7 @@ func validateContainer(c *v1.Container, path *field.Path, init bool) (errs field
 	if len(c.Command) > 0 && c.Command[0] == "" {
 		errs = append(errs, field.Required(path.Child("command").Index(0), ""))
 	}
-	if init && len(c.Command) == 0 && !manager.IsSidecar(c) {
+	if init && len(c.Command) == 0 && !declared.IsSidecar(c) {
 		errs = append(errs, field.Required(path.Child("command"), "an external target never ends and cannot be an init container"))
 	}
 	errs = append(errs, validateStrings(c, path)...)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/yamlpos"
 )
@@ -54,7 +54,7 @@ type content struct {
 }
 
 type parsedPod struct {
-	pod  *manager.Declared
+	pod  *declared.Pod
 	line int
 }
 
@@ -177,12 +177,12 @@ func (l *loader) pod(c *content, n *yamlpos.Node, path string, kinds ...string) 
 		return
 	}
 	setDefaults(pod)
-	var d *manager.Declared
+	var d *declared.Pod
 	if l.source.Known != nil {
 		d = l.source.Known(pod)
 	}
 	if d == nil {
-		d = manager.Declare(pod)
+		d = declared.Parse(pod)
 	}
 	errs := validatePod(d)
 	unsupported := unsupportedFields(pod)
@@ -217,7 +217,7 @@ func (l *loader) add(p parsedPod) {
 
 // sharedErrors returns the errors of a pod that do not depend on its file alone: those of other
 // pods, and of Check if the pod is otherwise valid.
-func (l *loader) sharedErrors(pod *manager.Declared, valid bool) field.ErrorList {
+func (l *loader) sharedErrors(pod *declared.Pod, valid bool) field.ErrorList {
 	errs := l.conflicts(pod.Pod())
 	if valid && len(errs) == 0 && l.source.Check != nil {
 		for _, err := range l.source.Check(pod) {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
@@ -23,7 +23,7 @@ func writeFile(t testing.TB, dir, name, text string) string {
 	return path
 }
 
-func podNames(pods []*manager.Declared) (names []string) {
+func podNames(pods []*declared.Pod) (names []string) {
 	for _, p := range pods {
 		names = append(names, p.Pod().Namespace+"/"+p.Pod().Name)
 	}
@@ -200,7 +200,7 @@ func TestLoadAllowUnsupportedWarns(t *testing.T) {
 func TestLoadCheckErrorHasLineOfField(t *testing.T) {
 	dir := t.TempDir()
 	file := writeFile(t, dir, "a.yaml", named("a"))
-	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *manager.Declared) []error {
+	s := &manifest.Source{Paths: []string{dir}, Check: func(pod *declared.Pod) []error {
 		return []error{errors.Join(errors.New("spec.containers[0].name: refused"), errors.New("out of order"))}
 	}}
 	want := file + ":1: out of order\n" + file + ":4: spec.containers[0].name: refused"
@@ -282,7 +282,7 @@ func load(t *testing.T, text string) []*v1.Pod {
 	return podsOf(loaded.Pods)
 }
 
-func podsOf(all []*manager.Declared) (pods []*v1.Pod) {
+func podsOf(all []*declared.Pod) (pods []*v1.Pod) {
 	for _, d := range all {
 		pods = append(pods, d.Pod())
 	}

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
 // validatePortNames returns an error for each probe and hook whose port is a name that its
 // container does not define. The kubelet accepts such a pod, and the probe always fails.
-func validatePortNames(d *manager.Declared) (errs field.ErrorList) {
+func validatePortNames(d *declared.Pod) (errs field.ErrorList) {
 	containers := make(map[string]*v1.Container)
 	check := func(container string, port intstr.IntOrString, path *field.Path) {
 		if e := validatePortName(containers[container], port, path); e != nil {
@@ -60,7 +60,7 @@ func validatePortName(c *v1.Container, port intstr.IntOrString, path *field.Path
 
 // unknownAnnotations returns an error for each unknown annotation with the prefix prober.dev/.
 func unknownAnnotations(pod *v1.Pod) (errs field.ErrorList) {
-	known := []string{AddressAnnotation, manager.Annotation, UmaskAnnotation}
+	known := []string{AddressAnnotation, declared.Annotation, UmaskAnnotation}
 	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		if strings.HasPrefix(name, "prober.dev/") && !slices.Contains(known, name) && !strings.HasPrefix(name, UmaskAnnotation+".") {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(name), "unknown annotation"+yamlpos.Known(name, known)))

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -30,11 +30,11 @@ type Source struct {
 	System string
 	// Known, if it is not nil, returns an equal pod that is in memory already, or nil. It is called for each
 	// pod that was parsed, after the defaults were set. Check and Load get its result.
-	Known func(pod *v1.Pod) *manager.Declared
+	Known func(pod *v1.Pod) *declared.Pod
 	// Check, if it is not nil, is called for each pod that is otherwise valid. Its errors may be
 	// joined. Those that are [field.Error]s, or begin with the path of a field, get the line of
 	// that field.
-	Check func(pod *manager.Declared) []error
+	Check func(pod *declared.Pod) []error
 
 	once  map[string][]byte   // the text of stdin and pipes, which can be read only once
 	valid map[string]*content // of the last Load that read all files
@@ -47,8 +47,8 @@ var ErrNeedsLinux = errors.New("local pods need Linux")
 type Loaded struct {
 	// Pods are valid, with the defaults of the API and a UID, in the order of the files.
 	// The next Load may return them again.
-	Pods []*manager.Declared
+	Pods []*declared.Pod
 	// Warnings are the unsupported fields that AllowUnsupported accepted, and those of
-	// [manager.Declared.Warnings], each a [*yamlpos.Error]. They are returned with an error too.
+	// [declared.Pod.Warnings], each a [*yamlpos.Error]. They are returned with an error too.
 	Warnings []error
 }

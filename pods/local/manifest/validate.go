@@ -6,14 +6,13 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/daeace23/prober/core/manager"
 )
 
 const defaultGracePeriodSeconds = 30
@@ -42,7 +41,7 @@ func setDefaults(pod *v1.Pod) {
 		}
 		for _, p := range [...]*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 			if p != nil {
-				manager.SetProbeDefaults(p)
+				declared.SetProbeDefaults(p)
 			}
 		}
 	})
@@ -59,7 +58,7 @@ func each(pod *v1.Pod, do func(c *v1.Container, path *field.Path, init bool)) {
 }
 
 // validatePod returns the errors of a pod that has its defaults.
-func validatePod(d *manager.Declared) (errs field.ErrorList) {
+func validatePod(d *declared.Pod) (errs field.ErrorList) {
 	pod := d.Pod()
 	meta, spec := field.NewPath("metadata"), field.NewPath("spec")
 	errs = append(errs, validateName(pod.Name, meta.Child("name"), validation.IsDNS1123Subdomain)...)

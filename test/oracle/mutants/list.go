@@ -18,7 +18,7 @@ const (
 	statusFile  = "core/manager/status.go"
 	managerFile = "core/manager/manager.go"
 	taskFile    = "core/worker/task.go"
-	probesFile  = "core/manager/probes.go"
+	probesFile  = "core/declared/probe.go"
 	podFile     = "core/manager/pod.go"
 	resultsFile = "core/results/results.go"
 	queueFile   = "core/results/queue.go"

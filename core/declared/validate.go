@@ -1,4 +1,4 @@
-package manager
+package declared
 
 import (
 	"fmt"
@@ -39,10 +39,10 @@ func actionsOf(h *v1.ProbeHandler) (all []action) {
 
 // ValidatePod returns the errors in the probes of pod, by the rules of the Kubernetes API server
 // and those of the annotation. Fields with a default need not be set.
-func ValidatePod(pod *v1.Pod) field.ErrorList { return Declare(pod).Validate() }
+func ValidatePod(pod *v1.Pod) field.ErrorList { return Parse(pod).Validate() }
 
 // Validate returns the errors of [ValidatePod].
-func (d *Declared) Validate() (errs field.ErrorList) {
+func (d *Pod) Validate() (errs field.ErrorList) {
 	pod := d.pod
 	for i := range pod.Spec.Containers {
 		errs = append(errs, validateContainer(&pod.Spec.Containers[i], containerPath(i, false))...)
@@ -62,7 +62,7 @@ func (d *Declared) Validate() (errs field.ErrorList) {
 	if d.Plain() {
 		return errs
 	}
-	for _, err := range d.read().text {
+	for _, err := range d.List().text {
 		errs = append(errs, err.(*field.Error))
 	}
 	return errs
@@ -70,7 +70,7 @@ func (d *Declared) Validate() (errs field.ErrorList) {
 
 // Warnings returns the probable mistakes in the probes, although they are valid: a timeout that is longer
 // than the period.
-func (d *Declared) Warnings() (list field.ErrorList) {
+func (d *Pod) Warnings() (list field.ErrorList) {
 	configs := d.Probes()
 	for i := range configs {
 		list = append(list, configs[i].warnings()...)
@@ -78,7 +78,7 @@ func (d *Declared) Warnings() (list field.ErrorList) {
 	return list
 }
 
-func (c *ProbeConfig) warnings() field.ErrorList {
+func (c *Probe) warnings() field.ErrorList {
 	if c.Spec.Timeout <= c.Spec.Period {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package manager_test
+package declared_test
 
 import (
 	"fmt"
@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/daeace23/prober/core/declared"
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/daeace23/prober/core/manager"
 )
 
 var root = field.NewPath("probe")
@@ -37,7 +36,7 @@ func wantWrongs(t *testing.T, errs field.ErrorList, want ...string) {
 func TestSetProbeDefaults(t *testing.T) {
 	t.Run("#147 empty probe", func(t *testing.T) {
 		p := new(v1.Probe)
-		manager.SetProbeDefaults(p)
+		declared.SetProbeDefaults(p)
 		want := &v1.Probe{TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3}
 		if diff := cmp.Diff(want, p); diff != "" {
 			t.Error(diff)
@@ -46,14 +45,14 @@ func TestSetProbeDefaults(t *testing.T) {
 	t.Run("fields that are set do not change", func(t *testing.T) {
 		p := &v1.Probe{InitialDelaySeconds: 5, TimeoutSeconds: 6, PeriodSeconds: 7, SuccessThreshold: 8, FailureThreshold: 9}
 		want := p.DeepCopy()
-		manager.SetProbeDefaults(p)
+		declared.SetProbeDefaults(p)
 		if diff := cmp.Diff(want, p); diff != "" {
 			t.Error(diff)
 		}
 	})
 	t.Run("handlers", func(t *testing.T) {
 		p := &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}, GRPC: &v1.GRPCAction{}}}
-		manager.SetProbeDefaults(p)
+		declared.SetProbeDefaults(p)
 		if p.HTTPGet.Path != "/" || p.HTTPGet.Scheme != v1.URISchemeHTTP || p.GRPC.Service == nil || *p.GRPC.Service != "" {
 			t.Errorf("got %+v, %+v", p.HTTPGet, p.GRPC)
 		}
@@ -75,39 +74,39 @@ var numbers = []number{
 }
 
 func TestValidateProbe(t *testing.T) {
-	t.Run("#148 nil", func(t *testing.T) { wantWrongs(t, manager.ValidateProbe(nil, root)) })
+	t.Run("#148 nil", func(t *testing.T) { wantWrongs(t, declared.ValidateProbe(nil, root)) })
 	t.Run("#149 #150 no handler", func(t *testing.T) {
-		wantWrongs(t, manager.ValidateProbe(&v1.Probe{}, root), "probe: FieldValueRequired")
+		wantWrongs(t, declared.ValidateProbe(&v1.Probe{}, root), "probe: FieldValueRequired")
 	})
 	for _, n := range numbers {
 		t.Run("#148 10 for "+n.name, func(t *testing.T) {
 			p := execProbe()
 			n.set(p, 10)
-			wantWrongs(t, manager.ValidateProbe(p, root))
+			wantWrongs(t, declared.ValidateProbe(p, root))
 		})
 		t.Run("#149 #150 -10 for "+n.name, func(t *testing.T) {
 			p := execProbe()
 			n.set(p, -10)
-			wantWrongs(t, manager.ValidateProbe(p, root), "probe."+n.name+": FieldValueInvalid")
+			wantWrongs(t, declared.ValidateProbe(p, root), "probe."+n.name+": FieldValueInvalid")
 		})
 	}
 	for _, grace := range []int64{-1, 0} {
 		t.Run(fmt.Sprintf("#150 grace period %d", grace), func(t *testing.T) {
 			p := execProbe()
 			p.TerminationGracePeriodSeconds = &grace
-			wantWrongs(t, manager.ValidateProbe(p, root), "probe.terminationGracePeriodSeconds: FieldValueInvalid")
+			wantWrongs(t, declared.ValidateProbe(p, root), "probe.terminationGracePeriodSeconds: FieldValueInvalid")
 		})
 	}
 	t.Run("#150 grace period 1, and none", func(t *testing.T) {
 		p := execProbe()
-		wantWrongs(t, manager.ValidateProbe(p, root))
+		wantWrongs(t, declared.ValidateProbe(p, root))
 		p.TerminationGracePeriodSeconds = new(int64(1))
-		wantWrongs(t, manager.ValidateProbe(p, root))
+		wantWrongs(t, declared.ValidateProbe(p, root))
 	})
 	t.Run("probe is not modified", func(t *testing.T) {
 		p := &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
 		before := p.DeepCopy()
-		manager.ValidateProbe(p, root)
+		declared.ValidateProbe(p, root)
 		if diff := cmp.Diff(before, p); diff != "" {
 			t.Error(diff)
 		}
@@ -153,7 +152,7 @@ func TestValidateHandler(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := execProbe()
 			p.ProbeHandler = tc.handler
-			got := wrongs(manager.ValidateProbe(p, root))
+			got := wrongs(declared.ValidateProbe(p, root))
 			if diff := cmp.Diff(slices.Compact(append([]string{}, tc.want...)), slices.Compact(got)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
@@ -172,14 +171,14 @@ func TestValidatePod(t *testing.T) {
 			c.ReadinessProbe = execProbe()
 			c.ReadinessProbe.TerminationGracePeriodSeconds = new(int64(10))
 		})
-		wantWrongs(t, manager.ValidatePod(pod), "spec.containers[0].readinessProbe.terminationGracePeriodSeconds: FieldValueInvalid")
+		wantWrongs(t, declared.ValidatePod(pod), "spec.containers[0].readinessProbe.terminationGracePeriodSeconds: FieldValueInvalid")
 	})
 	t.Run("#154 tcp probe without a port, probe without a handler", func(t *testing.T) {
 		pod := with(func(c *v1.Container) {
 			c.LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{}}}
 			c.StartupProbe = &v1.Probe{}
 		})
-		wantWrongs(t, manager.ValidatePod(pod),
+		wantWrongs(t, declared.ValidatePod(pod),
 			"spec.containers[0].livenessProbe.tcpSocket.port: FieldValueInvalid", "spec.containers[0].startupProbe: FieldValueRequired")
 	})
 	t.Run("#155 success threshold of liveness and startup must be 1", func(t *testing.T) {
@@ -187,7 +186,7 @@ func TestValidatePod(t *testing.T) {
 			c.LivenessProbe, c.StartupProbe, c.ReadinessProbe = execProbe(), execProbe(), execProbe()
 			c.LivenessProbe.SuccessThreshold, c.StartupProbe.SuccessThreshold, c.ReadinessProbe.SuccessThreshold = 2, 2, 2
 		})
-		wantWrongs(t, manager.ValidatePod(pod),
+		wantWrongs(t, declared.ValidatePod(pod),
 			"spec.containers[0].livenessProbe.successThreshold: FieldValueInvalid", "spec.containers[0].startupProbe.successThreshold: FieldValueInvalid")
 	})
 	t.Run("#156 all fields below zero", func(t *testing.T) {
@@ -216,7 +215,7 @@ func TestValidatePod(t *testing.T) {
 			if kind == "readinessProbe" {
 				twice = "terminationGracePeriodSeconds"
 			}
-			wantWrongs(t, manager.ValidatePod(pod), append(want, path+twice+": FieldValueInvalid")...)
+			wantWrongs(t, declared.ValidatePod(pod), append(want, path+twice+": FieldValueInvalid")...)
 		}
 	})
 	t.Run("#157 init containers", func(t *testing.T) {
@@ -225,7 +224,7 @@ func TestValidatePod(t *testing.T) {
 		bad.LivenessProbe.SuccessThreshold, bad.StartupProbe.SuccessThreshold = 2, 2
 		bad.ReadinessProbe.TerminationGracePeriodSeconds = new(int64(10))
 		pod.Spec.InitContainers = []v1.Container{container("plain", 0, 1, 2), sidecar("s1", 0, 1, 2), bad}
-		wantWrongs(t, manager.ValidatePod(pod),
+		wantWrongs(t, declared.ValidatePod(pod),
 			"spec.initContainers[0].livenessProbe: FieldValueForbidden",
 			"spec.initContainers[0].readinessProbe: FieldValueForbidden",
 			"spec.initContainers[0].startupProbe: FieldValueForbidden",
@@ -238,13 +237,13 @@ func TestValidatePod(t *testing.T) {
 		pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 			Name: "e", LivenessProbe: execProbe(), ReadinessProbe: execProbe(), StartupProbe: execProbe(),
 		}}}
-		wantWrongs(t, manager.ValidatePod(pod),
+		wantWrongs(t, declared.ValidatePod(pod),
 			"spec.ephemeralContainers[0].livenessProbe: FieldValueForbidden",
 			"spec.ephemeralContainers[0].readinessProbe: FieldValueForbidden",
 			"spec.ephemeralContainers[0].startupProbe: FieldValueForbidden")
 	})
 	t.Run("errors of the annotation", func(t *testing.T) {
-		errs := manager.ValidatePod(annotated("web: {readiness: {}}"))
+		errs := declared.ValidatePod(annotated("web: {readiness: {}}"))
 		if len(errs) != 1 || !strings.Contains(errs[0].Field, "prober.dev/probes") {
 			t.Errorf("got %v", errs)
 		}
@@ -270,7 +269,7 @@ func TestExpandCommand(t *testing.T) {
 		{"no name", []string{"$()"}, []string{"$()"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, manager.ExpandCommand(tc.command, env)); diff != "" {
+			if diff := cmp.Diff(tc.want, declared.ExpandCommand(tc.command, env)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -286,7 +285,7 @@ func TestExpandCommand(t *testing.T) {
 				map[string]func(){
 					"liveness": func() { c.LivenessProbe = p }, "readiness": func() { c.ReadinessProbe = p }, "startup": func() { c.StartupProbe = p },
 				}[kind]()
-				configs, errs := manager.ProbesOf(podOf("u", c))
+				configs, errs := declared.ProbesOf(podOf("u", c))
 				if len(configs) != 1 || len(errs) > 0 || configs[0].Handler != "exec" || string(configs[0].Config) != tc.want {
 					t.Errorf("got %+v, %v", configs, errs)
 				}

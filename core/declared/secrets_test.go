@@ -1,4 +1,4 @@
-package manager_test
+package declared_test
 
 import (
 	"context"
@@ -6,20 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/probe"
 )
 
 func TestResolveSecrets(t *testing.T) {
-	var cfg manager.Config
-	resolveSecrets(&cfg)
-	config, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:TOKEN}"}`), cfg.ResolveSecret)
+	config, secrets, err := declared.ResolveSecrets([]byte(`{"password":"${env:TOKEN}"}`), resolveSecret)
 	if err != nil || string(config) != `{"password":"hunter2-token"}` {
 		t.Fatalf("got %s, %v", config, err)
 	}
@@ -32,10 +31,10 @@ func TestResolveSecrets(t *testing.T) {
 	if got := secrets.Error(errors.New("no user hunter2-token")).Error(); got != "no user [redacted]" {
 		t.Errorf("got %q", got)
 	}
-	if _, _, err := manager.ResolveSecrets([]byte(`{"password":"${env:NONE}"}`), cfg.ResolveSecret); !errors.Is(err, errNoSecret) {
+	if _, _, err := declared.ResolveSecrets([]byte(`{"password":"${env:NONE}"}`), resolveSecret); !errors.Is(err, errNoSecret) {
 		t.Errorf("got %v, want %v", err, errNoSecret)
 	}
-	config, secrets, err = manager.ResolveSecrets([]byte(`{}`), nil)
+	config, secrets, err = declared.ResolveSecrets([]byte(`{}`), nil)
 	if err != nil || string(config) != "{}" || secrets.Error(nil) != nil {
 		t.Errorf("got %s, %v", config, err)
 	}
@@ -53,7 +52,7 @@ func TestSecretsAreRedactedInEveryEncoding(t *testing.T) {
 		t.Fatalf("%d vectors, %v", len(vectors), err)
 	}
 	for _, v := range vectors {
-		_, secrets, err := manager.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return v.Secret, nil })
+		_, secrets, err := declared.ResolveSecrets([]byte(`{"password":"${env:PW}"}`), func(string, string) (string, error) { return v.Secret, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +74,7 @@ func withSecrets(t *testing.T, h probe.Handler, values ...string) probe.Handler 
 	for i := range values {
 		refs[i] = fmt.Sprintf(`"${env:%d}"`, i)
 	}
-	_, secrets, err := manager.ResolveSecrets([]byte(`{"passwords":[`+strings.Join(refs, ",")+`]}`), func(_, name string) (string, error) {
+	_, secrets, err := declared.ResolveSecrets([]byte(`{"passwords":[`+strings.Join(refs, ",")+`]}`), func(_, name string) (string, error) {
 		i, err := strconv.Atoi(name)
 		return values[i], err
 	})
@@ -122,8 +121,37 @@ func TestSecretsAreRedactedInMetrics(t *testing.T) {
 
 func TestResolveSecretsNeedsUTF8(t *testing.T) {
 	resolve := func(string, string) (string, error) { return "pass\xffword", nil }
-	_, _, err := manager.ResolveSecrets([]byte(`{"password":"${file:/run/pw}"}`), resolve)
+	_, _, err := declared.ResolveSecrets([]byte(`{"password":"${file:/run/pw}"}`), resolve)
 	if err == nil || !strings.Contains(err.Error(), "${file:/run/pw}: ") || !strings.Contains(err.Error(), "not valid UTF-8") || strings.Contains(err.Error(), "pass\xff") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A config of 256 KiB has room for 30,000 references: each takes as long as the first.
+func TestManyReferences(t *testing.T) {
+	many := []byte(`{"password":"` + strings.Repeat("${file:/a}", 25000) + `"}`)
+	calls := 0
+	refuse := func(string, string) (string, error) { calls++; return "", errors.New("not listed") }
+	if _, _, err := declared.ResolveSecrets(many, refuse); err == nil || err.Error() != "${file:/a}: not listed" || calls != 1 {
+		t.Errorf("%d calls, an error of %d bytes", calls, len(err.Error()))
+	}
+	long := func(string, string) (string, error) { calls++; return strings.Repeat("s", 1000), nil }
+	want := "the config takes more than 4194304 bytes with its secrets"
+	if resolved, _, err := declared.ResolveSecrets(many, long); err == nil || err.Error() != want || calls != 2 {
+		t.Errorf("%d bytes after %d calls, error %v", len(resolved), calls, err)
+	}
+	var others strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&others, "${env:%d}", i)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	calls = 0
+	if _, _, err := declared.ResolveSecrets([]byte(`{"password":"`+others.String()+`"}`), refuse); err == nil || strings.Count(err.Error(), "not listed") != 20000 {
+		t.Errorf("error %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; calls != 20000 || took > 1000*20000 {
+		t.Errorf("20000 other references took %d calls and allocated %d bytes", calls, took)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build !k8s136
 
-package manager
+package declared
 
 import (
 	v1 "k8s.io/api/core/v1"

@@ -1,4 +1,9 @@
-package manager
+// Package declared has the probes that a pod declares, as data: parsed once, checked, and never text again.
+//
+// [Parse] reads the probes of a pod: the fields of its containers, its annotation [Annotation], and those of a
+// caller. [ParseTemplate] reads one probe for any number of addresses. Both make a [Probe], the only shape that
+// a manager takes. The table in builtin.go has the handlers that are built in.
+package declared
 
 import (
 	"cmp"
@@ -9,44 +14,55 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/probe"
 )
 
-// ProbeConfig is one probe of a pod: from its container, from the annotation [Annotation], with the
-// defaults of the API, or from a caller of [Manager.AddPod].
-type ProbeConfig struct {
-	Path      *field.Path // of the probe in the pod, or in prober.yaml; set by AddPod for one of a caller
+// Probe is one probe of a pod: from its container, from the annotation [Annotation], with the
+// defaults of the API, from a [Template], or from a caller.
+type Probe struct {
+	Path      *field.Path // of the probe in the pod, or in prober.yaml; set by [Parse] for one of a caller
 	Container string      // name
 	Kind      probe.Kind
 	Handler   string // name; "" when the probe names none
 	Config    []byte // the handler's config, a JSON object
 	// Bind returns the handler, bound to the probe; the manager releases it. If it is nil, the
 	// handler is found by its name, and bound to Config. Bind is called when the probe is
-	// started, and when [Manager.UpdatePod] finds another Handler, Config or Target than
+	// started, and when an update of the pod finds another Handler, Config or Target than
 	// before: Config can be anything that tells one binding from another.
 	Bind   func() (probe.Handler, error)
 	Target probe.Target // of a plugin; zero fields are filled in from the pod
 	Spec   probe.Spec
-	Paused bool // until [Manager.Resume]
+	Paused bool // until it is resumed
 	// TerminationGracePeriodSeconds replaces that of the pod when this probe kills the
 	// container, unless it is nil.
 	TerminationGracePeriodSeconds *int64
 
-	action    action   // of a built-in handler, whose JSON is Config; nil for a plugin and for Bind
-	asPlugin  bool     // the annotation names a built-in handler as a plugin
-	parsed    bool     // from the annotation, or a [Template]
-	annotated bool     // parsed, and its config may refer to secrets
-	sidecar   bool     // of an init container
-	index     int      // of the container in its list
-	written   []string // the command before its variables were replaced; nil if it has none
+	// Refers reports that Config may refer to secrets: for a probe of the annotation or of a [Template].
+	Refers bool
+	// Written is the command of Config before its variables were replaced; nil if it has none.
+	Written []string
+
+	action   action // of a built-in handler, whose JSON is Config; nil for a plugin and for Bind
+	asPlugin bool   // the annotation names a built-in handler as a plugin
+	parsed   bool   // from the annotation, or a [Template]
+	sidecar  bool   // of an init container
+	index    int    // of the container in its list
 }
 
-// path returns Path, or makes it for a probe of its container: few of them are ever needed.
-func (c *ProbeConfig) path() *field.Path {
+// Name names one probe of a pod.
+type Name struct {
+	Container string
+	Kind      probe.Kind
+}
+
+// Name returns the name of the probe.
+func (c *Probe) Name() Name { return Name{c.Container, c.Kind} }
+
+// FieldPath returns Path, or makes it for a probe of its container: few of them are ever needed.
+func (c *Probe) FieldPath() *field.Path {
 	if c.Path != nil {
 		return c.Path
 	}
@@ -60,28 +76,22 @@ func containerPath(index int, sidecar bool) *field.Path {
 	return field.NewPath("spec", "containers").Index(index)
 }
 
-func (c *ProbeConfig) name() probeName { return probeName{c.Container, c.Kind} }
-
-func (c *ProbeConfig) id(uid types.UID) probeID {
-	return probeID{Key: uid, Task: c.Container, Kind: c.Kind}
-}
-
-// ProbesOf returns the probes of pod in the order in which AddPod starts them, and an error, a
+// ProbesOf returns the probes of pod in the order in which a manager starts them, and an error, a
 // [*field.Error], for each invalid one. A probe of the annotation takes precedence over that of
 // the container.
-func ProbesOf(pod *v1.Pod) (configs []ProbeConfig, errs []error) {
-	d := Declare(pod)
+func ProbesOf(pod *v1.Pod) (configs []Probe, errs []error) {
+	d := Parse(pod)
 	return d.Probes(), d.Errors()
 }
 
 // declaredBy returns the probes of pod, with those of the caller in place of its own.
-func declaredBy(pod *v1.Pod, typed []ProbeConfig) *list {
-	d := new(list)
-	var extra map[probeName]*ProbeConfig
-	extra, d.invalid, d.text = parseAnnotation(pod)
-	d.errs = slices.Clone(d.text)
+func declaredBy(pod *v1.Pod, typed []Probe) *List {
+	d := new(List)
+	var extra map[Name]*Probe
+	extra, d.Invalid, d.text = parseAnnotation(pod)
+	d.Errors = slices.Clone(d.text)
 	extra = d.withTyped(pod, extra, typed)
-	d.configs = make([]ProbeConfig, 0, probesIn(pod.Spec.Containers)+probesIn(pod.Spec.InitContainers)+len(extra))
+	d.Probes = make([]Probe, 0, probesIn(pod.Spec.Containers)+probesIn(pod.Spec.InitContainers)+len(extra))
 	for i := range pod.Spec.Containers {
 		d.add(&pod.Spec.Containers[i], i, false, extra)
 	}
@@ -105,43 +115,43 @@ func probesIn(containers []v1.Container) (n int) {
 }
 
 // add adds the probes of a container, with those of extra in place of its own.
-func (d *list) add(c *v1.Container, index int, sidecar bool, extra map[probeName]*ProbeConfig) {
+func (d *List) add(c *v1.Container, index int, sidecar bool, extra map[Name]*Probe) {
 	for _, slot := range [...]struct {
 		kind  probe.Kind
 		probe *v1.Probe
 	}{{probe.Startup, c.StartupProbe}, {probe.Readiness, c.ReadinessProbe}, {probe.Liveness, c.LivenessProbe}} {
-		if a, ok := extra[probeName{c.Name, slot.kind}]; ok {
+		if a, ok := extra[Name{c.Name, slot.kind}]; ok {
 			if a != nil {
-				d.configs = append(d.configs, *a)
+				d.Probes = append(d.Probes, *a)
 			}
 			continue
 		}
 		if slot.probe == nil {
 			continue
 		}
-		config := ProbeConfig{Container: c.Name, Kind: slot.kind, index: index, sidecar: sidecar}
+		config := Probe{Container: c.Name, Kind: slot.kind, index: index, sidecar: sidecar}
 		list := config.fromAPI(c, slot.probe)
 		for _, err := range list {
-			d.errs = append(d.errs, err)
+			d.Errors = append(d.Errors, err)
 		}
 		if len(list) > 0 {
-			d.invalid = append(d.invalid, probeName{c.Name, slot.kind})
+			d.Invalid = append(d.Invalid, Name{c.Name, slot.kind})
 			continue
 		}
-		d.configs = append(d.configs, config)
+		d.Probes = append(d.Probes, config)
 	}
 }
 
 // withTyped returns extra with the probes of a caller. They replace the ones of the annotation.
-func (d *list) withTyped(pod *v1.Pod, extra map[probeName]*ProbeConfig, typed []ProbeConfig) map[probeName]*ProbeConfig {
+func (d *List) withTyped(pod *v1.Pod, extra map[Name]*Probe, typed []Probe) map[Name]*Probe {
 	if extra == nil && len(typed) > 0 {
-		extra = make(map[probeName]*ProbeConfig)
+		extra = make(map[Name]*Probe)
 	}
 	for _, c := range typed {
-		name := probeName{c.Container, c.Kind}
+		name := Name{c.Container, c.Kind}
 		if err := c.complete(pod); err != nil {
-			d.errs = append(d.errs, fmt.Errorf("%s: %w", c.Path, err))
-			d.invalid, extra[name] = append(d.invalid, name), nil
+			d.Errors = append(d.Errors, fmt.Errorf("%s: %w", c.Path, err))
+			d.Invalid, extra[name] = append(d.Invalid, name), nil
 			continue
 		}
 		extra[name] = &c
@@ -150,7 +160,7 @@ func (d *list) withTyped(pod *v1.Pod, extra map[probeName]*ProbeConfig, typed []
 }
 
 // complete fills in the API's defaults of a probe of a caller. A probe of a [Template] has them.
-func (c *ProbeConfig) complete(pod *v1.Pod) error {
+func (c *Probe) complete(pod *v1.Pod) error {
 	if !c.parsed {
 		c.Path = field.NewPath("typed").Key(c.Container).Child(c.Kind.String())
 	}
@@ -176,13 +186,13 @@ func (c *ProbeConfig) complete(pod *v1.Pod) error {
 }
 
 // fromAPI reads a container's own probe.
-func (c *ProbeConfig) fromAPI(in *v1.Container, own *v1.Probe) field.ErrorList {
+func (c *Probe) fromAPI(in *v1.Container, own *v1.Probe) field.ErrorList {
 	p := withDefaults(own)
 	if errs := checkNumbers(&p, nil); len(errs) > 0 { // again, with their paths
-		return checkNumbers(&p, c.path())
+		return checkNumbers(&p, c.FieldPath())
 	}
 	if err := c.setHandler(&p.ProbeHandler, in); err != nil {
-		return field.ErrorList{field.Required(c.path(), err.Error())}
+		return field.ErrorList{field.Required(c.FieldPath(), err.Error())}
 	}
 	c.Spec = specOf(&p)
 	if grace := p.TerminationGracePeriodSeconds; grace != nil {

@@ -1,4 +1,4 @@
-package manager
+package declared
 
 import (
 	"cmp"
@@ -92,26 +92,26 @@ func builtinNamed(name string) *Builtin {
 
 // Place returns the host and the port in the config of a built-in handler, and the path of that config. ok is
 // false for a plugin.
-func (c *ProbeConfig) Place() (p Place, path *field.Path, ok bool) {
+func (c *Probe) Place() (p Place, path *field.Path, ok bool) {
 	if c.action == nil {
 		return Place{}, nil, false
 	}
-	path = c.path().Child(builtinNamed(c.Handler).Field)
+	path = c.FieldPath().Child(builtinNamed(c.Handler).Field)
 	if c.asPlugin {
-		path = c.path().Child("plugin", "config")
+		path = c.FieldPath().Child("plugin", "config")
 	}
 	return c.action.place(), path, true
 }
 
 // setAction makes c a probe of a built-in handler.
-func (c *ProbeConfig) setAction(b *Builtin, a action) (err error) {
+func (c *Probe) setAction(b *Builtin, a action) (err error) {
 	c.Handler, c.action = b.Name, a
 	c.Config, err = json.Marshal(a)
 	return err
 }
 
 // setHandler makes c a probe of the handler of a probe of the API.
-func (c *ProbeConfig) setHandler(h *v1.ProbeHandler, in *v1.Container) error {
+func (c *Probe) setHandler(h *v1.ProbeHandler, in *v1.Container) error {
 	for i := range builtins {
 		b := &builtins[i]
 		if b.inAPI == nil {
@@ -125,10 +125,10 @@ func (c *ProbeConfig) setHandler(h *v1.ProbeHandler, in *v1.Container) error {
 }
 
 // expand returns a with the variables of env in the command that it may have, which c notes as it is written.
-func (c *ProbeConfig) expand(a action, env []v1.EnvVar) action {
+func (c *Probe) expand(a action, env []v1.EnvVar) action {
 	next := expanded(a, env)
 	if exec, ok := a.(*execAction); ok && !slices.Equal(exec.Command, next.(*execAction).Command) {
-		c.written = exec.Command
+		c.Written = exec.Command
 	}
 	return next
 }

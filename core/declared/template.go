@@ -1,4 +1,4 @@
-package manager
+package declared
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 )
 
 // Template is a probe for any number of addresses. It is immutable.
-type Template struct{ config ProbeConfig }
+type Template struct{ config Probe }
 
 // Destination is what an address sets in a probe.
 type Destination struct {
@@ -31,17 +31,17 @@ func ParseTemplate(path *field.Path, container string, kind probe.Kind, text []b
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	config.annotated = config.plugin() || secretReference.Match(config.Config)
+	config.Refers = config.plugin() || secretReference.Match(config.Config)
 	return &Template{config}, nil
 }
 
 // plugin reports whether the config is the one of a plugin, or a built-in handler is named as one.
-func (c *ProbeConfig) plugin() bool { return c.action == nil || c.asPlugin }
+func (c *Probe) plugin() bool { return c.action == nil || c.asPlugin }
 
 // Probe returns the probe without an address. It is read-only.
-func (t *Template) Probe() *ProbeConfig { return &t.config }
+func (t *Template) Probe() *Probe { return &t.config }
 
-// Warnings returns what [Declared.Warnings] returns.
+// Warnings returns what [Pod.Warnings] returns.
 func (t *Template) Warnings() field.ErrorList { return t.config.warnings() }
 
 // ErrURL is the error of a probe for the address of a URL that cannot have one.
@@ -49,7 +49,7 @@ var ErrURL = errors.New("a URL needs an HTTP probe, or a plugin with url in its 
 
 // At returns the probe for an address. The error is [ErrURL], or the one of a probe that needs a port and gets
 // none. For a plugin, d sets the port of its target alone.
-func (t *Template) At(d Destination) (ProbeConfig, error) {
+func (t *Template) At(d Destination) (Probe, error) {
 	c := t.config
 	if _, http := c.action.(*httpGetAction); d.Scheme != "" && c.action != nil && (!http || c.asPlugin) {
 		return c, ErrURL

@@ -1,4 +1,4 @@
-package manager
+package declared
 
 import (
 	"bytes"
@@ -30,12 +30,6 @@ func annotationPath() *field.Path { return field.NewPath("metadata", "annotation
 
 // minDuration is the shortest period and timeout that the annotation accepts.
 const minDuration = 10 * time.Millisecond
-
-// probeName names one probe of a pod.
-type probeName struct {
-	container string
-	kind      probe.Kind
-}
 
 // annotationProbe is one probe of the annotation: the fields of v1.Probe and more, but for the configs of
 // built-in handlers.
@@ -75,7 +69,7 @@ type pluginTarget struct {
 // parseAnnotation reads the annotation of pod. A probe with an error is nil in the map. There
 // is no map when the annotation cannot be read. refused are the probes that the part with an
 // error may declare.
-func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []probeName, errs []error) {
+func parseAnnotation(pod *v1.Pod) (probes map[Name]*Probe, refused []Name, errs []error) {
 	text, ok := pod.Annotations[Annotation]
 	if !ok {
 		return nil, nil, nil
@@ -89,7 +83,7 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 	if err := json.Unmarshal(asJSON, &containers); err != nil {
 		return nil, everyProbe(pod), []error{field.Invalid(path, field.OmitValueType{}, "must be a mapping of container to kind to probe")}
 	}
-	probes = make(map[probeName]*ProbeConfig)
+	probes = make(map[Name]*Probe)
 	anyContainer := false
 	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		path := path.Key(name)
@@ -106,11 +100,11 @@ func parseAnnotation(pod *v1.Pod) (probes map[probeName]*ProbeConfig, refused []
 				continue
 			}
 			config, list := fromAnnotation(c, kind, containers[name][word], path.Child(word), false)
-			config.annotated = true
+			config.Refers = true
 			for _, e := range list {
 				errs = append(errs, e)
 			}
-			key := probeName{name, kind}
+			key := Name{name, kind}
 			probes[key] = &config
 			if len(list) > 0 {
 				probes[key], refused = nil, append(refused, key)
@@ -215,27 +209,27 @@ func repeatsNames(text []byte) bool {
 }
 
 // everyProbe returns the names of all probes that an annotation of pod may declare.
-func everyProbe(pod *v1.Pod) (names []probeName) {
-	for name := range containerNames(pod, true) {
-		names = append(names, everyKind(name)...)
+func everyProbe(pod *v1.Pod) (names []Name) {
+	for c := range Containers(pod) {
+		names = append(names, everyKind(c.Name)...)
 	}
 	return names
 }
 
-func everyKind(container string) (names []probeName) {
+func everyKind(container string) (names []Name) {
 	for _, kind := range probe.Kinds {
-		names = append(names, probeName{container, kind})
+		names = append(names, Name{container, kind})
 	}
 	return names
 }
 
 // probedContainer returns the container called name, if it may have probes.
 func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container, error) {
-	c, sidecar := findContainer(pod, name)
+	c, sidecar := Container(pod, name)
 	if c == nil {
 		return nil, field.NotFound(path, name)
 	}
-	if !sidecar && specNamed(pod.Spec.InitContainers, name) != nil {
+	if !sidecar && ContainerNamed(pod.Spec.InitContainers, name) != nil {
 		return nil, field.Forbidden(path, "an init container has probes only with restartPolicy Always")
 	}
 	return c, nil
@@ -243,13 +237,13 @@ func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container,
 
 // fromAnnotation reads one probe of the annotation. A template leaves open what an address sets: the variables
 // of a command, and the port of a built-in handler.
-func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path, template bool) (ProbeConfig, field.ErrorList) {
+func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path, template bool) (Probe, field.ErrorList) {
 	var a annotationProbe
 	actions, raw, errs := builtinFields(raw, path)
 	if errs = append(errs, decodeStrict(raw, &a, path)...); len(errs) > 0 {
-		return ProbeConfig{}, errs
+		return Probe{}, errs
 	}
-	config := ProbeConfig{
+	config := Probe{
 		Path: path, Container: c.Name, Kind: kind, Paused: a.Paused, parsed: true,
 		TerminationGracePeriodSeconds: a.TerminationGracePeriodSeconds,
 	}
@@ -300,7 +294,7 @@ func builtinFields(raw json.RawMessage, path *field.Path) (actions []action, res
 }
 
 // action fills in the handler of config.
-func (a *annotationProbe) action(config *ProbeConfig, actions []action, c *v1.Container, path *field.Path, template bool, errs *field.ErrorList) {
+func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Container, path *field.Path, template bool, errs *field.ErrorList) {
 	if a.Plugin == nil {
 		checked := slices.Clone(actions)
 		for i, a := range actions {
@@ -342,7 +336,7 @@ func (a *annotationProbe) action(config *ProbeConfig, actions []action, c *v1.Co
 }
 
 // use makes c a probe of a built-in handler, whose config is at path.
-func (c *ProbeConfig) use(b *Builtin, a action, path *field.Path, errs *field.ErrorList) {
+func (c *Probe) use(b *Builtin, a action, path *field.Path, errs *field.ErrorList) {
 	if err := c.setAction(b, a); err != nil {
 		*errs = append(*errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
 	}

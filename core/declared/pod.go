@@ -1,0 +1,127 @@
+package declared
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Pod is a pod with its probes, parsed once and checked. It is immutable, and safe for concurrent use.
+type Pod struct {
+	pod  *v1.Pod
+	list *List        // nil for a pod whose probes are all fields of its containers: they need no parsing
+	make func() Probe // in place of list; see [One]
+}
+
+// List is what a pod declares. It is read-only.
+type List struct {
+	Probes    []Probe // those that can be started, in the order in which a manager starts them
+	Invalid   []Name  // that have an error, or may be declared by an invalid annotation
+	Forbidden []Name  // that [Pod.Refuse] took out
+	Errors    []error // one for each probe that cannot be started
+
+	text []error // the part of Errors about the annotation
+}
+
+// Parse parses the probes of pod. typed are probes of a caller: they replace those of the pod for the same
+// container and kind. The pod must not be modified later.
+func Parse(pod *v1.Pod, typed ...Probe) *Pod {
+	if _, annotated := pod.Annotations[Annotation]; !annotated && len(typed) == 0 {
+		return &Pod{pod: pod}
+	}
+	return &Pod{pod: pod, list: declaredBy(pod, typed)}
+}
+
+// One returns the one probe of pod that make returns. It is called whenever the probe is read, and
+// returns the same each time: for tens of thousands of pods, a probe takes more memory than its ingredients.
+func One(pod *v1.Pod, make func() Probe) *Pod {
+	return &Pod{pod: pod, make: make}
+}
+
+// Pod returns the pod. It is read-only.
+func (d *Pod) Pod() *v1.Pod { return d.pod }
+
+// Probes returns the probes that can be started, in the order in which a manager starts them, each with its
+// path. They are read-only.
+func (d *Pod) Probes() []Probe {
+	configs := d.List().Probes
+	for i := range configs {
+		if configs[i].Path != nil {
+			continue
+		}
+		configs = slices.Clone(configs)
+		for ; i < len(configs); i++ {
+			configs[i].Path = configs[i].FieldPath()
+		}
+		break
+	}
+	return configs
+}
+
+// Errors returns an error for each probe that cannot be started. It is a [*field.Error] for an invalid
+// probe, and begins with the path of a field for one of a caller.
+func (d *Pod) Errors() []error { return slices.Clone(d.List().Errors) }
+
+// Refuse returns d without the probes for which check returns an error, which is one of the Errors of the
+// result. A manager never starts such a probe, and ends it if it runs. It counts as one that has not run
+// yet.
+func (d *Pod) Refuse(check func(*Probe) error) *Pod {
+	all := d.Probes()
+	next := *d.List()
+	next.Probes, next.Errors = nil, slices.Clone(next.Errors)
+	next.Forbidden = slices.Clone(next.Forbidden)
+	for i := range all {
+		c := all[i]
+		if err := check(&c); err != nil {
+			next.Forbidden, next.Errors = append(next.Forbidden, all[i].Name()), append(next.Errors, err)
+			continue
+		}
+		next.Probes = append(next.Probes, all[i])
+	}
+	return &Pod{pod: d.pod, list: &next}
+}
+
+// WithStatus returns d with another status of its pod. They share the rest.
+func (d *Pod) WithStatus(status v1.PodStatus) *Pod {
+	pod := *d.pod
+	pod.Status = status
+	return d.WithPod(&pod)
+}
+
+// WithPod returns d with its pod in another state: pod has the same spec and annotations.
+func (d *Pod) WithPod(pod *v1.Pod) *Pod { return &Pod{pod, d.list, d.make} }
+
+// Plain reports whether all probes are fields of containers: their handlers are built in, and their configs
+// have no references to secrets.
+func (d *Pod) Plain() bool { return d.list == nil && d.make == nil }
+
+// Same reports whether other has the same probes, with no regard to their pods. It compares no Bind.
+func (d *Pod) Same(other *Pod) bool {
+	same := func(a, b Probe) bool {
+		return a.Name() == b.Name() && a.Handler == b.Handler && bytes.Equal(a.Config, b.Config) && a.Target == b.Target &&
+			a.Spec == b.Spec && a.Paused == b.Paused && reflect.DeepEqual(a.TerminationGracePeriodSeconds, b.TerminationGracePeriodSeconds)
+	}
+	return d.list != nil && d.list == other.list || slices.EqualFunc(d.List().Probes, other.List().Probes, same)
+}
+
+// List returns all that the pod declares. The paths of its probes may be nil; see [Probe.FieldPath].
+func (d *Pod) List() *List {
+	switch {
+	case d.list != nil:
+		return d.list
+	case d.make != nil:
+		return declaredBy(d.pod, []Probe{d.make()})
+	}
+	return declaredBy(d.pod, nil)
+}
+
+// Names returns the names of the probes that can be started.
+func (l *List) Names() []Name {
+	names := make([]Name, len(l.Probes))
+	for i := range l.Probes {
+		names[i] = l.Probes[i].Name()
+	}
+	return names
+}
