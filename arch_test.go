@@ -216,7 +216,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
 	},
 	"agent/stream": {
-		ours:   []string{"probe", "agent/api", "agent/events", "agent/secrets", "core/manager", "core/worker", "internal/explain", "pods"},
+		ours:   []string{"probe", "agent/api", "agent/events", "agent/secrets", "core/manager", "core/worker", "internal/clip", "internal/explain", "pods"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"agent/plugins": {
