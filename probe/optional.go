@@ -174,7 +174,7 @@ type Describer interface {
 	// http://10.0.0.7:8080/healthz". name is the name of the handler. The text has neither headers nor the user and
 	// the password of a URL. Whoever knows the secrets of the config removes them. Describe makes no
 	// attempt, does not block, does not call runtime.Goexit, and is called concurrently, also after Release. req is
-	// of no attempt: it has no Attempt.
+	// of no attempt: it has no Attempt, and its target no host while that is not known; see [UnknownHost].
 	Describe(name string, req *Request) string
 }
 

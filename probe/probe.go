@@ -6,6 +6,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -176,18 +177,22 @@ type Target struct {
 	Unix string `json:"unix,omitzero"`
 }
 
-// Address returns t for people: "HOST:PORT", "HOST" without a port, ":PORT" without a host, or
-// "unix:PATH"; "" for the zero value.
+// UnknownHost stands in texts for a host that is not known yet, such as the IP of a pod that waits for one.
+const UnknownHost = "HOST"
+
+// Address returns t for people: "HOST:PORT", "HOST" without a port, or "unix:PATH"; "" for the zero value. A
+// port without a host is one of [UnknownHost].
 func (t Target) Address() string {
+	host := cmp.Or(t.Host, UnknownHost)
 	switch {
 	case t.Unix != "":
 		return "unix:" + t.Unix
 	case t.Port == 0:
 		return t.Host
-	case strings.Contains(t.Host, ":"):
-		return "[" + t.Host + "]:" + strconv.Itoa(t.Port)
+	case strings.Contains(host, ":"):
+		return "[" + host + "]:" + strconv.Itoa(t.Port)
 	default:
-		return t.Host + ":" + strconv.Itoa(t.Port)
+		return host + ":" + strconv.Itoa(t.Port)
 	}
 }
 

@@ -10,8 +10,8 @@ type CurrentState struct {
 	State string `json:"state,omitzero"`
 	// StateSince is when it began; absent of a probe that has had no other state than unknown.
 	StateSince time.Time `json:"stateSince,omitzero"`
-	// Cause is the output or the error of the newest attempt with the state, which a target may have written;
-	// absent for a success. In a [ProbeSummary] it is one line of at most 200 bytes, absent if Last has it.
+	// Cause is the output or the error of the newest attempt with the state, which a target may have written, as
+	// one line; absent for a success. In a [ProbeSummary] it has at most 200 bytes, and is absent if Last has it.
 	Cause string `json:"cause,omitzero"`
 }
 

@@ -45,9 +45,6 @@ type eventKey struct {
 
 var _ manager.TargetRecorder = (*Log)(nil)
 
-// TargetAnnotation is the annotation of an event with what its probe probes.
-const TargetAnnotation = "prober.dev/target"
-
 // Config is what [New] needs.
 type Config struct {
 	Logger *slog.Logger
@@ -132,8 +129,8 @@ func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message str
 	} else {
 		l.order = slices.DeleteFunc(l.order, func(k eventKey) bool { return k == key })
 	}
-	if target != "" && e.Annotations[TargetAnnotation] != target { // the map is shared with what was told
-		e.Annotations = map[string]string{TargetAnnotation: target}
+	if target != "" && e.Annotations[manager.TargetAnnotation] != target { // the map is shared with what was told
+		e.Annotations = map[string]string{manager.TargetAnnotation: target}
 	}
 	l.order = append(l.order, key)
 	e.Count += int32(n)

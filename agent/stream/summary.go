@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/agent/api"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/pods"
 )
@@ -35,11 +36,7 @@ func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 
 // oneLine returns the beginning of text, which a target may have written, as one line.
 func oneLine(text string) string {
-	line := explain.OneLine(text[:min(len(text), 2*maxText)]) // bytes that are not UTF-8 take three
-	if len(line) <= maxText && len(text) <= 2*maxText {
-		return line
-	}
-	return strings.ToValidUTF8(line[:min(len(line), maxText-len("…"))], "") + "…"
+	return clip.Text(explain.OneLine(clip.Bytes(text, 2*maxText)), maxText)
 }
 
 func summaryOfPod(c *pods.Change) *api.PodSummary {

@@ -132,6 +132,23 @@ func TestSummaryOfHostileProbe(t *testing.T) {
 	}
 }
 
+// A cause is one line and an output is not: the same text is in a summary once.
+func TestSummaryHasOneOfCauseAndOutput(t *testing.T) {
+	for output, cause := range map[string]string{
+		"no\n": "no", "no" + strings.Repeat(" \n", 300): "no", strings.Repeat("ü", 300) + "\n": strings.Repeat("ü", 300),
+		strings.Repeat("é\n", 300): strings.TrimSpace(strings.Repeat("é ", 300)),
+	} {
+		p := api.ProbeStatus{
+			Container: "a", Kind: "readiness", Last: &api.TickStatus{Result: "failure", Output: output}, CurrentState: api.CurrentState{State: "failure", Cause: cause},
+		}
+		text, _ := summaries(t, p, podOf("u", 1))
+		var got api.ProbeSummary
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Cause != "" || got.Last.Text == "" {
+			t.Errorf("%.10q: %v in %s", output, err, text)
+		}
+	}
+}
+
 func TestSummaryOfPod(t *testing.T) {
 	at := metav1.Unix(7, 0)
 	pod := podOf(types.UID("u"), 1)

@@ -15,6 +15,9 @@ import (
 // that no probe waits for the recorder.
 const maxPendingEvents = 4096
 
+// TargetAnnotation is the annotation of an event with what its probe probes.
+const TargetAnnotation = "prober.dev/target"
+
 // TargetRecorder is a [Recorder] that gets the target of the probe with each event: TargetEvent replaces Event.
 type TargetRecorder interface {
 	Recorder

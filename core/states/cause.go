@@ -1,12 +1,14 @@
 package states
 
 import (
+	"bytes"
 	"time"
 	"unicode/utf8"
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/clip"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -15,8 +17,8 @@ type Cause struct {
 	// Reason is from the closed list of the metrics, [probe.Reason], or "not_running"; "" if the
 	// attempt gave none.
 	Reason string
-	// Text is the output or the error of the attempt, as the handler gave it: a target may have
-	// written it. It has at most [MaxText] bytes.
+	// Text is the output or the error of the attempt, which a target may have written, as one line
+	// without control characters. It has at most [MaxText] bytes.
 	Text string
 }
 
@@ -73,12 +75,14 @@ func isStatus[T string | []byte](text T, from, to int) bool {
 	return to-from == 3 && '1' <= text[from] && text[from] <= '5' && isDigit(text, from+1) && isDigit(text, from+2)
 }
 
-// causeOf returns the cause of a tick. Its text is as the handler returned it, of any length.
+// causeOf returns the cause of a tick, with a text that [cut] still has to cut.
 func causeOf(t *worker.Tick) Cause {
+	c := Cause{string(t.Outcome.Reason), t.Outcome.Output}
 	if t.Err != nil {
-		return Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
+		c = Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
 	}
-	return Cause{string(t.Outcome.Reason), t.Outcome.Output}
+	c.Text = explain.OneLine(clip.Bytes(c.Text, 4*MaxText)) // which bounds the work for a long text
+	return c
 }
 
 // A change of the cause is told when it has lasted for so many ticks, or for so long.
@@ -106,7 +110,10 @@ func (w *why) is(c Cause) bool {
 }
 
 // alike reports whether c and w are one cause; see [Cause.Is].
-func (w *why) alike(c Cause) bool { return w.reason == c.Reason && alike(w.text, c.Text) }
+func (w *why) alike(c Cause) bool {
+	text, mark := cut(c.Text)
+	return w.reason == c.Reason && alike(bytes.TrimSuffix(w.text, []byte(mark)), text)
+}
 
 // set makes c the newest cause.
 func (w *why) set(c Cause) {

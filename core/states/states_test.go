@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
@@ -166,13 +165,35 @@ func TestStoppedTrackerTellsNothing(t *testing.T) {
 	}
 }
 
-func TestTextIsCut(t *testing.T) {
-	var got told
-	bad := tick(probe.Failure, 1, 1, results.Success, results.Failure)
-	bad.Outcome.Output = strings.Repeat("ü", states.MaxText)
-	states.New(&got).Observe(worker.Info{}).Tick(bad)
-	if text := got.changes[0].Text; len(text) > states.MaxText || len(text) < states.MaxText-4 || !utf8.ValidString(text) {
-		t.Errorf("%d bytes, valid %v", len(text), utf8.ValidString(text))
+func TestTextIsOneLineAndCut(t *testing.T) {
+	long := strings.Repeat("ü", states.MaxText/2-2) + "…"
+	for _, c := range []struct{ output, want string }{
+		{"no\n", "no"},
+		{" \r\n ", ""},
+		{"a\nb\tc\x1b[31m\xff\u202e", "a b c [31m\ufffd\ufffd"},
+		{strings.Repeat("ü", states.MaxText/2), strings.Repeat("ü", states.MaxText/2)},
+		{strings.Repeat("ü", states.MaxText), long},
+		{strings.Repeat("ü", 5*states.MaxText) + "\n", long},
+		{strings.Repeat("ü", 1<<20), long},
+	} {
+		var got told
+		tracker := states.New(&got)
+		o := tracker.Observe(worker.Info{})
+		bad := tick(probe.Failure, 1, 1, results.Success, results.Failure)
+		bad.Outcome.Output = c.output
+		o.Tick(bad)
+		failing := &worker.Tick{Err: errors.New(c.output), After: results.Failure}
+		for range 3 {
+			o.Tick(failing)
+		}
+		if len(got.changes) != 2 {
+			t.Fatalf("%.20q: got %d changes, want one of the output and one of the error", c.output, len(got.changes))
+		}
+		for _, text := range []string{got.changes[0].Text, got.changes[1].Text, tracker.Of("", "", probe.Liveness).Text} {
+			if text != c.want {
+				t.Errorf("%.20q: got %.40q of %d bytes, want %.40q of %d", c.output, text, len(text), c.want, len(c.want))
+			}
+		}
 	}
 }
 

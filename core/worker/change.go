@@ -55,7 +55,7 @@ func (w *Worker) Update(c Change) (changed bool) {
 		w.step, w.phase = period, 0
 		w.due = max(last+int64(w.step), w.shared.schedule.since(time.Now()))
 	}
-	w.setup = next
+	w.setup, w.blamed = next, false
 	w.invalidateLocked()
 	if !c.KeepPaused {
 		w.paused = c.Paused

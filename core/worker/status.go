@@ -58,14 +58,29 @@ func (w *Worker) Target() string {
 	return w.targetIn(&state)
 }
 
-// targetIn returns the target in the state s. It calls the handler.
+// targetIn returns the target in the state s. It calls the handler; if that panics, the target is its name.
 func (w *Worker) targetIn(s *State) (target string) {
-	defer w.contain()
 	w.mu.Lock()
 	req, handler, name := w.requestLocked(s), w.setup.handler, w.setup.name
 	w.mu.Unlock()
-	target = name // if the handler panics
+	defer func() {
+		if p := recover(); p != nil {
+			target = name
+			w.blame(p)
+		}
+	}()
 	return clip.Text(explain.OneLine(probe.Describe(handler, name, &req)), maxTarget)
+}
+
+// blame logs the first panic of the handler's Describe: readers ask again and again.
+func (w *Worker) blame(p any) {
+	w.mu.Lock()
+	first := !w.blamed
+	w.blamed = true
+	w.mu.Unlock()
+	if first {
+		w.logPanic(p)
+	}
 }
 
 // nextLocked returns when the next periodic tick is due.

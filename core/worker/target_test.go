@@ -1,10 +1,12 @@
 package worker_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -15,6 +17,29 @@ type describing struct {
 }
 
 func (d describing) Describe(name string, req *probe.Request) string { return d.describe(name, req) }
+
+// Readers ask for targets again and again: a handler that cannot describe its probe is one line in the log.
+func TestPanicOfDescribeIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, probe.Readiness, success)
+		var log strings.Builder
+		r.shared.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		r.cfg.Handler = describing{r.handler, func(string, *probe.Request) string { panic("broken") }}
+		r.run()
+		for range 3 {
+			if got := r.w.Target(); got != "fake" {
+				t.Errorf("got %q, want the name of the handler", got)
+			}
+		}
+		if lines := strings.Count(log.String(), "panic=broken"); lines != 1 {
+			t.Errorf("%d lines in the log, want 1:\n%s", lines, log.String())
+		}
+		r.w.Update(worker.Change{Setup: r.cfg.Setup, KeepPaused: true})
+		if r.w.Target(); strings.Count(log.String(), "panic=broken") != 2 {
+			t.Errorf("after a change the log is:\n%s", log.String())
+		}
+	})
+}
 
 func TestTargetOfStatus(t *testing.T) {
 	for name, c := range map[string]struct {

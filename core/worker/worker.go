@@ -167,6 +167,7 @@ type Worker struct {
 	probed     bool // the container was probed at least once
 
 	awaited bool // Wait waits for the end of the last tick
+	blamed  bool // the log has a panic of the handler's Describe
 
 	phase time.Duration // from the first due time to the second; 0 once it is used
 }

@@ -108,6 +108,43 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// A pod has no IP before it is started.
+func TestDescribeWithoutHost(t *testing.T) {
+	reg := registry(t)
+	for _, c := range []struct {
+		name, config string
+		target       probe.Target
+		want         string
+	}{
+		{"http", `{"port": 8080, "path": "/healthz"}`, probe.Target{}, "GET http://HOST:8080/healthz"},
+		{"http", `{"port": 443, "scheme": "HTTPS"}`, probe.Target{}, "GET https://HOST/"},
+		{"http", `{"port": "none"}`, probe.Target{}, "GET http://HOST:none/"},
+		{"http", `{"port": 80, "host": "shop.example"}`, probe.Target{}, "GET http://shop.example/"},
+		{"tcp", `{"port": 5432}`, probe.Target{}, "tcp HOST:5432"},
+		{"tcp", `{}`, probe.Target{Port: 5432}, "tcp HOST:5432"},
+		{"tcp", `{}`, probe.Target{Unix: "/run/app.sock"}, "tcp unix:/run/app.sock"},
+		{"grpc", `{"port": 9000, "service": "shop.Health"}`, probe.Target{}, "grpc HOST:9000 shop.Health"},
+		{"exec", `{"command": ["true"]}`, probe.Target{}, "exec true"},
+		{"plain", `{}`, probe.Target{}, "plain"},
+		{"plain", `{}`, probe.Target{Port: 6379}, "plain HOST:6379"},
+		{"check", `{}`, probe.Target{}, "check"},
+		{"check", `{}`, probe.Target{Port: 6379}, "check HOST:6379"},
+		{"check", `{"url": "/stats"}`, probe.Target{}, "check HOST/stats"},
+		{"check", `{"url": "https:///healthz"}`, probe.Target{Port: 8443}, "check https://HOST:8443/healthz"},
+		{"check", `{"url": "https://shop.example/x"}`, probe.Target{Port: 8443}, "check https://shop.example/x"},
+	} {
+		h, err := reg.Prepare(c.name, []byte(c.config), c.target)
+		if err != nil {
+			t.Errorf("%s %s: %v", c.name, c.config, err)
+			continue
+		}
+		if got := probe.Describe(h, c.name, &probe.Request{Target: c.target}); got != c.want {
+			t.Errorf("%s %s: got %q, want %q", c.name, c.config, got, c.want)
+		}
+		probe.Release(h)
+	}
+}
+
 // FuzzDescribeHasNoSecret has the value of a secret in each text of a config.
 func FuzzDescribeHasNoSecret(f *testing.F) {
 	f.Add("hunter2-token", "/x?token=", "&a=b")

@@ -41,6 +41,30 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
+// Values that are marked are removed from all texts: a host or a word in one would garble the target.
+func TestSecretsOfConfigs(t *testing.T) {
+	found, err := shipped.Plugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.Manifest.Name != "httpcheck" {
+			continue
+		}
+		for config, want := range map[string][]string{
+			`{"headers": {"Authorization": "Bearer a", "cookie": "b", "X-API-Key": "c", "PRIVATE-TOKEN": "d"}}`:               {"Bearer a", "d", "c", "b"},
+			`{"headers": {"Host": "shop.example", "Accept": "text/html", "X-Env": "shop"}}`:                                   nil,
+			`{"proxyConnectHeader": {"Proxy-Authorization": "Basic a", "User-Agent": "b"}}`:                                   {"Basic a"},
+			`{"basicAuth": {"username": "shop", "password": "a"}, "bearerToken": "b", "authorization": {"credentials": "c"}}`: {"c", "a", "b"},
+			`{"url": "https://shop.example/x", "credentials": "shop", "tlsConfig": {"serverName": "shop.example"}}`:           nil,
+		} {
+			if got := f.Manifest.Config.SecretsOf([]byte(config)); !slices.Equal(got, want) {
+				t.Errorf("%s: got %q, want %q", config, got, want)
+			}
+		}
+	}
+}
+
 // runCases runs the test cases of a plugin.
 func runCases(t *testing.T, name string) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package wasm_test
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -134,10 +135,53 @@ func answering(query dnsmessage.Message, code dnsmessage.RCode, bodies ...dnsmes
 	return msg
 }
 
+// silence is a clock whose time passes only while a nameserver does not answer: then a wait is over. An answer
+// may take as long as it likes.
+type silence struct {
+	steppedClock
+	start      time.Time
+	unanswered chan struct{} // has an item for each question
+}
+
+func newSilence() *silence { return &silence{start: time.Now(), unanswered: make(chan struct{}, 100)} }
+
+// on returns an answer function that lets time pass where answer has none.
+func (s *silence) on(answer func(network string, query dnsmessage.Message) [][]byte) func(string, dnsmessage.Message) [][]byte {
+	return func(network string, query dnsmessage.Message) [][]byte {
+		messages := answer(network, query)
+		if len(messages) == 0 {
+			s.unanswered <- struct{}{}
+		}
+		return messages
+	}
+}
+
+func (s *silence) Now() time.Time { return s.start.Add(time.Duration(s.by.Load())) }
+
+func (s *silence) Wait(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
+	if d == 0 {
+		return false
+	}
+	select {
+	case <-wake:
+		return true
+	case <-s.unanswered:
+		s.step(max(0, d)) // a negative d never passes
+	case <-ctx.Done():
+	}
+	return false
+}
+
 // resolver returns a plugin whose host has these nameservers.
 func resolver(t testing.TB, name string, servers ...*zone) *wasm.Handler {
 	t.Helper()
-	cfg := wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter}
+	return resolverAt(t, nil, name, servers...)
+}
+
+// resolverAt is resolver with a clock; nil means that of the system.
+func resolverAt(t testing.TB, clock wasm.Clock, name string, servers ...*zone) *wasm.Handler {
+	t.Helper()
+	cfg := wasm.Config{CacheDir: testCache(scratch), Interpreter: interpreter, Clock: clock}
 	for _, z := range servers {
 		cfg.DNSServers = append(cfg.DNSServers, z.addr)
 	}

@@ -43,7 +43,7 @@ func Describe(u url.URL, address string) string {
 	if u.Host != "" || u.Scheme == "" && u.Path != "" && u.Path[0] != '/' {
 		return u.String()
 	}
-	u.Host = address
+	u.Host = cmp.Or(address, probe.UnknownHost)
 	if u.Path == "" {
 		u.Path = "/"
 	}

@@ -39,7 +39,8 @@ type Replacer struct {
 	encoded map[byte][]*form // forms that are not plain: a line break may follow their first byte
 }
 
-// New returns a Replacer of secrets. It ignores secrets that are empty or only white space.
+// New returns a Replacer of secrets. It ignores secrets that are empty or only white space. A secret of a few
+// characters is replaced wherever a text has them.
 func New(secrets []string) *Replacer {
 	r := &Replacer{single: make(map[byte][]*form), pairs: make(map[[2]byte][]*form), encoded: make(map[byte][]*form)}
 	seen := make(map[form]bool)

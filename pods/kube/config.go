@@ -54,7 +54,7 @@ type Conditions interface {
 // Events writes events of pods: an [api.Recorder]. Event does not block. Retry is called when the API
 // server can be reached again.
 type Events interface {
-	manager.Recorder
+	manager.TargetRecorder
 	Retry()
 	Run(ctx context.Context)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -187,14 +186,17 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 		}
 		kind := map[probe.Kind]string{probe.Liveness: "Liveness", probe.Readiness: "Readiness", probe.Startup: "Startup"}[key.kind]
 		object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
+		eventType, reason, message := v1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %s", kind, is.text)
 		switch {
-		case is.state == states.Failure:
-			s.cfg.Events.Event(object, v1.EventTypeWarning, "Unhealthy", clip.Text(fmt.Sprintf("%s probe failed: %s", kind, strings.TrimSpace(is.text)), maxMessage))
 		case is.state == states.Warning:
-			s.cfg.Events.Event(object, v1.EventTypeWarning, "ProbeWarning", clip.Text(fmt.Sprintf("%s probe warning: %s", kind, strings.TrimSpace(is.text)), maxMessage))
-		case before != states.Unknown: // not the first state
-			s.cfg.Events.Event(object, v1.EventTypeNormal, "Healthy", fmt.Sprintf("%s probe succeeded after a %s", kind, before))
+			reason, message = "ProbeWarning", fmt.Sprintf("%s probe warning: %s", kind, is.text)
+		case is.state == states.Success && before == states.Unknown: // the first state
+			continue
+		case is.state == states.Success:
+			eventType, reason, message = v1.EventTypeNormal, "Healthy", fmt.Sprintf("%s probe succeeded after a %s", kind, before)
 		}
+		target := s.manager.Target(manager.Key{PodUID: pod.UID, Container: key.container, Kind: key.kind})
+		s.cfg.Events.TargetEvent(object, target, eventType, reason, clip.Text(message, maxMessage))
 	}
 	maps.DeleteFunc(p.known, func(key probeKey, _ states.State) bool { _, ok := known[key]; return !ok })
 }

@@ -328,7 +328,7 @@ func (w *world) wantConditions(name string, want ...string) {
 	}
 }
 
-// takeEvents returns the events since the last call, as "TYPE REASON MESSAGE".
+// takeEvents returns the events since the last call, as "TYPE REASON MESSAGE TARGET".
 func (w *world) takeEvents() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -393,10 +393,14 @@ func (w *world) retry(what string) {
 
 type fakeEvents struct{ w *world }
 
-func (f fakeEvents) Event(_ runtime.Object, eventType, reason, message string) {
+func (f fakeEvents) Event(object runtime.Object, eventType, reason, message string) {
+	f.TargetEvent(object, "", eventType, reason, message)
+}
+
+func (f fakeEvents) TargetEvent(_ runtime.Object, target, eventType, reason, message string) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	f.w.events = append(f.w.events, eventType+" "+reason+" "+message)
+	f.w.events = append(f.w.events, strings.TrimSpace(eventType+" "+reason+" "+message+" "+target))
 }
 
 func (f fakeEvents) Retry() { f.w.retry("events") }

@@ -283,11 +283,11 @@ func TestSourceTellsTransitions(t *testing.T) {
 		}
 		h.Then(warning)
 		w.wait(2 * time.Second)
-		w.wantEvents("Warning ProbeWarning Readiness probe warning: slow")
+		w.wantEvents("Warning ProbeWarning Readiness probe warning: slow http 10.1.0.7")
 		w.wantConditions("web", "readiness.web=warning")
 		h.Then(failure)
 		w.wait(3 * time.Second)
-		w.wantEvents("Warning Unhealthy Readiness probe failed: bad")
+		w.wantEvents("Warning Unhealthy Readiness probe failed: bad http 10.1.0.7")
 		h.Then(probetest.Error(errors.New("no idea")))
 		w.wait(5 * time.Second)
 		w.wantEvents()
@@ -297,7 +297,7 @@ func TestSourceTellsTransitions(t *testing.T) {
 		w.wantEvents() // it has been told
 		h.Then(success)
 		w.wait(2 * time.Second)
-		w.wantEvents("Normal Healthy Readiness probe succeeded after a failure")
+		w.wantEvents("Normal Healthy Readiness probe succeeded after a failure http 10.1.0.7")
 		if err := w.manager.Pause(manager.Key{PodUID: "uid-web", Container: "web", Kind: probe.Readiness}); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package reports
 import (
 	"encoding/csv"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ var (
 	probeColumns    = []string{"namespace", "pod", "container", "kind", "handler"}
 	reportColumns   = []string{"uptime", "success_seconds", "warning_seconds", "failure_seconds", "unknown_seconds", "incidents", "mean_seconds", "longest_seconds"}
 	incidentColumns = []string{"start", "end", "duration_seconds", "reason", "text"}
+	targetColumn    = "target" // the last one: readers may go by position
 )
 
 func (f *csvForm) begin(*history.Page) error {
@@ -34,7 +36,7 @@ func (f *csvForm) begin(*history.Page) error {
 	if f.perIncident {
 		columns = incidentColumns
 	}
-	return f.out.Write(append(probeColumns[:len(probeColumns):len(probeColumns)], columns...))
+	return f.out.Write(slices.Concat(probeColumns, columns, []string{targetColumn}))
 }
 
 func (f *csvForm) item(i *api.ReportItem) error {
@@ -45,7 +47,7 @@ func (f *csvForm) item(i *api.ReportItem) error {
 			uptime = number(*i.Uptime)
 		}
 		return f.out.Write(append(f.cells, uptime, number(i.Seconds.Success), number(i.Seconds.Warning), number(i.Seconds.Failure),
-			number(i.Seconds.Unknown), strconv.Itoa(i.IncidentCount), number(i.MeanSeconds), number(i.LongestSeconds)))
+			number(i.Seconds.Unknown), strconv.Itoa(i.IncidentCount), number(i.MeanSeconds), number(i.LongestSeconds), cell(i.Target)))
 	}
 	for k := range i.Incidents {
 		in := &i.Incidents[k]
@@ -53,7 +55,7 @@ func (f *csvForm) item(i *api.ReportItem) error {
 		if !in.End.IsZero() {
 			end = in.End.Format(time.RFC3339Nano)
 		}
-		if err := f.out.Write(append(f.cells, in.Start.Format(time.RFC3339Nano), end, number(in.DurationSeconds), cell(in.Reason), cell(in.Text))); err != nil {
+		if err := f.out.Write(append(f.cells, in.Start.Format(time.RFC3339Nano), end, number(in.DurationSeconds), cell(in.Reason), cell(in.Text), cell(i.Target))); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func servedFrom(t *testing.T, dir string, f func(get func(path string, header ..
 				time.Sleep(time.Minute)
 			}
 		}
-		s := &reports.Server{Store: store, Target: func(_, pod, _, kind string) string { return "tcp " + pod + ":" + kind }}
+		s := &reports.Server{Store: store, Target: func(_, pod, _, kind string) string { return "@" + pod + ":" + kind }}
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /report", s.Report)
 		mux.HandleFunc("GET /probes/{namespace}/{pod}/{container}/{kind}/history", s.Probe)
@@ -86,7 +86,7 @@ func TestReportAsJSON(t *testing.T) {
 		if len(all.Items) != len(evil) || !all.Since.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) || all.Metadata != (api.ListMeta{}) {
 			t.Errorf("%+v", all)
 		}
-		if i := all.Items[7]; i.Pod != "pod-7" || i.Target != "tcp pod-7:liveness" || len(i.Incidents) != 1 || i.Incidents[0].DurationSeconds != 60 || i.Incidents[0].Text != "fine" || i.Incidents[0].Reason != "dns" {
+		if i := all.Items[7]; i.Pod != "pod-7" || i.Target != "@pod-7:liveness" || len(i.Incidents) != 1 || i.Incidents[0].DurationSeconds != 60 || i.Incidents[0].Text != "fine" || i.Incidents[0].Reason != "dns" {
 			t.Errorf("%+v", i)
 		}
 		if some := decode("/report?namespace=ns-1&pod=pod-5&container=web&kind=liveness&incidents=false"); len(some.Items) != 1 || some.Items[0].IncidentCount != 1 || len(some.Items[0].Incidents) != 0 {
@@ -119,7 +119,7 @@ func TestReportAsJSON(t *testing.T) {
 
 func TestReportAsCSV(t *testing.T) {
 	served(t, func(get func(string, ...string) *httptest.ResponseRecorder) {
-		for path, columns := range map[string]int{"/report?format=csv": 13, "/report?format=csv&incidents=true": 10} {
+		for path, columns := range map[string]int{"/report?format=csv": 14, "/report?format=csv&incidents=true": 11} {
 			w := get(path)
 			if got := w.Header().Get("Content-Type"); got != "text/csv; charset=utf-8; header=present" {
 				t.Errorf("content type %q", got)
@@ -134,7 +134,10 @@ func TestReportAsCSV(t *testing.T) {
 						t.Errorf("%s: %q is a formula", rows[0][k], cell)
 					}
 				}
-				if columns == 10 && row[9] != tame[i] {
+				if want := fmt.Sprintf("'@pod-%d:liveness", i); rows[0][columns-1] != "target" || row[columns-1] != want {
+					t.Errorf("%s: the last column is %s: %q, want %q", path, rows[0][columns-1], row[columns-1], want)
+				}
+				if columns == 11 && row[9] != tame[i] {
 					t.Errorf("text %q, want %q", row[9], tame[i])
 				}
 			}
@@ -142,7 +145,7 @@ func TestReportAsCSV(t *testing.T) {
 		if w := get("/report", "Accept", "text/csv, */*;q=0.1"); !strings.HasPrefix(w.Body.String(), "namespace,pod,container,kind,handler,uptime,") {
 			t.Errorf("%s", w.Body)
 		}
-		const last = "ns-1,pod-7,web,liveness,http,0.6666666666666666,120,0,60,0,1,60,60\n"
+		const last = "ns-1,pod-7,web,liveness,http,0.6666666666666666,120,0,60,0,1,60,60,'@pod-7:liveness\n"
 		if w := get("/report?format=csv&pod=pod-7"); !strings.HasSuffix(w.Body.String(), last) {
 			t.Errorf("%s", w.Body)
 		}
@@ -153,7 +156,7 @@ func TestHistoryOfOneProbe(t *testing.T) {
 	served(t, func(get func(string, ...string) *httptest.ResponseRecorder) {
 		var h api.ProbeHistory
 		w := get("/probes/ns-0/pod-0/web/liveness/history?since=2000-01-01")
-		if err := json.Unmarshal(w.Body.Bytes(), &h); err != nil || len(h.Transitions) != 4 || h.StepSeconds != 60 || h.Target != "tcp pod-0:liveness" {
+		if err := json.Unmarshal(w.Body.Bytes(), &h); err != nil || len(h.Transitions) != 4 || h.StepSeconds != 60 || h.Target != "@pod-0:liveness" {
 			t.Errorf("%v: %s", err, w.Body)
 		}
 	})

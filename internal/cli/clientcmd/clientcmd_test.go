@@ -131,6 +131,18 @@ func TestResponsesAreShownHarmlessly(t *testing.T) {
 	}
 }
 
+// The output of a command ends with a newline.
+func TestOutputColumnIsTrimmed(t *testing.T) {
+	a := newFakeAgent(t, map[string]string{"GET /api/v1/probes": `{"items":[
+		{"namespace":"a","pod":"shop","container":"web","kind":"liveness","handler":"exec","last":{"result":"failure","output":"no\nway\n"}},
+		{"namespace":"a","pod":"shop","container":"web","kind":"readiness","handler":"exec","last":{"result":"failure","output":"\n"}}]}`})
+	_, stdout, stderr := prober(a.URL, "get", "probes", "-o", "wide", "--no-headers")
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	if len(lines) != 2 || !strings.HasSuffix(lines[0], "  no way") || !strings.HasSuffix(lines[1], "  -") {
+		t.Errorf("got %q, %s", lines, stderr)
+	}
+}
+
 func TestAgentThatDoesNotRespond(t *testing.T) {
 	hung := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))

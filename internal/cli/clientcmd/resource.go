@@ -1,6 +1,7 @@
 package clientcmd
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -115,10 +116,7 @@ func (t *table) row(namespace string, cells []string) (shown []string) {
 
 // line returns text on one line that cannot change the terminal; "-" for none.
 func line(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return explain.OneLine(text)
+	return cmp.Or(explain.OneLine(text), "-")
 }
 
 // ago returns how long ago t was, as kubectl does.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
 
+	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/pace"
 )
@@ -40,6 +41,8 @@ type Recorder struct {
 	counts     struct{ written, dropped, filtered atomic.Uint64 }
 }
 
+var _ manager.TargetRecorder = (*Recorder)(nil)
+
 // NewRecorder returns a recorder. Nothing is written before Run.
 func NewRecorder(c *Client) *Recorder {
 	return &Recorder{client: c, queue: make(chan *v1.Event, maxQueued), again: make(chan struct{}, 1), correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})}
@@ -57,8 +60,13 @@ func (r *Recorder) Counts() EventCounts {
 	return EventCounts{Written: r.counts.written.Load(), Filtered: r.counts.filtered.Load(), Dropped: r.counts.dropped.Load()}
 }
 
-// Event implements manager.Recorder.
+// Event implements [manager.Recorder].
 func (r *Recorder) Event(object runtime.Object, eventType, reason, message string) {
+	r.TargetEvent(object, "", eventType, reason, message)
+}
+
+// TargetEvent implements [manager.TargetRecorder].
+func (r *Recorder) TargetEvent(object runtime.Object, target, eventType, reason, message string) {
 	about, err := reference.GetReference(scheme, object)
 	if err != nil {
 		r.counts.dropped.Add(1)
@@ -71,6 +79,9 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source:              v1.EventSource{Component: fieldManager, Host: r.client.node},
 		ReportingController: fieldManager, ReportingInstance: r.client.node,
+	}
+	if target != "" {
+		event.Annotations = map[string]string{manager.TargetAnnotation: target}
 	}
 	select {
 	case r.queue <- event:

@@ -92,6 +92,10 @@ func TestRecorderEvent(t *testing.T) {
 	if len(got.Message) > 1024 || !strings.HasPrefix(got.Message, "Liveness probe failed: é") || !strings.HasSuffix(got.Message, "é…") {
 		t.Errorf("message of %d bytes: %q", len(got.Message), got.Message)
 	}
+	r.TargetEvent(container, "GET http://10.0.0.7:8080/", v1.EventTypeNormal, "Healthy", "text")
+	if got := <-e.told; got.Message != "text" || got.Annotations["prober.dev/target"] != "GET http://10.0.0.7:8080/" {
+		t.Errorf("event %+v", got)
+	}
 	r.Event(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: strings.Repeat("n", 250), UID: "u"}}, v1.EventTypeNormal, "Any", "text")
 	if got := <-e.told; got.InvolvedObject.Kind != "Pod" || got.InvolvedObject.UID != "u" || len(got.Name) > 253 {
 		t.Errorf("event %+v", got)

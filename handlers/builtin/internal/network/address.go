@@ -59,6 +59,7 @@ func (p Place) Resolve(req *probe.Request) (Endpoint, error) {
 // port that is not declared stands for its number.
 func (p Place) Describe(req *probe.Request) string {
 	e, err := p.endpoint(req)
+	e.Host = cmp.Or(e.Host, probe.UnknownHost)
 	switch {
 	case e.Unix != "":
 		return probe.Target{Unix: e.Unix}.Address()
