@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	yamlv2 "go.yaml.in/yaml/v2"
+	yamlv3 "go.yaml.in/yaml/v3"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -69,7 +70,7 @@ type pluginTarget struct {
 // parseAnnotation reads the annotation of pod. A probe with an error is nil in the map. There
 // is no map when the annotation cannot be read. refused are the probes that the part with an
 // error may declare.
-func parseAnnotation(pod *v1.Pod) (probes map[Name]*Probe, refused []Name, errs []error) {
+func parseAnnotation(pod *v1.Pod, left *int) (probes map[Name]*Probe, refused []Name, errs []error) {
 	text, ok := pod.Annotations[Annotation]
 	if !ok {
 		return nil, nil, nil
@@ -99,7 +100,7 @@ func parseAnnotation(pod *v1.Pod) (probes map[Name]*Probe, refused []Name, errs 
 				errs, anyKind = append(errs, field.NotSupported(path, word, []string{"liveness", "readiness", "startup"})), true
 				continue
 			}
-			config, list := fromAnnotation(c, kind, containers[name][word], path.Child(word), false)
+			config, list := fromAnnotation(c, kind, containers[name][word], path.Child(word), left)
 			config.Refers = true
 			for _, e := range list {
 				errs = append(errs, e)
@@ -136,8 +137,8 @@ func AnnotationJSON(text string) ([]byte, error) {
 	if b := []byte(text); len(b) > 0 && b[0] == '{' && json.Valid(b) && !repeatsNames(b) {
 		return b, nil
 	}
-	if isBomb(text) {
-		return nil, fmt.Errorf("more than %d bytes with its aliases written out", maxWrittenOut)
+	if err := checkYAML(text); err != nil {
+		return nil, err
 	}
 	return yaml.YAMLToJSONStrict([]byte(text))
 }
@@ -145,31 +146,53 @@ func AnnotationJSON(text string) ([]byte, error) {
 // maxWrittenOut bounds a YAML text with its aliases written out. The API server lets all annotations of a pod have 256 KiB.
 const maxWrittenOut = 1 << 20
 
-// isBomb reports whether the aliases in a YAML text make it too large: an alias takes two bytes, and may stand for all
-// the rest. The parser shares the strings that aliases stand for, and JSON cannot.
-func isBomb(text string) bool {
-	if !strings.Contains(text, "&") || !strings.Contains(text, "*") {
-		return false // there is no alias
+// checkYAML refuses what the decoder would drop, a second document, and aliases that make a text too large: an
+// alias takes two bytes, and may stand for all the rest. It resolves no value, which takes time for each alias.
+func checkYAML(text string) error {
+	documents := yamlv3.NewDecoder(strings.NewReader(text))
+	for n := 0; ; n++ {
+		var document yamlv3.Node
+		switch err := documents.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && n == 0 && !strings.Contains(text, "*"):
+			return nil // the decoder says why
+		case err != nil:
+			return err
+		case n > 0 && document.Content[0].ShortTag() != "!!null":
+			return fmt.Errorf("line %d: must be one document: another one begins here", document.Content[0].Line)
+		}
+		w := writtenOut{sizes: make(map[*yamlv3.Node]int)}
+		if size := w.size(&document); w.aliases && size > maxWrittenOut {
+			return fmt.Errorf("more than %d bytes with its aliases written out", maxWrittenOut)
+		}
 	}
-	var value any
-	return yamlv2.UnmarshalStrict([]byte(text), &value) == nil && writtenOut(value) > maxWrittenOut
 }
 
-// writtenOut returns about how many bytes a decoded YAML value has in JSON.
-func writtenOut(value any) (n int) {
-	switch v := value.(type) {
-	case string:
-		return len(v)
-	case []any:
-		for _, item := range v {
-			n += 1 + writtenOut(item)
-		}
-	case map[any]any:
-		for key, item := range v {
-			n += 1 + writtenOut(key) + writtenOut(item)
-		}
+// writtenOut adds up the bytes that values take in memory with their aliases written out.
+type writtenOut struct {
+	sizes   map[*yamlv3.Node]int // of anchors; too large while one is being added up, which may contain itself
+	aliases bool
+}
+
+func (w *writtenOut) size(n *yamlv3.Node) int {
+	if n.Kind == yamlv3.AliasNode {
+		w.aliases, n = true, n.Alias
 	}
-	return n
+	if size, known := w.sizes[n]; known {
+		return size
+	}
+	if n.Anchor != "" {
+		w.sizes[n] = maxWrittenOut + 1
+	}
+	size := 32 + len(n.Value)
+	for _, child := range n.Content {
+		size = min(size+w.size(child), maxWrittenOut+1)
+	}
+	if n.Anchor != "" {
+		w.sizes[n] = size
+	}
+	return size
 }
 
 // repeatsNames reports whether an object in a valid JSON text has a name twice.
@@ -236,8 +259,8 @@ func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container,
 }
 
 // fromAnnotation reads one probe of the annotation. A template leaves open what an address sets: the variables
-// of a command, and the port of a built-in handler.
-func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path, template bool) (Probe, field.ErrorList) {
+// of a command, and the port of a built-in handler. left is what the commands of the pod may take, nil for a template.
+func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path, left *int) (Probe, field.ErrorList) {
 	var a annotationProbe
 	actions, raw, errs := builtinFields(raw, path)
 	if errs = append(errs, decodeStrict(raw, &a, path)...); len(errs) > 0 {
@@ -256,7 +279,7 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 			errs = append(errs, field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must not be set for readiness probes"))
 		}
 	}
-	a.action(&config, actions, c, path, template, &errs)
+	a.action(&config, actions, c, path, left, &errs)
 	return config, errs
 }
 
@@ -294,7 +317,7 @@ func builtinFields(raw json.RawMessage, path *field.Path) (actions []action, res
 }
 
 // action fills in the handler of config.
-func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Container, path *field.Path, template bool, errs *field.ErrorList) {
+func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Container, path *field.Path, left *int, errs *field.ErrorList) {
 	if a.Plugin == nil {
 		checked := slices.Clone(actions)
 		for i, a := range actions {
@@ -302,14 +325,17 @@ func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Containe
 				continue
 			}
 			a.setDefaults()
-			if template && a.place().Port == (intstr.IntOrString{}) {
+			if left == nil && a.place().Port == (intstr.IntOrString{}) {
 				checked[i], _ = a.at(Destination{Port: 1}) // any port will do
 			}
 		}
 		*errs = append(*errs, validateActions(checked, path)...)
 		if i := slices.IndexFunc(actions, func(a action) bool { return a != nil }); i >= 0 {
-			if !template {
-				actions[i] = config.expand(actions[i], c.Env)
+			if left != nil {
+				var err error
+				if actions[i], err = config.expand(actions[i], c.Env, left); err != nil {
+					*errs = append(*errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+				}
 			}
 			config.use(&builtins[i], actions[i], path, errs)
 		}

@@ -2,6 +2,7 @@ package declared_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -305,6 +306,47 @@ func TestAnnotationInJSON(t *testing.T) {
 }
 
 // A few thousand bytes of YAML stand for hundreds of millions with their aliases written out.
+func TestAnnotationIsBounded(t *testing.T) {
+	const size = 250 << 10
+	aliases := "b: [" + strings.Repeat("*a,", size/6) + "]\n"
+	chain := "a0: &a0 x\n"
+	for i := 1; i < 5000; i++ {
+		chain += fmt.Sprintf("a%d: &a%d [*a%d]\n", i, i, i-1)
+	}
+	const bomb = "more than 1048576 bytes with its aliases written out"
+	for name, c := range map[string]struct{ text, want string }{
+		"binary scalar":     {"a: &a !!binary " + strings.Repeat("QUFB", size/8) + "\n" + aliases, bomb},
+		"long number":       {"a: &a 1" + strings.Repeat("1", size/2) + "\n" + aliases, bomb},
+		"long fraction":     {"a: &a 0." + strings.Repeat("1", size/2) + "\n" + aliases, bomb},
+		"mapping":           {"a: &a {x: y}\n" + aliases, bomb},
+		"empty text":        {"a: &a ''\n" + aliases, bomb},
+		"merge keys":        {"a: &a {x: y}\nb: {" + strings.Repeat("<<: *a, ", size/8) + "}", bomb},
+		"aliases of lists":  {"a: &a [" + strings.Repeat("1,", 3000) + "]\nb: &b [" + strings.Repeat("*a,", 1000) + "]\nc: [" + strings.Repeat("*b,", 1000) + "]", bomb},
+		"chain of anchors":  {chain, bomb},
+		"anchor in itself":  {"a: &a [*a]", bomb},
+		"list":              {"[" + strings.Repeat("1,", size/2) + "]", "must be a mapping"},
+		"mappings":          {"b: [" + strings.Repeat("{x: y},", size/7) + "]", "must be a mapping"},
+		"comments":          {"a:\n" + strings.Repeat(" - 1 #x\n", size/8), "must be a mapping"},
+		"levels":            {strings.Repeat("[", size), "exceeded max depth"},
+		"one name":          {strings.Repeat("? a\n", size/4), "already set in map"},
+		"empty documents":   {strings.Repeat("---\n", size/4) + "a: {}", "must be one document"},
+		"second document":   {"web: {}\n---\nweb: {readiness: {tcpSocket: {port: 1}}}\n", "must be one document"},
+		"rest of a mapping": {`{"web": {}}, "web": {"readiness": {}}`, "did not find expected <document start>"},
+		"one brace more":    {"{web: {}} }", "did not find expected <document start>"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		errs := declared.Parse(annotated(c.text)).Errors()
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; len(errs) == 0 || !strings.Contains(errs[0].Error(), c.want) || took > 200<<20 {
+			t.Errorf("%s: %d MiB, %.200v, want %q", name, took>>20, errs, c.want)
+		}
+	}
+	for _, text := range []string{"web: {readiness: {tcpSocket: {port: 1}}}\n...\n", "---\nweb: {readiness: {tcpSocket: {port: 1}}}\n---\n"} {
+		one(t, text)
+	}
+}
+
 func TestAnnotationWithAliases(t *testing.T) {
 	few := one(t, "web: {readiness: {tcpSocket: {port: 80}, period: &p 2s, timeout: *p}}")
 	if few.Spec.Timeout != 2*time.Second {
@@ -315,6 +357,39 @@ func TestAnnotationWithAliases(t *testing.T) {
 	document, err := declared.AnnotationJSON(bomb)
 	if err == nil || err.Error() != "more than 1048576 bytes with its aliases written out" {
 		t.Errorf("%d bytes are %d as JSON: error %v", len(bomb), len(document), err)
+	}
+}
+
+// A reference takes four bytes, and a variable may have as many as the pod.
+func TestCommandsAreBounded(t *testing.T) {
+	const value, each = 100 << 10, 15
+	command := strings.Repeat("$(A)", each)
+	declares := func(n int) *v1.Pod {
+		var text strings.Builder
+		pod := podOf("u")
+		for i := range n {
+			c := v1.Container{Name: fmt.Sprintf("c%d", i), Env: []v1.EnvVar{{Name: "A", Value: strings.Repeat("x", value)}}}
+			if i%2 == 0 {
+				fmt.Fprintf(&text, "%s: {readiness: {exec: {command: [%s]}}}\n", c.Name, command)
+			} else {
+				c.ReadinessProbe = execProbe(command)
+			}
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+		pod.Annotations = map[string]string{declared.Annotation: text.String()}
+		return pod
+	}
+	d := declared.Parse(declares(3)) // 4.5 MiB
+	if got := d.Errors(); len(d.Probes()) != 1 || len(got) != 2 ||
+		!strings.HasSuffix(got[0].Error(), "Invalid value: the commands of the pod's probes take more than 2097152 bytes with their variables") {
+		t.Errorf("%d probes, errors %v", len(d.Probes()), got)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	many := declared.Parse(declares(200)) // 300 MiB
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; len(many.Probes()) != 1 || took > 100<<20 {
+		t.Errorf("%d probes after %d MiB", len(many.Probes()), took>>20)
 	}
 }
 

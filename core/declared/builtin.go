@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -110,35 +111,43 @@ func (c *Probe) setAction(b *Builtin, a action) (err error) {
 	return err
 }
 
-// setHandler makes c a probe of the handler of a probe of the API.
-func (c *Probe) setHandler(h *v1.ProbeHandler, in *v1.Container) error {
+// setHandler makes c a probe of the handler of a probe of the API. It reports whether there is one.
+func (c *Probe) setHandler(h *v1.ProbeHandler, in *v1.Container, left *int) (found bool, err error) {
 	for i := range builtins {
 		b := &builtins[i]
 		if b.inAPI == nil {
 			continue
 		}
 		if a := b.inAPI(h); a != nil {
-			return c.setAction(b, c.expand(a, in.Env))
+			next, err := c.expand(a, in.Env, left)
+			if err != nil {
+				return true, err
+			}
+			return true, c.setAction(b, next)
 		}
 	}
-	return errors.New("must specify a handler type")
+	return false, nil
 }
+
+// maxCommands bounds the bytes of all commands of a pod with their variables, each of which may stand for
+// 100 KiB and more. Linux runs no command that is longer.
+const maxCommands = 2 << 20
 
 // expand returns a with the variables of env in the command that it may have, which c notes as it is written.
-func (c *Probe) expand(a action, env []v1.EnvVar) action {
-	next := expanded(a, env)
-	if exec, ok := a.(*execAction); ok && !slices.Equal(exec.Command, next.(*execAction).Command) {
+// It takes the bytes of the command from left.
+func (c *Probe) expand(a action, env []v1.EnvVar, left *int) (action, error) {
+	exec, ok := a.(*execAction)
+	if !ok {
+		return a, nil
+	}
+	command, ok := expandCommand(exec.Command, env, left)
+	if !ok {
+		return a, fmt.Errorf("the commands of the pod's probes take more than %d bytes with their variables", maxCommands)
+	}
+	if !slices.Equal(exec.Command, command) {
 		c.Written = exec.Command
 	}
-	return next
-}
-
-// expanded returns a with the variables of env in the command that it may have.
-func expanded(a action, env []v1.EnvVar) action {
-	if exec, ok := a.(*execAction); ok {
-		return &execAction{Command: ExpandCommand(exec.Command, env)}
-	}
-	return a
+	return &execAction{Command: command}, nil
 }
 
 type (
@@ -176,7 +185,9 @@ func (a *httpGetAction) place() Place   { return Place{a.Host, a.Port} }
 func (a *tcpSocketAction) place() Place { return Place{a.Host, a.Port} }
 func (a *grpcAction) place() Place      { return Place{Port: intstr.FromInt32(a.Port)} }
 
-func (a *execAction) at(d Destination) (action, error) { return expanded(a, d.Env), nil }
+func (a *execAction) at(d Destination) (action, error) {
+	return &execAction{Command: ExpandCommand(a.Command, d.Env)}, nil
+}
 
 func (a *httpGetAction) at(d Destination) (action, error) {
 	next := *a.HTTPGetAction

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -88,16 +89,17 @@ func ProbesOf(pod *v1.Pod) (configs []Probe, errs []error) {
 func declaredBy(pod *v1.Pod, typed []Probe) *List {
 	d := new(List)
 	var extra map[Name]*Probe
-	extra, d.Invalid, d.text = parseAnnotation(pod)
+	left := maxCommands
+	extra, d.Invalid, d.text = parseAnnotation(pod, &left)
 	d.Errors = slices.Clone(d.text)
 	extra = d.withTyped(pod, extra, typed)
 	d.Probes = make([]Probe, 0, probesIn(pod.Spec.Containers)+probesIn(pod.Spec.InitContainers)+len(extra))
 	for i := range pod.Spec.Containers {
-		d.add(&pod.Spec.Containers[i], i, false, extra)
+		d.add(&pod.Spec.Containers[i], i, false, extra, &left)
 	}
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
-			d.add(c, i, true, extra)
+			d.add(c, i, true, extra, &left)
 		}
 	}
 	return d
@@ -115,7 +117,7 @@ func probesIn(containers []v1.Container) (n int) {
 }
 
 // add adds the probes of a container, with those of extra in place of its own.
-func (d *List) add(c *v1.Container, index int, sidecar bool, extra map[Name]*Probe) {
+func (d *List) add(c *v1.Container, index int, sidecar bool, extra map[Name]*Probe, left *int) {
 	for _, slot := range [...]struct {
 		kind  probe.Kind
 		probe *v1.Probe
@@ -130,7 +132,7 @@ func (d *List) add(c *v1.Container, index int, sidecar bool, extra map[Name]*Pro
 			continue
 		}
 		config := Probe{Container: c.Name, Kind: slot.kind, index: index, sidecar: sidecar}
-		list := config.fromAPI(c, slot.probe)
+		list := config.fromAPI(c, slot.probe, left)
 		for _, err := range list {
 			d.Errors = append(d.Errors, err)
 		}
@@ -186,13 +188,15 @@ func (c *Probe) complete(pod *v1.Pod) error {
 }
 
 // fromAPI reads a container's own probe.
-func (c *Probe) fromAPI(in *v1.Container, own *v1.Probe) field.ErrorList {
+func (c *Probe) fromAPI(in *v1.Container, own *v1.Probe, left *int) field.ErrorList {
 	p := withDefaults(own)
 	if errs := checkNumbers(&p, nil); len(errs) > 0 { // again, with their paths
 		return checkNumbers(&p, c.FieldPath())
 	}
-	if err := c.setHandler(&p.ProbeHandler, in); err != nil {
-		return field.ErrorList{field.Required(c.FieldPath(), err.Error())}
+	if found, err := c.setHandler(&p.ProbeHandler, in, left); err != nil {
+		return field.ErrorList{field.Invalid(c.FieldPath(), field.OmitValueType{}, err.Error())}
+	} else if !found {
+		return field.ErrorList{field.Required(c.FieldPath(), noHandler)}
 	}
 	c.Spec = specOf(&p)
 	if grace := p.TerminationGracePeriodSeconds; grace != nil {
@@ -244,8 +248,16 @@ func namedPort(port intstr.IntOrString, c *v1.Container) (int, error) {
 // value is empty if it comes from a source. A name that is not in env is left as it is, and
 // $$(NAME) becomes $(NAME). A nil command stays nil.
 func ExpandCommand(command []string, env []v1.EnvVar) []string {
+	left := math.MaxInt
+	expanded, _ := expandCommand(command, env, &left)
+	return expanded
+}
+
+// expandCommand is [ExpandCommand] for commands that may have so many bytes left. It reports whether there
+// were enough.
+func expandCommand(command []string, env []v1.EnvVar, left *int) ([]string, bool) {
 	if command == nil {
-		return nil
+		return nil, true
 	}
 	values := make(map[string]string, len(env))
 	for _, e := range env {
@@ -253,23 +265,29 @@ func ExpandCommand(command []string, env []v1.EnvVar) []string {
 	}
 	expanded := make([]string, len(command))
 	for i, arg := range command {
-		expanded[i] = expand(arg, values)
+		var ok bool
+		if expanded[i], ok = expand(arg, values, left); !ok {
+			return nil, false
+		}
 	}
-	return expanded
+	return expanded, true
 }
 
-func expand(s string, values map[string]string) string {
+func expand(s string, values map[string]string, left *int) (string, bool) {
 	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(s, "$")
-		b.WriteString(before)
-		if !found {
-			return b.String()
+	for found := true; found; {
+		var before, after, text string
+		before, after, found = strings.Cut(s, "$")
+		if found {
+			text, s = reference(after, values)
 		}
-		text, rest := reference(after, values)
+		if *left -= len(before) + len(text); *left < 0 {
+			return "", false
+		}
+		b.WriteString(before)
 		b.WriteString(text)
-		s = rest
 	}
+	return b.String(), true
 }
 
 // reference returns the replacement of a dollar sign and what belongs to it in s, the text

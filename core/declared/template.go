@@ -24,7 +24,7 @@ type Destination struct {
 // needs no port. path is the path of the probe in errors. container is the name of the container in the pods of
 // [Template.At].
 func ParseTemplate(path *field.Path, container string, kind probe.Kind, text []byte) (*Template, field.ErrorList) {
-	config, errs := fromAnnotation(&v1.Container{Name: container}, kind, text, path, true)
+	config, errs := fromAnnotation(&v1.Container{Name: container}, kind, text, path, nil)
 	if place, path, ok := config.Place(); ok && len(errs) == 0 && place.Port.StrVal != "" {
 		errs = append(errs, field.Invalid(path.Child("port"), place.Port.StrVal, "must be a number: a target has no named ports"))
 	}

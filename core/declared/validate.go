@@ -90,6 +90,8 @@ func (c *Probe) warnings() field.ErrorList {
 		fmt.Sprintf("the timeout of %s is longer than the period of %s: what is due during an attempt is skipped", c.Spec.Timeout, c.Spec.Period))}
 }
 
+const noHandler = "must specify a handler type"
+
 func forbidProbes(path *field.Path, why string, liveness, readiness, startup *v1.Probe) (errs field.ErrorList) {
 	for _, slot := range [...]struct {
 		name  string
@@ -179,7 +181,7 @@ func validateActions(actions []action, path *field.Path) (errs field.ErrorList) 
 		}
 	}
 	if !found {
-		errs = append(errs, field.Required(path, "must specify a handler type"))
+		errs = append(errs, field.Required(path, noHandler))
 	}
 	return errs
 }
