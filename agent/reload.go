@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/agent/plugins"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/plugin/admit"
 )
@@ -27,12 +28,16 @@ type reloadAttempt struct {
 	otherChanges int // changes of the other side when the attempt began
 }
 
+// maxFailed bounds what readers of the health of the agent get of an error, in bytes: a pod's author may make
+// many. The log has all.
+const maxFailed = 4 << 10
+
 // failed says when the attempt failed, and why.
 func (a *reloadAttempt) failed() string {
 	if part, ok := errors.AsType[partialError](a.err); ok {
-		return fmt.Sprintf("applied in part at %s: %s", a.at.Format(time.RFC3339), joined.Line(part.error))
+		return fmt.Sprintf("applied in part at %s: %s", a.at.Format(time.RFC3339), clip.Text(joined.Line(part.error), maxFailed))
 	}
-	return fmt.Sprintf("failed at %s, the last good state is kept: %s", a.at.Format(time.RFC3339), joined.Line(a.err))
+	return fmt.Sprintf("failed at %s, the last good state is kept: %s", a.at.Format(time.RFC3339), clip.Text(joined.Line(a.err), maxFailed))
 }
 
 // ofConfig reports whether the attempt failed because prober.yaml cannot be used.

@@ -77,8 +77,8 @@ func CheckDial(ctx context.Context, network, address string) error {
 		return Check(ctx, To{Socket: address})
 	}
 	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return errNoAddress
+	if err != nil && address != "" {
+		return denied(fmt.Errorf("%.80q is no address", address))
 	}
 	return CheckHost(ctx, host)
 }

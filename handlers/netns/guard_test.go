@@ -26,6 +26,7 @@ func TestGuard(t *testing.T) {
 		{"tcp", ":80", probe.ReasonHostResources, probe.ReasonDenied},
 		{"tcp", "name:80", "", probe.ReasonDenied}, // it is looked up
 		{"tcp", "denied.test:80", probe.ReasonDenied, probe.ReasonDenied},
+		{"tcp", "[[fd00::7]]:80", probe.ReasonDenied, probe.ReasonDenied},
 		{"tcp", "", probe.ReasonHostResources, probe.ReasonDenied},
 		{"unix", "/run/a.sock", probe.ReasonDenied, probe.ReasonDenied},
 	} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods"
@@ -237,7 +238,7 @@ func (s *Source) prepare(ctx context.Context, uid types.UID) {
 	s.mu.Unlock()
 	if latest != nil {
 		next := newPlan(latest, &s.cfg)
-		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", next.plugins)
+		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", clip.Text(strings.Join(next.plugins, ", "), maxMessage))
 		limited, cancel := context.WithTimeout(ctx, preparing)
 		_ = s.host.Check(limited, next.declared) // the next attempt reports errors
 		cancel()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/declared"
-	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/pods/kube/liveness"
 	"github.com/daeace23/prober/probe"
@@ -54,7 +53,7 @@ func newPlan(pod *v1.Pod, cfg *Config) *plan {
 	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
 	network := p.options(pod, cfg)
 	allowed := newTargets(cfg.Policy.Targets, pod, p.inPod)
-	p.declared = declared.Parse(p.pod).Refuse(func(c *manager.ProbeConfig) error {
+	p.declared = declared.Parse(p.pod).Refuse(func(c *declared.Probe) error {
 		refusal := network
 		if refusal == nil {
 			refusal = p.check(c, cfg, allowed)
@@ -120,12 +119,13 @@ func annotationPath(name string) *field.Path {
 }
 
 // check returns why a probe may not be started; nil if it may.
-func (p *plan) check(c *manager.ProbeConfig, cfg *Config, allowed *targets) *field.Error {
+func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Error {
 	if least := cfg.Policy.MinPeriod; c.Spec.Period < least {
 		return field.Invalid(c.Path.Child("period"), c.Spec.Period.String(), "kubernetes.minPeriod of the agent is "+least.String())
 	}
 	if c.Handler == "exec" && !cfg.canExec() {
-		return field.Forbidden(c.Path.Child("exec"), "the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec")
+		_, at, _ := c.Place()
+		return field.Forbidden(at, "the agent can run no commands in containers: it needs --cri-socket, or kubernetes.apiExec")
 	}
 	own, refusal := allowed.checkProbe(c)
 	p.own = p.own || own

@@ -76,7 +76,10 @@ func (t *targets) checkProbe(c *manager.ProbeConfig) (own bool, refusal *field.E
 // check returns why a host must not be a target; "" if it may. own reports whether it is an address of
 // the pod.
 func (t *targets) check(host string) (own bool, why string) {
-	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	bare := host
+	if inside, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inside, "]") {
+		bare = strings.TrimSuffix(inside, "]")
+	}
 	addr, err := netip.ParseAddr(bare)
 	if err != nil {
 		return false, t.checkName(strings.TrimSuffix(strings.ToLower(bare), "."))
