@@ -124,7 +124,7 @@ func parseAnnotation(pod *v1.Pod, left *int) (probes map[Name]*Probe, refused []
 	return probes, refused, errs
 }
 
-// The errors of an annotation that are told: its author may make tens of thousands.
+// The bounds of the errors of an annotation, whose author may make tens of thousands.
 const (
 	maxErrors = 100
 	maxReason = 4 << 10 // bytes of what the parser of YAML says

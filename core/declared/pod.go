@@ -25,7 +25,7 @@ type List struct {
 	text []error // the part of Errors about the annotation
 }
 
-// Parse parses the probes of pod. typed are probes of a caller: they replace those of the pod for the same
+// Parse parses the probes of pod. typed are probes of a caller. They replace probes of the pod for the same
 // container and kind. The pod must not be modified later.
 func Parse(pod *v1.Pod, typed ...Probe) *Pod {
 	if _, annotated := pod.Annotations[Annotation]; !annotated && len(typed) == 0 {

@@ -1,6 +1,6 @@
 // Package declared has the probes that a pod declares, as data: parsed once, checked, and never text again.
 //
-// [Parse] reads the probes of a pod: the fields of its containers, its annotation [Annotation], and those of a
+// [Parse] reads the probes of a pod: the fields of its containers, its annotation [Annotation], and probes of a
 // caller. [ParseTemplate] reads one probe for any number of addresses. Both make a [Probe], the only shape that
 // a manager takes. The table in builtin.go has the handlers that are built in.
 package declared
@@ -37,7 +37,7 @@ type Probe struct {
 	Target probe.Target // of a plugin; zero fields are filled in from the pod
 	Spec   probe.Spec
 	Paused bool // until it is resumed
-	// TerminationGracePeriodSeconds replaces that of the pod when this probe kills the
+	// TerminationGracePeriodSeconds replaces the grace period of the pod when this probe kills the
 	// container, unless it is nil.
 	TerminationGracePeriodSeconds *int64
 
@@ -78,14 +78,14 @@ func containerPath(index int, sidecar bool) *field.Path {
 }
 
 // ProbesOf returns the probes of pod in the order in which a manager starts them, and an error, a
-// [*field.Error], for each invalid one. A probe of the annotation takes precedence over that of
+// [*field.Error], for each invalid one. A probe of the annotation takes precedence over the one of
 // the container.
 func ProbesOf(pod *v1.Pod) (configs []Probe, errs []error) {
 	d := Parse(pod)
 	return d.Probes(), d.Errors()
 }
 
-// declaredBy returns the probes of pod, with those of the caller in place of its own.
+// declaredBy returns the probes of pod, with the probes of the caller in place of its own.
 func declaredBy(pod *v1.Pod, typed []Probe) *List {
 	d := new(List)
 	var extra map[Name]*Probe
@@ -116,7 +116,7 @@ func probesIn(containers []v1.Container) (n int) {
 	return n
 }
 
-// add adds the probes of a container, with those of extra in place of its own.
+// add adds the probes of a container, with the probes of extra in place of its own.
 func (d *List) add(c *v1.Container, index int, sidecar bool, extra map[Name]*Probe, left *int) {
 	for _, slot := range [...]struct {
 		kind  probe.Kind

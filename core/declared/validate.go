@@ -38,7 +38,7 @@ func actionsOf(h *v1.ProbeHandler) (all []action) {
 }
 
 // ValidatePod returns the errors in the probes of pod, by the rules of the Kubernetes API server
-// and those of the annotation. Fields with a default need not be set.
+// and the rules of the annotation. Fields with a default need not be set.
 func ValidatePod(pod *v1.Pod) field.ErrorList { return Parse(pod).Validate() }
 
 // Validate returns the errors of [ValidatePod].
