@@ -234,7 +234,7 @@ var packages = map[string]struct {
 	},
 	"internal/cli": {
 		ours:   []string{"agent", "agent/access", "agent/history", "config", "core/declared", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
-		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api"},
+		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"internal/cli/command": {
 		ours:   []string{"internal/nearest"},
@@ -335,7 +335,8 @@ var links = map[string][]string{
 	"core/results":               nil,
 	"core/worker":                nil,
 	"core/group":                 nil,
-	"core/manager":               {"go.yaml.in/yaml", "k8s.io", "sigs.k8s.io", "net/http"}, // as the API types do
+	"core/declared":              {"go.yaml.in/yaml", "k8s.io", "sigs.k8s.io", "net/http"}, // as the API types do
+	"core/manager":               {"go.yaml.in/yaml", "k8s.io", "sigs.k8s.io", "net/http"},
 	"handlers":                   nil,
 	"handlers/builtin/execprobe": nil,
 	"handlers/builtin/httpprobe": {"net/http"},

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/daeace23/prober/core/declared"
 )
 
 // maskText replaces what is not shown.

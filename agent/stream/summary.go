@@ -36,7 +36,7 @@ func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 
 // oneLine returns the beginning of text, which a target may have written, as one line.
 func oneLine(text string) string {
-	return clip.Text(explain.OneLine(clip.Bytes(text, 2*maxText)), maxText)
+	return clip.Text(explain.OneLine(clip.Bytes(strings.TrimSpace(text), 2*maxText)), maxText)
 }
 
 func summaryOfPod(c *pods.Change) *api.PodSummary {

@@ -231,7 +231,10 @@ func (w *witness) compare(t *testing.T) {
 		t.Errorf("probes began %d times, want %d or more", starts, least)
 	}
 	t.Logf("%d kills, %d changes a second before them or earlier, %d lost", w.starts-1, len(w.seen), lost)
-	if len(w.seen) < 100 {
+	if race && lost*10 > len(w.seen) {
+		t.Errorf("%d of %d changes were lost", lost, len(w.seen))
+	}
+	if len(w.seen) < 8*(w.starts-1) {
 		t.Errorf("only %d changes were seen", len(w.seen))
 	}
 }

@@ -143,8 +143,9 @@ func AnnotationJSON(text string) ([]byte, error) {
 	return yaml.YAMLToJSONStrict([]byte(text))
 }
 
-// maxWrittenOut bounds a YAML text with its aliases written out. The API server lets all annotations of a pod have 256 KiB.
-const maxWrittenOut = 1 << 20
+// maxAliases bounds the memory of what the aliases in a YAML text stand for, in bytes. The API server lets all
+// annotations of a pod have 256 KiB.
+const maxAliases = 1 << 20
 
 // checkYAML refuses what the decoder would drop, a second document, and aliases that make a text too large: an
 // alias takes two bytes, and may stand for all the rest. It resolves no value, which takes time for each alias.
@@ -155,42 +156,56 @@ func checkYAML(text string) error {
 		switch err := documents.Decode(&document); {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil && n == 0 && !strings.Contains(text, "*"):
-			return nil // the decoder says why
 		case err != nil:
 			return err
 		case n > 0 && document.Content[0].ShortTag() != "!!null":
 			return fmt.Errorf("line %d: must be one document: another one begins here", document.Content[0].Line)
 		}
-		w := writtenOut{sizes: make(map[*yamlv3.Node]int)}
-		if size := w.size(&document); w.aliases && size > maxWrittenOut {
-			return fmt.Errorf("more than %d bytes with its aliases written out", maxWrittenOut)
+		a := aliases{known: make(map[*yamlv3.Node]int)}
+		if a.size(&document); a.inItself != "" {
+			return fmt.Errorf("anchor %q contains itself", a.inItself)
+		}
+		if a.added > maxAliases {
+			return fmt.Errorf("the aliases stand for more than %d bytes", maxAliases)
 		}
 	}
 }
 
-// writtenOut adds up the bytes that values take in memory with their aliases written out.
-type writtenOut struct {
-	sizes   map[*yamlv3.Node]int // of anchors; too large while one is being added up, which may contain itself
-	aliases bool
+// aliases adds up the memory of what the aliases in a document stand for.
+type aliases struct {
+	known    map[*yamlv3.Node]int // the sizes of anchors; open while one is being added up
+	depth    int                  // of aliases that n is below
+	added    int
+	inItself string // an anchor that is
 }
 
-func (w *writtenOut) size(n *yamlv3.Node) int {
+const open = -1
+
+// size returns the memory of a value with its aliases written out: at most a little more than maxAliases.
+func (a *aliases) size(n *yamlv3.Node) int {
 	if n.Kind == yamlv3.AliasNode {
-		w.aliases, n = true, n.Alias
+		a.depth++
+		size := a.size(n.Alias)
+		if a.depth--; a.depth == 0 {
+			a.added = min(a.added+size, maxAliases+1)
+		}
+		return size
 	}
-	if size, known := w.sizes[n]; known {
+	if size, known := a.known[n]; known {
+		if size == open {
+			a.inItself, size = n.Anchor, 0
+		}
 		return size
 	}
 	if n.Anchor != "" {
-		w.sizes[n] = maxWrittenOut + 1
+		a.known[n] = open
 	}
 	size := 32 + len(n.Value)
 	for _, child := range n.Content {
-		size = min(size+w.size(child), maxWrittenOut+1)
+		size = min(size+a.size(child), maxAliases+1)
 	}
 	if n.Anchor != "" {
-		w.sizes[n] = size
+		a.known[n] = size
 	}
 	return size
 }
@@ -334,7 +349,7 @@ func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Containe
 			if left != nil {
 				var err error
 				if actions[i], err = config.expand(actions[i], c.Env, left); err != nil {
-					*errs = append(*errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
+					*errs = append(*errs, field.Invalid(path.Child("exec", "command"), field.OmitValueType{}, err.Error()))
 				}
 			}
 			config.use(&builtins[i], actions[i], path, errs)

@@ -130,11 +130,11 @@ func (c *Probe) setHandler(h *v1.ProbeHandler, in *v1.Container, left *int) (fou
 }
 
 // maxCommands bounds the bytes of all commands of a pod with their variables, each of which may stand for
-// 100 KiB and more. Linux runs no command that is longer.
+// 100 KiB and more. A single command that is longer does not run on Linux by default.
 const maxCommands = 2 << 20
 
 // expand returns a with the variables of env in the command that it may have, which c notes as it is written.
-// It takes the bytes of the command from left.
+// It takes the bytes of the command from left, or refuses one that is longer, and builds no part of it.
 func (c *Probe) expand(a action, env []v1.EnvVar, left *int) (action, error) {
 	exec, ok := a.(*execAction)
 	if !ok {
@@ -142,7 +142,7 @@ func (c *Probe) expand(a action, env []v1.EnvVar, left *int) (action, error) {
 	}
 	command, ok := expandCommand(exec.Command, env, left)
 	if !ok {
-		return a, fmt.Errorf("the commands of the pod's probes take more than %d bytes with their variables", maxCommands)
+		return a, fmt.Errorf("all commands of the probes of the pod take more than %d bytes with their variables", maxCommands)
 	}
 	if !slices.Equal(exec.Command, command) {
 		c.Written = exec.Command

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -194,7 +195,7 @@ func (c *Probe) fromAPI(in *v1.Container, own *v1.Probe, left *int) field.ErrorL
 		return checkNumbers(&p, c.FieldPath())
 	}
 	if found, err := c.setHandler(&p.ProbeHandler, in, left); err != nil {
-		return field.ErrorList{field.Invalid(c.FieldPath(), field.OmitValueType{}, err.Error())}
+		return field.ErrorList{field.Invalid(c.FieldPath().Child("exec", "command"), field.OmitValueType{}, err.Error())}
 	} else if !found {
 		return field.ErrorList{field.Required(c.FieldPath(), noHandler)}
 	}
@@ -253,8 +254,8 @@ func ExpandCommand(command []string, env []v1.EnvVar) []string {
 	return expanded
 }
 
-// expandCommand is [ExpandCommand] for commands that may have so many bytes left. It reports whether there
-// were enough.
+// expandCommand is [ExpandCommand] for a command that may have so many bytes left, which it takes. It reports
+// whether there were enough.
 func expandCommand(command []string, env []v1.EnvVar, left *int) ([]string, bool) {
 	if command == nil {
 		return nil, true
@@ -263,31 +264,37 @@ func expandCommand(command []string, env []v1.EnvVar, left *int) ([]string, bool
 	for _, e := range env {
 		values[e.Name] = e.Value
 	}
+	size := 0
+	for _, arg := range command {
+		for part := range expand(arg, values) {
+			size += len(part)
+		}
+	}
+	if size > *left {
+		return nil, false
+	}
+	*left -= size
 	expanded := make([]string, len(command))
 	for i, arg := range command {
-		var ok bool
-		if expanded[i], ok = expand(arg, values, left); !ok {
-			return nil, false
-		}
+		expanded[i] = strings.Join(slices.Collect(expand(arg, values)), "")
 	}
 	return expanded, true
 }
 
-func expand(s string, values map[string]string, left *int) (string, bool) {
-	var b strings.Builder
-	for found := true; found; {
-		var before, after, text string
-		before, after, found = strings.Cut(s, "$")
-		if found {
-			text, s = reference(after, values)
+// expand yields the parts of s with its variables.
+func expand(s string, values map[string]string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for rest := s; ; {
+			before, after, found := strings.Cut(rest, "$")
+			if !yield(before) || !found {
+				return
+			}
+			var text string
+			if text, rest = reference(after, values); !yield(text) {
+				return
+			}
 		}
-		if *left -= len(before) + len(text); *left < 0 {
-			return "", false
-		}
-		b.WriteString(before)
-		b.WriteString(text)
 	}
-	return b.String(), true
 }
 
 // reference returns the replacement of a dollar sign and what belongs to it in s, the text

@@ -41,7 +41,8 @@ func actionsOf(h *v1.ProbeHandler) (all []action) {
 // and the rules of the annotation. Fields with a default need not be set.
 func ValidatePod(pod *v1.Pod) field.ErrorList { return Parse(pod).Validate() }
 
-// Validate returns the errors of [ValidatePod].
+// Validate returns the errors of [ValidatePod]. It does not check how long the commands of containers become
+// with their variables; [Pod.Errors] says that.
 func (d *Pod) Validate() (errs field.ErrorList) {
 	pod := d.pod
 	for i := range pod.Spec.Containers {

@@ -2,6 +2,7 @@ package states
 
 import (
 	"bytes"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -81,7 +82,7 @@ func causeOf(t *worker.Tick) Cause {
 	if t.Err != nil {
 		c = Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
 	}
-	c.Text = explain.OneLine(clip.Bytes(c.Text, 4*MaxText)) // which bounds the work for a long text
+	c.Text = explain.OneLine(clip.Bytes(strings.TrimSpace(c.Text), 4*MaxText)) // which bounds the work for a long text
 	return c
 }
 
@@ -94,7 +95,7 @@ const (
 // why is the cause of a state that is not a success.
 type why struct {
 	reason string
-	text   []byte    // is used again, so that a tick with another text allocates nothing
+	text   []byte    // is used again, so that a tick with another text of one line allocates nothing
 	ticks  int       // in a row with this cause
 	since  time.Time // the end of the first of them
 	told   Cause

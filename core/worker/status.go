@@ -79,7 +79,7 @@ func (w *Worker) blame(p any) {
 	w.blamed = true
 	w.mu.Unlock()
 	if first {
-		w.logPanic(p)
+		w.logPanic("the description of a probe panicked", p)
 	}
 }
 

@@ -270,13 +270,13 @@ func (w *Worker) panicked(r *runner, p any) {
 	w.flight = nil
 	w.mu.Unlock()
 	r.endContext()
-	w.logPanic(p)
+	w.logPanic("probe panicked", p)
 	w.skipped(SkipPanic, 1)
 }
 
-func (w *Worker) logPanic(p any) {
+func (w *Worker) logPanic(message string, p any) {
 	info := w.Info()
-	cmp.Or(w.shared.Logger, slog.Default()).Error("probe panicked", "panic", p, "pod", info.Pod,
+	cmp.Or(w.shared.Logger, slog.Default()).Error(message, "panic", p, "pod", info.Pod,
 		"container", info.Container, "kind", info.Kind, "stack", string(debug.Stack()))
 }
 
@@ -295,6 +295,6 @@ func (w *Worker) contained(call func()) {
 // contain is deferred.
 func (w *Worker) contain() {
 	if p := recover(); p != nil {
-		w.logPanic(p)
+		w.logPanic("probe panicked", p)
 	}
 }

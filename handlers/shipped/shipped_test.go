@@ -52,11 +52,12 @@ func TestSecretsOfConfigs(t *testing.T) {
 			continue
 		}
 		for config, want := range map[string][]string{
-			`{"headers": {"Authorization": "Bearer a", "cookie": "b", "X-API-Key": "c", "PRIVATE-TOKEN": "d"}}`:               {"Bearer a", "d", "c", "b"},
-			`{"headers": {"Host": "shop.example", "Accept": "text/html", "X-Env": "shop"}}`:                                   nil,
-			`{"proxyConnectHeader": {"Proxy-Authorization": "Basic a", "User-Agent": "b"}}`:                                   {"Basic a"},
-			`{"basicAuth": {"username": "shop", "password": "a"}, "bearerToken": "b", "authorization": {"credentials": "c"}}`: {"c", "a", "b"},
-			`{"url": "https://shop.example/x", "credentials": "shop", "tlsConfig": {"serverName": "shop.example"}}`:           nil,
+			`{"headers": {"Authorization": "Bearer a", "cookie": "b", "X-API-Key": "c", "PRIVATE-TOKEN": "d"}}`:                        {"Bearer a", "d", "c", "b"},
+			`{"headers": {"Host": "shop.example", "Accept": "text/html", "X-Env": "shop", "X-Author": "ann", "X-Token-Version": "1"}}`: nil,
+			`{"headers": {"X-Session-Id": "Bearer a", "X-Hub-Signature-256": "b", "Set-Cookie": "c", "x_auth_user": "d"}}`:             {"c", "b", "Bearer a", "d"},
+			`{"proxyConnectHeader": {"Proxy-Authorization": "Basic a", "User-Agent": "b"}}`:                                            {"Basic a"},
+			`{"basicAuth": {"username": "shop", "password": "a"}, "bearerToken": "b", "authorization": {"credentials": "c"}}`:          {"c", "a", "b"},
+			`{"url": "https://shop.example/x", "credentials": "shop", "tlsConfig": {"serverName": "shop.example"}}`:                    nil,
 		} {
 			if got := f.Manifest.Config.SecretsOf([]byte(config)); !slices.Equal(got, want) {
 				t.Errorf("%s: got %q, want %q", config, got, want)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers"
@@ -178,7 +179,7 @@ func runBuiltin(ctx context.Context, p *oneshot.Probe, cfg builtin.Config) error
 	if err != nil {
 		return command.Usage("", "%w", err)
 	}
-	t, errs := declared.ParseTemplate(nil, "", probe.Readiness, text)
+	t, errs := declared.ParseTemplate(field.NewPath("probe"), "", probe.Readiness, text)
 	if len(errs) > 0 {
 		return command.Usage("", "%w", errs.ToAggregate())
 	}

@@ -3,9 +3,10 @@ package kube
 import (
 	"strings"
 
-	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/daeace23/prober/core/declared"
 )
 
 // prefix begins the names of all annotations and conditions of prober.

@@ -28,7 +28,7 @@ func Screen(ctx context.Context, cfg *Config, in io.Reader, out io.Writer) error
 	feeding.Go(func() { f.run(ctx) })
 	p := &program{ctx: ctx, cfg: cfg, feed: f, model: New(cfg, time.Now())}
 	screen := tea.NewProgram(p, tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler())
-	// By Quit, since a program that ends with its context closes in while it is read.
+	// By Quit: a program that ends with its context closes the terminal while another goroutine reads it.
 	quit := context.AfterFunc(ctx, screen.Quit)
 	_, err := screen.Run()
 	quit()

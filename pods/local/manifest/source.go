@@ -4,8 +4,9 @@ import (
 	"errors"
 	"io"
 
-	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/daeace23/prober/core/declared"
 )
 
 // AddressAnnotation is the pod annotation with the address of its external targets: an IP

@@ -6,13 +6,14 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/daeace23/prober/core/declared"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/daeace23/prober/core/declared"
 )
 
 const defaultGracePeriodSeconds = 30

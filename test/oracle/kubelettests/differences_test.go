@@ -38,6 +38,7 @@ var differences = map[string]func(t *testing.T){
 	"Two PodReady conditions":          twoConditions,
 	"Container IDs without a scheme":   idsWithoutScheme,
 	"Probes that the API refuses":      refusedProbes,
+	"Commands of megabytes":            longCommands,
 	"A container without a start time": noStartTime,
 	"All output is cut":                cutOutput,
 	"A cut falls between characters":   cutCharacters,
@@ -239,6 +240,21 @@ func idsWithoutScheme(t *testing.T) {
 		r.wait(5 * time.Second)
 		return fmt.Sprint(slices.Sorted(maps.Keys(r.seen().told)))
 	})
+}
+
+func longCommands(t *testing.T) {
+	differ(t, "[Warning Unhealthy Liveness probe failed: bad] []",
+		"[] [AddPod of pod: spec.containers[0].livenessProbe.exec.command: Invalid value: all commands of the probes of the pod take more than 2097152 bytes with their variables]",
+		func(t *testing.T, r *rig) string {
+			r.settle()
+			r.answer("bad", exit(1))
+			r.setStatus(uid, isRunning(liveness))
+			r.add(podWith(liveness, func(pod *v1.Pod, p *v1.Probe) {
+				pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: strings.Repeat("x", 1<<20)}}
+				p.ProbeHandler = v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"$(A)$(A)", "x"}}}
+			}))
+			return r.complaints()
+		})
 }
 
 func refusedProbes(t *testing.T) {
