@@ -59,7 +59,7 @@ func TestFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 		var log bytes.Buffer
 		a := run(t, history.Config{StateDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		r := rand.New(rand.NewPCG(1, 1))
-		observers := make([]interface{ Close() }, some(20, 3))
+		observers := make([]interface{ Close() }, some(20, 12))
 		for i := range observers {
 			observers[i] = a.store.Observe(info(fmt.Sprintf("web-%d", i), fmt.Sprint(i)))
 		}
