@@ -301,6 +301,36 @@ func guest(ts *testscript.TestScript, neg bool, args []string) {
 	module, err := guestModule()
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), module, 0o600))
+	if race {
+		guestCompiled.Do(func() { err = compileGuest(module, ts.Getenv("XDG_CACHE_HOME")) })
+		ts.Check(err)
+	}
+}
+
+var guestCompiled sync.Once // into the cache of all scripts
+
+// compileGuest compiles the guest with the program as it is built for users: under the race detector it takes
+// longer than a module may take.
+func compileGuest(module []byte, cache string) error {
+	dir, err := os.MkdirTemp("", "compile")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "guest.wasm")
+	manifest := []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: guest\nversion: 1.0.0\nmode: reactor\nabi: 1\n")
+	if err := errors.Join(os.WriteFile(path, module, 0o600), os.WriteFile(filepath.Join(dir, "plugin.yaml"), manifest, 0o600)); err != nil {
+		return err
+	}
+	plain := filepath.Join(dir, "prober")
+	run := exec.Command(plain, "plugin", "run", "--timeout", "1m", path)
+	run.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
+	for _, c := range []*exec.Cmd{exec.Command("go", "build", "-o", plain, "."), run} {
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", c, err, out)
+		}
+	}
+	return nil
 }
 
 // serve KIND VAR starts a server on loopback for the rest of the script and puts its

@@ -52,7 +52,8 @@ func everyNameIsLoopback(t *testing.T) {
 	})
 	before := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", server.LocalAddr().String())
+		dialer := net.Dialer{Resolver: before} // a Dialer without one reads DefaultResolver, also after the test
+		return dialer.DialContext(ctx, "udp", server.LocalAddr().String())
 	}}
 	t.Cleanup(func() {
 		net.DefaultResolver = before
