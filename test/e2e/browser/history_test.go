@@ -330,7 +330,7 @@ func hostileHistoryIsHarmless(t *testing.T, a *agent) {
 			{"#/availability", `document.querySelector("main")`}, {"#/probe/default/shop/shout/readiness", `document.querySelector("section[aria-label=History]")`},
 		} {
 			b := open(t, a.url(v.hash), l)
-			b.wait(fmt.Sprintf(`%s?.innerText.includes("<script>alert(1)</script><img src=x onerror=alert(2)> [31mred")`, v.in))
+			b.wait(fmt.Sprintf(`%s?.innerText.includes("<script>alert(1)</script><img src=x onerror=alert(2)>␛[31mred")`, v.in))
 			var bad bool
 			b.eval(fmt.Sprintf(`Boolean(%s.querySelector("script, img, [onerror]") || /[\u202a-\u202e\u2066-\u2069\u001b]/.test(%s.textContent))`, v.in, v.in), &bad)
 			if bad {
