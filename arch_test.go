@@ -39,7 +39,7 @@ var packages = map[string]struct {
 	},
 	"core/results": {ours: []string{"probe", "internal/clip"}},
 	"core/worker":  {ours: []string{"probe", "core/results", "internal/clip", "internal/explain"}},
-	"core/states":  {ours: []string{"core/results", "core/worker", "probe", "internal/clip", "internal/explain"}},
+	"core/states":  {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
 	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
 		ours:   []string{"probe", "internal/clip", "internal/redact"},

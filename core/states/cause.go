@@ -9,7 +9,6 @@ import (
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/clip"
-	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -82,7 +81,10 @@ func causeOf(t *worker.Tick) Cause {
 	if t.Err != nil {
 		c = Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
 	}
-	c.Text = explain.OneLine(clip.Bytes(strings.TrimSpace(c.Text), 4*MaxText)) // which bounds the work for a long text
+	c.Text = clip.Bytes(strings.TrimSpace(c.Text), 4*MaxText) // which bounds the work for a long text
+	if strings.ContainsAny(c.Text, "\r\n\t\v\f") {
+		c.Text = strings.Join(strings.Fields(c.Text), " ") // readers remove other control characters as they show it
+	}
 	return c
 }
 
