@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/daeace23/prober/core/results"
@@ -17,8 +18,8 @@ type Cause struct {
 	// Reason is from the closed list of the metrics, [probe.Reason], or "not_running"; "" if the
 	// attempt gave none.
 	Reason string
-	// Text is the output or the error of the attempt, which a target may have written, as one line
-	// without control characters. It has at most [MaxText] bytes.
+	// Text is the output or the error of the attempt, which a target may have written, as one line. It may have
+	// control characters and bytes that are not UTF-8, and has at most [MaxText] bytes.
 	Text string
 }
 
@@ -82,11 +83,14 @@ func causeOf(t *worker.Tick) Cause {
 		c = Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
 	}
 	c.Text = clip.Bytes(strings.TrimSpace(c.Text), 4*MaxText) // which bounds the work for a long text
-	if strings.ContainsAny(c.Text, "\r\n\t\v\f") {
-		c.Text = strings.Join(strings.Fields(c.Text), " ") // readers remove other control characters as they show it
+	if strings.ContainsFunc(c.Text, isBreak) {
+		c.Text = strings.Join(strings.Fields(c.Text), " ") // readers remove escape sequences, which need their first character
 	}
 	return c
 }
+
+// isBreak reports whether r is white space other than a plain one, such as the end of a line.
+func isBreak(r rune) bool { return r != ' ' && unicode.IsSpace(r) }
 
 // A change of the cause is told when it has lasted for so many ticks, or for so long.
 const (

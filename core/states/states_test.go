@@ -170,7 +170,7 @@ func TestTextIsOneLineAndCut(t *testing.T) {
 	for _, c := range []struct{ output, want string }{
 		{"no\n", "no"},
 		{" \r\n ", ""},
-		{"a\nb\tc\x1b[31m\xff\u202e", "a b c\x1b[31m\xff\u202e"},
+		{"a\nb\tc\u2028\x1b[31m\xff\u202e", "a b c \x1b[31m\xff\u202e"},
 		{strings.Repeat("ü", states.MaxText/2), strings.Repeat("ü", states.MaxText/2)},
 		{strings.Repeat("ü", states.MaxText), long},
 		{strings.Repeat("ü", 5*states.MaxText) + "\n", long},

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/config"
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/netaddr"
 )
@@ -50,7 +50,7 @@ func addressesOf(status *v1.PodStatus) (all []string) {
 
 // checkProbe returns why a probe must not be carried out; nil if it may. own reports whether that
 // depends on the addresses of the pod.
-func (t *targets) checkProbe(c *manager.ProbeConfig) (own bool, refusal *field.Error) {
+func (t *targets) checkProbe(c *declared.Probe) (own bool, refusal *field.Error) {
 	target := c.Path.Child("plugin", "target")
 	if c.Target.Unix != "" {
 		return false, field.Forbidden(target.Child("unix"), noSockets)

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/daeace23/prober/core/declared"
-	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/manifest"
@@ -113,7 +112,7 @@ func newPod(g *group, name, target string, a *address.Address, listed string, la
 	if _, err := g.blueprint.of(a, c.Env); err != nil {
 		return nil, err
 	}
-	return declared.One(pod, func() manager.ProbeConfig {
+	return declared.One(pod, func() declared.Probe {
 		config, _ := g.blueprint.of(a, c.Env) // as before
 		return config
 	}), nil

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/daeace23/prober/core/declared"
-	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/address"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
@@ -75,14 +74,14 @@ func (b *blueprint) below(path string) string {
 var errSecret = errors.New("the address must not refer to a secret: only the probe may")
 
 // of returns the probe of a target, whose pod has the variables env.
-func (b *blueprint) of(a *address.Address, env []v1.EnvVar) (manager.ProbeConfig, error) {
+func (b *blueprint) of(a *address.Address, env []v1.EnvVar) (declared.Probe, error) {
 	d := declared.Destination{Port: a.Port, Env: env}
 	if a.Scheme != "" {
 		if len(declared.SecretFields([]byte(strconv.Quote(a.Path)))) > 0 {
-			return manager.ProbeConfig{}, errSecret
+			return declared.Probe{}, errSecret
 		}
 		if _, _, builtin := b.Probe().Place(); !builtin && b.url == "" {
-			return manager.ProbeConfig{}, declared.ErrURL
+			return declared.Probe{}, declared.ErrURL
 		}
 		d.Port, d.Scheme, d.Path = a.ProbePort(), a.Scheme, a.Path
 	}
