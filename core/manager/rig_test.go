@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/core/declared"
+	"github.com/daeace23/prober/core/internal/podtest"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
@@ -213,57 +212,14 @@ func each(t *testing.T, name string, test func(t *testing.T, kind probe.Kind)) {
 	}
 }
 
-// execProbe is a probe with a period of 1 s and thresholds of 1.
-func execProbe(command ...string) *v1.Probe {
-	if len(command) == 0 {
-		command = []string{"check"}
-	}
-	return &v1.Probe{
-		ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}},
-		PeriodSeconds: 1, FailureThreshold: 1, SuccessThreshold: 1, TimeoutSeconds: 1,
-	}
-}
-
-// container is a container with a probe of each of kinds.
-func container(name string, kinds ...probe.Kind) v1.Container {
-	c := v1.Container{Name: name}
-	for _, kind := range kinds {
-		setProbe(&c, kind, execProbe())
-	}
-	return c
-}
-
-// sidecar is a restartable init container.
-func sidecar(name string, kinds ...probe.Kind) v1.Container {
-	c := container(name, kinds...)
-	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
-	return c
-}
-
-func setProbe(c *v1.Container, kind probe.Kind, p *v1.Probe) {
-	switch kind {
-	case probe.Liveness:
-		c.LivenessProbe = p
-	case probe.Readiness:
-		c.ReadinessProbe = p
-	case probe.Startup:
-		c.StartupProbe = p
-	}
-}
-
-func podOf(uid string, containers ...v1.Container) *v1.Pod {
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + uid, UID: types.UID(uid)},
-		Spec:       v1.PodSpec{Containers: containers, RestartPolicy: v1.RestartPolicyAlways},
-	}
-}
-
-// annotated is a pod with a container "web" and the annotation text.
-func annotated(text string) *v1.Pod {
-	pod := podOf("uid", v1.Container{Name: "web", Ports: []v1.ContainerPort{{Name: "redis", ContainerPort: 6379}}})
-	pod.Annotations = map[string]string{declared.Annotation: strings.ReplaceAll(text, "\t", "  ")}
-	return pod
-}
+var (
+	execProbe = podtest.Exec
+	container = podtest.Container
+	sidecar   = podtest.Sidecar
+	setProbe  = podtest.SetProbe
+	podOf     = podtest.Pod
+	annotated = podtest.Annotated
+)
 
 // running is the status of a container that runs since now, and has started.
 func running(name, id string) v1.ContainerStatus {
