@@ -49,6 +49,15 @@ const (
 	// same connections and requests, but not the frames PING and WINDOW_UPDATE with which
 	// grpc-go estimates the bandwidth.
 	CompatGRPCLibrary
+	// CompatWallClock counts the initial delay by the wall clock, as it is at each tick: a clock that is set
+	// back silences the probes.
+	CompatWallClock
+	// CompatLateStart spreads first ticks over a whole period, and lets the first attempt after a start or
+	// an initial delay wait for the next multiple of the period. By default it comes when the delay ends,
+	// and within 10 s.
+	CompatLateStart
+	// CompatPanicSkips skips a tick whose handler panics. By default a panic is an error of the attempt.
+	CompatPanicSkips
 	// CompatStatusOnRestart resets every result when the agent starts, as kubelets
 	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
 	// not part of CompatKubeletV1_36.
@@ -59,7 +68,7 @@ const (
 // never block a worker and that attempts can be cancelled.
 const CompatKubeletV1_36 = CompatKeepRun | CompatAddPodStops | CompatStopSkipsSidecars | CompatTriggerAlways |
 	CompatSeedStaleStarted | CompatInheritReplaced | CompatStatusFromWorkers | CompatHerd | CompatBodyHangIsError | CompatLinger |
-	CompatHostTrouble | CompatGRPCLibrary
+	CompatHostTrouble | CompatGRPCLibrary | CompatWallClock | CompatLateStart | CompatPanicSkips
 
 // Has reports whether all switches of x are on in c.
 func (c Compat) Has(x Compat) bool { return c&x == x }

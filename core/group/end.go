@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/probe"
 )
 
 // Remove stops the probes of key. When it returns they record nothing any more, and their decided
@@ -67,14 +66,30 @@ func (g *Group[K]) take(key K, match func(*entry[K]) bool) (taken []*entry[K]) {
 
 // end closes the observers of entries that were taken, and releases their handlers.
 func (g *Group[K]) end(taken []*entry[K]) {
-	for _, e := range taken {
-		if e.resting {
-			e.CloseObservers()
+	next := 0
+	defer func() {
+		if next < len(taken) { // a callback has ended the goroutine
+			go g.end(taken[next:])
 		}
-		probe.Release(e.Setup().Handler)
-		if e.resting {
-			g.forget(e)
+	}()
+	for next < len(taken) {
+		e := taken[next]
+		next++
+		e.end()
+	}
+}
+
+// end closes the observers of an entry that was taken, and releases its handler. Its functions are
+// deferred: a callback that ends the goroutine skips none of the others.
+func (e *entry[K]) end() {
+	defer func() {
+		if e.resting && e.Resting() { // else Rested forgets it
+			e.of.group.forget(e)
 		}
+	}()
+	defer e.Release(e.Setup().Handler)
+	if e.resting {
+		e.CloseObservers()
 	}
 }
 

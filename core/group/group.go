@@ -197,13 +197,19 @@ func (g *Group[K]) Add(key K, p Probe) error {
 	id := ID[K]{key, p.Task.Subject.Container, p.Kind}
 	e := &entry[K]{tag: p.Tag, paused: p.Paused, forgets: g.memory.budget == 0}
 	delay, phase := g.spread(id, p.Spec.Period)
+	started := false
+	defer func() {
+		if !started { // also when an observer ends the goroutine
+			e.Stop()
+		}
+	}()
 	e.Init(&g.shared, worker.Config{
 		Setup: p.setup(), Task: p.Task, Kind: p.Kind, Delay: delay, Phase: phase, Paused: p.Paused, Observer: e, Owner: e,
 	})
 	if err := g.insert(id, e); err != nil {
-		e.Stop()
 		return fmt.Errorf("%v: %w", id, err)
 	}
+	started = true
 	return nil
 }
 
@@ -256,16 +262,28 @@ func (g *Group[K]) ofLocked(key K) []*entry[K] {
 
 // spread returns the delay of the first tick of a new probe, and the time from there to the
 // second tick; 0 means a period. While the group is younger than the period, the first tick
-// is delayed by a random part of it, so that the probes of an agent that has just started do
-// not run all at once. Later the first tick is immediate, and the second one is spread.
+// is delayed by a random part of it, at most 10 s, so that the probes of an agent that has just started do
+// not run all at once. Later the first tick is immediate. The second one is spread over the period.
 func (g *Group[K]) spread(id ID[K], period time.Duration) (delay, phase time.Duration) {
+	late := g.shared.Compat.Has(probe.CompatLateStart)
 	if period > time.Since(g.shared.AgentStart) {
-		return rand.N(period), 0
+		if late || period <= longestSpread {
+			return rand.N(period), 0
+		}
+		return rand.N(longestSpread), g.phase(id, period)
 	}
 	if g.shared.Compat.Has(probe.CompatHerd) {
 		return 0, 0
 	}
-	return 0, time.Duration(maphash.Comparable(g.seed, id)%uint64(period)) + 1
+	return 0, g.phase(id, period)
+}
+
+// longestSpread is how long the first tick of a probe is delayed at most.
+const longestSpread = 10 * time.Second
+
+// phase returns a part of the period that depends on the probe.
+func (g *Group[K]) phase(id ID[K], period time.Duration) time.Duration {
+	return time.Duration(maphash.Comparable(g.seed, id)%uint64(period)) + 1
 }
 
 // Update changes a probe of key, or adds it. It does nothing if the probe is the same as before. A
@@ -294,7 +312,7 @@ func (g *Group[K]) Update(key K, p Probe) error {
 			return nil
 		case g.Replace(now, p, now.sameHandler(&p) && now.Target == p.Target):
 			if !now.sameHandler(&p) {
-				probe.Release(now.Handler)
+				now.entry.Release(now.Handler)
 			}
 			return nil
 		}

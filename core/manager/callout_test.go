@@ -94,7 +94,7 @@ func TestCallbacksCallManager(t *testing.T) {
 		o := &outsider{Handler: slog.NewTextHandler(io.Discard, nil), calls: make(map[string]bool)}
 		o.store.Changed = func(*v1.Pod, v1.PodStatus) { o.call("Changed") }
 		m, err := manager.New(manager.Config{
-			Status: o, Handlers: o, Recorder: o, Observers: []worker.Observer{o}, Logger: slog.New(o),
+			Status: o, Handlers: o, Recorder: o, Observers: []worker.Observer{o}, Logger: slog.New(o), Compat: probe.CompatPanicSkips,
 			ResolveSecret: func(string, string) (string, error) {
 				o.call("ResolveSecret")
 				return "hunter22", nil

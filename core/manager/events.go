@@ -29,7 +29,7 @@ type TargetRecorder interface {
 // there are events.
 type events struct {
 	recorder Recorder
-	target   func(Key) string // see [Manager.Target]
+	m        *Manager
 	draining sync.WaitGroup
 
 	mu      sync.Mutex
@@ -59,23 +59,38 @@ func (e *events) send(ev event) {
 	}
 }
 
+// drain sends the pending events. It goes on in another goroutine if the recorder ends this one.
 func (e *events) drain() {
-	for {
-		e.mu.Lock()
-		batch := e.pending
+	drained := false
+	defer func() {
+		if !drained {
+			e.draining.Go(e.drain)
+		}
+	}()
+	for ev, ok := e.next(); ok; ev, ok = e.next() {
+		_ = e.m.call("Recorder", func() error { e.record(ev); return nil })
+	}
+	drained = true
+}
+
+// next takes the first pending event.
+func (e *events) next() (ev event, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.busy = len(e.pending) > 0; !e.busy {
 		e.pending = nil
-		e.busy = len(batch) > 0
-		e.mu.Unlock()
-		if len(batch) == 0 {
-			return
-		}
-		for _, ev := range batch {
-			if r, ok := e.recorder.(TargetRecorder); ok {
-				r.TargetEvent(ev.object, e.target(ev.probe), v1.EventTypeWarning, ev.reason, ev.message)
-			} else {
-				e.recorder.Event(ev.object, v1.EventTypeWarning, ev.reason, ev.message)
-			}
-		}
+		return event{}, false
+	}
+	ev, e.pending[0] = e.pending[0], event{}
+	e.pending = e.pending[1:]
+	return ev, true
+}
+
+func (e *events) record(ev event) {
+	if r, ok := e.recorder.(TargetRecorder); ok {
+		r.TargetEvent(ev.object, e.m.Target(ev.probe), v1.EventTypeWarning, ev.reason, ev.message)
+	} else {
+		e.recorder.Event(ev.object, v1.EventTypeWarning, ev.reason, ev.message)
 	}
 }
 

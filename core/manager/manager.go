@@ -161,7 +161,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, errors.New("manager: Config.Status and Config.Handlers are required")
 	}
 	m := &Manager{cfg: cfg, records: make(map[types.UID]*podRecord), seed: maphash.MakeSeed()}
-	m.events = &events{recorder: cfg.Recorder, target: m.Target}
+	m.events = &events{recorder: cfg.Recorder, m: m}
 	g, err := group.New[types.UID](group.Config{
 		Liveness: cfg.Liveness, Readiness: cfg.Readiness, Startup: cfg.Startup, Observers: cfg.Observers, Event: m.event,
 		Logger: cfg.Logger, RestartGrace: cfg.RestartGrace, History: cfg.History, Compat: cfg.Compat,

@@ -1,15 +1,12 @@
 package manager
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"log/slog"
 	"maps"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -81,7 +78,10 @@ func (s *podSet) taskOf(name, priorID string) *worker.Task {
 	t.task.Pod, t.task.Container, t.task.Source = &s.info.handlers, &t.container, t
 	t.task.Sidecar, t.task.PriorID = sidecar, priorID
 	if r, ok := s.m.cfg.Status.(RestartSource); ok {
-		t.task.NoRestart = !r.Restarts(s.pod, spec)
+		_ = s.m.call("RestartSource.Restarts", func() error {
+			t.task.NoRestart = !r.Restarts(s.pod, spec)
+			return nil
+		})
 	}
 	s.tasks = append(s.tasks, t)
 	return &t.task
@@ -197,7 +197,7 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	if err == nil {
 		return true, nil
 	}
-	probe.Release(b.handler)
+	m.release(b.handler)
 	switch {
 	case errors.Is(err, group.ErrExists):
 		return false, nil
@@ -238,21 +238,10 @@ func (m *Manager) rebind(was group.Current[types.UID], c ProbeConfig) (bound, er
 		return bound{was.Handler, true, t.mark}, nil
 	}
 	next, err := m.bind(c, r)
-	if err == nil && same {
-		m.inherit(next.handler, was.Handler)
+	if err == nil && same { // its secrets alone have changed: it keeps its state, unless it panics
+		_ = m.call("Inheritor", func() error { probe.Inherit(next.handler, was.Handler); return nil })
 	}
 	return next, err
-}
-
-// inherit lets a probe whose secrets alone have changed keep its state. It loses the state if
-// its handler panics.
-func (m *Manager) inherit(next, was probe.Handler) {
-	defer func() {
-		if p := recover(); p != nil {
-			cmp.Or(m.cfg.Logger, slog.Default()).Error("panic when a handler inherited", "stack", string(debug.Stack()))
-		}
-	}()
-	probe.Inherit(next, was)
 }
 
 // changeTo changes a running probe from was to next. It reports false as change does.
@@ -261,9 +250,9 @@ func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next bou
 	switch {
 	case next.kept:
 	case done:
-		probe.Release(was.Handler)
+		m.release(was.Handler)
 	default:
-		probe.Release(next.handler)
+		m.release(next.handler)
 	}
 	return done
 }
@@ -301,12 +290,16 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	if c.Written != nil {
 		handler = asWritten{handler, c.Written}
 	}
-	redacted, err := r.secrets.Bind(handler)
+	b := bound{mark: r.mark}
+	err = m.call("SecretChecker", func() (err error) {
+		b.handler, err = r.secrets.Bind(handler)
+		return err
+	})
 	if err != nil {
-		probe.Release(handler)
-		return bound{}, fmt.Errorf("%s: %w", c.FieldPath(), err)
+		m.release(handler)
+		return bound{}, fmt.Errorf("%s: %w", c.FieldPath(), r.secrets.Error(err))
 	}
-	return bound{handler: redacted, mark: r.mark}, nil
+	return b, nil
 }
 
 // asWritten is a handler of a command that is described without the values of its variables: what shows the
@@ -337,16 +330,15 @@ func (w asWritten) Describe(name string, _ *probe.Request) string {
 // prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does
 // not end the program.
 func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			cmp.Or(m.cfg.Logger, slog.Default()).Error("panic when a handler was prepared", "handler", c.Handler, "stack", string(debug.Stack()))
-			h, err = nil, fmt.Errorf("handler %q: panic: %v", c.Handler, p)
+	err = m.call(fmt.Sprintf("handler %q", c.Handler), func() (err error) {
+		if c.Bind != nil {
+			h, err = c.Bind()
+		} else {
+			h, err = m.cfg.Handlers.Prepare(c.Handler, config, c.Target)
 		}
-	}()
-	if c.Bind != nil {
-		return c.Bind()
-	}
-	return m.cfg.Handlers.Prepare(c.Handler, config, c.Target)
+		return err
+	})
+	return h, err
 }
 
 var _ worker.Publisher = (*podTask)(nil)

@@ -344,9 +344,12 @@ func TestSpread(t *testing.T) {
 }
 
 func TestObservers(t *testing.T) {
-	bubble(t, "skipped ticks are reported: busy, no slot, panic", func(t *testing.T) {
+	bubble(t, "skipped ticks are reported: busy, no slot, panic of a kubelet", func(t *testing.T) {
 		skips := &skipCounter{counts: make(map[worker.SkipReason]int)}
-		r := newRig(t, herd, func(cfg *manager.Config) { cfg.Observers = []worker.Observer{skips} })
+		r := newRig(t, herd, func(cfg *manager.Config) {
+			cfg.Compat |= probe.CompatPanicSkips
+			cfg.Observers = []worker.Observer{skips}
+		})
 		slow := success.After(2500 * ms)
 		slow.Deaf = true
 		r.always(probetest.NewHandler(slow, probetest.Error(fmt.Errorf("x: %w", probe.ErrNoSlot)), probetest.Panic("x"), success))

@@ -128,7 +128,7 @@ func TestPrepareThatPanics(t *testing.T) {
 		}
 	}
 	l.count(t, "beside it", 1)
-	if text := log.String(); !strings.Contains(text, "handler=broken") || !strings.Contains(text, "Prepare(") || strings.Contains(text, "hunter22") {
+	if text := log.String(); !strings.Contains(text, `handler \"broken\"`) || !strings.Contains(text, "Prepare(") || strings.Contains(text, "hunter22") {
 		t.Errorf("the log says %s", text)
 	}
 }

@@ -67,7 +67,12 @@ func (m *Manager) resolve(c ProbeConfig) (resolved, error) {
 	if !c.RefersToSecret() {
 		return resolved{config: c.Config}, nil
 	}
-	config, secrets, err := declared.ResolveSecrets(c.Config, m.cfg.ResolveSecret)
+	var config []byte
+	var secrets declared.Secrets
+	err := m.call("Config.ResolveSecret", func() (err error) {
+		config, secrets, err = declared.ResolveSecrets(c.Config, m.cfg.ResolveSecret)
+		return err
+	})
 	if err != nil {
 		return resolved{}, fmt.Errorf("%s: %w", c.FieldPath(), err)
 	}

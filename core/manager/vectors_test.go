@@ -173,7 +173,7 @@ func (v *vector) run(t *testing.T, c manager.Compat) {
 	run.until(end)
 	got := make([]string, 0)
 	for _, call := range run.h.Calls() {
-		got = append(got, call.Start.Sub(run.start).String())
+		got = append(got, call.Start.Sub(run.start).Round(time.Microsecond).String())
 	}
 	want := make([]string, 0)
 	for _, at := range v.Expect.Attempts {

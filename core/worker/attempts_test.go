@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,8 +146,22 @@ func TestRequestAndOutcome(t *testing.T) {
 			t.Errorf("second tick: %s", diff)
 		}
 	})
-	bubble(t, "#223 panic is reported as a skipped tick, and changes nothing", func(t *testing.T) {
-		r := newRig(t, probe.Readiness, success, probetest.Panic("ouch"), failure).run()
+	bubble(t, "panic is an error of the attempt, and tried again", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, success, probetest.Panic("ouch"), probetest.Panic("ouch"), probetest.Panic("ouch"), success).run()
+		r.tick()
+		r.wantCached(results.Success)
+		r.wantCalls(4)
+		if last := r.ticks[1]; last.Err == nil || last.Err.Error() != "panic: ouch" || probe.ReasonOf(last.Err) != probe.ReasonInternal || last.Attempts != 3 {
+			t.Errorf("got %+v", last)
+		}
+		if want := []string{"Unhealthy: Readiness probe errored and resulted in unknown state: panic: ouch"}; !slices.Equal(r.events, want) {
+			t.Errorf("events %q", r.events)
+		}
+	})
+	bubble(t, "#223 panic is reported as a skipped tick, and changes nothing, kubelet", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, success, probetest.Panic("ouch"), failure)
+		r.shared.Compat = kubelet
+		r.run()
 		r.tick()
 		r.wantCached(results.Success)
 		if got := r.skips(worker.SkipPanic); got != 1 {

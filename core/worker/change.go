@@ -55,7 +55,7 @@ func (w *Worker) Update(c Change) (changed bool) {
 		w.step, w.phase = period, 0
 		w.due = max(last+int64(w.step), w.shared.schedule.since(time.Now()))
 	}
-	w.setup, w.blamed = next, false
+	w.setup, w.blamed = next, w.blamed&^(ofHandler|ofDescriber)
 	w.invalidateLocked()
 	if !c.KeepPaused {
 		w.paused = c.Paused
@@ -70,6 +70,6 @@ func (w *Worker) Update(c Change) (changed bool) {
 func (w *Worker) invalidateLocked() {
 	w.generation++
 	if w.flight != nil {
-		w.flight.cancel()
+		w.flight.context.cancel()
 	}
 }

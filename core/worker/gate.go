@@ -26,13 +26,14 @@ const (
 	Paused
 	Quarantined // the handler makes no attempts for some time
 	InUse       // another task has the container ID; before the others, but those without an ID
+	UnderWay    // the handler of an attempt does not heed its deadline; each tick is an error
 )
 
 var gateNames = [...]string{
 	Open: "", NoStatus: "no status", PodEnded: "pod ended", NoContainer: "no container", OnHold: "on hold",
 	NotRunning: "container not running", Terminating: "terminating", InitialDelay: "initial delay",
 	NotStarted: "not started", Started: "started", Paused: "paused", Quarantined: "quarantined",
-	InUse: "container ID in use",
+	InUse: "container ID in use", UnderWay: "attempt under way",
 }
 
 // Gates returns all gates but [Open].
@@ -85,23 +86,48 @@ func (w *Worker) gateLocked(now time.Time, s *State) Gate {
 		return NotStarted
 	case w.paused:
 		return Paused
+	case w.left:
+		return UnderWay
 	default:
 		return Open
 	}
 }
 
-// delayLeftLocked returns how much of the initial delay is left. As in the kubelet the age of the
-// container counts in whole seconds, unless the delay itself has a fraction.
+// delayLeftLocked returns how much of the initial delay is left. The age of the container does not depend
+// on what happens to the wall clock, and is not negative. In the kubelet it is the difference of two
+// times of that clock, in whole seconds.
 func (w *Worker) delayLeftLocked(now time.Time, s *State) time.Duration {
-	delay := w.setup.spec.Value().InitialDelay
-	if delay <= 0 && !s.StartedAt.After(now) {
-		return 0
+	delay := min(w.setup.spec.Value().InitialDelay, longest)
+	if !w.shared.Compat.Has(probe.CompatWallClock) {
+		if delay <= 0 {
+			return 0
+		}
+		return delay - s.age(now)
 	}
-	age := now.Sub(s.StartedAt)
+	age := max(now.Sub(s.StartedAt), -longest)
 	if delay%time.Second == 0 {
 		age = age.Truncate(time.Second)
 	}
 	return delay - age
+}
+
+// longestWait is how long a probe waits for its first attempt at most, once nothing keeps it from that.
+const longestWait = 10 * time.Second
+
+// firstLocked reports whether the next attempt is the first one for the container.
+func (w *Worker) firstLocked() bool {
+	return !w.shared.Compat.Has(probe.CompatLateStart) && (!w.probed || w.task.Load().known().ContainerID != w.id)
+}
+
+// delayEndsLocked makes w due at the end of the initial delay, if that comes before the next multiple of
+// the period. It returns when w is due.
+func (w *Worker) delayEndsLocked(s *State) (due int64) {
+	now := time.Now()
+	end := w.shared.schedule.since(now) + int64(max(w.delayLeftLocked(now, s), 0))
+	if end < w.due && !w.shared.Compat.Has(probe.CompatLateStart) {
+		w.due, w.step, w.phase = end, w.setup.period(), 0
+	}
+	return w.due
 }
 
 // enterLocked returns the gate that keeps this tick from making attempts, [Open] without one. It
@@ -148,6 +174,8 @@ func (w *Worker) gateTextLocked(now time.Time, s *State) string {
 			left = left.Round(time.Second)
 		}
 		return fmt.Sprintf("%s, %v left", gate, left)
+	case gate == UnderWay, gate == Open && w.underWayLocked(now) > 0:
+		return fmt.Sprintf("%s for %v", UnderWay, w.underWayLocked(now).Round(time.Second))
 	case gate == Open && w.quarantine != nil:
 		return fmt.Sprintf("%s until %s", Quarantined, w.quarantine.until.UTC().Format(time.RFC3339))
 	default:

@@ -2,7 +2,10 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +145,7 @@ func TestInitialDelay(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.InitialDelay = 2 * time.Second
 		r.state.StartedAt = time.Now().Add(-1999 * time.Millisecond)
+		r.shared.Compat = kubelet
 		r.run()
 		r.wantCalls(0)
 		r.become(func(s *worker.State) { s.StartedAt = time.Now().Add(-time.Second) })
@@ -157,19 +161,99 @@ func TestInitialDelay(t *testing.T) {
 	bubble(t, "initial delay below a second is exact", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.InitialDelay, r.cfg.Spec.Period = 250*time.Millisecond, 100*time.Millisecond
-		r.run().wait(299 * time.Millisecond)
+		r.run().wait(249 * time.Millisecond)
 		r.wantCalls(0)
 		r.wait(time.Millisecond)
 		r.wantCalls(1)
 	})
-	bubble(t, "ticks before the end of the initial delay are skipped", func(t *testing.T) {
+	bubble(t, "ticks before the end of the initial delay are skipped, kubelet", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
+		r.shared.Compat = kubelet
 		r.cfg.Spec.InitialDelay, r.cfg.Spec.Period = 15*time.Second, 10*time.Second
 		r.run().wait(19 * time.Second)
 		r.wantCalls(0)
 		r.wait(time.Second)
 		r.wantCalls(1)
 	})
+}
+
+// A probe makes its first attempt when the initial delay ends, and goes on from there.
+func TestFirstAttempt(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		delay, period time.Duration
+		want          []time.Duration
+	}{
+		{"a short period", 15 * time.Second, 10 * time.Second, []time.Duration{15 * time.Second, 25 * time.Second, 35 * time.Second}},
+		{"a delay of a multiple of the period", 20 * time.Second, 10 * time.Second, []time.Duration{20 * time.Second, 30 * time.Second}},
+		{"a long period", 60 * time.Second, 24 * time.Hour, []time.Duration{time.Minute, 24*time.Hour + time.Minute}},
+		{"a fraction of a second", 1500 * ms, time.Minute, []time.Duration{1500 * ms, 61500 * ms}},
+	} {
+		bubble(t, "comes when the initial delay ends: "+c.name, func(t *testing.T) {
+			r := newRig(t, probe.Readiness)
+			r.cfg.Spec.InitialDelay, r.cfg.Spec.Period = c.delay, c.period
+			r.run().wait(c.want[len(c.want)-1] + time.Second)
+			if got := r.callTimes(); !slices.Equal(got, c.want) {
+				t.Errorf("attempts after %v, want %v", got, c.want)
+			}
+		})
+	}
+	for _, compat := range []probe.Compat{0, kubelet} {
+		bubble(t, fmt.Sprintf("comes within 10 s of the start of a container, but for the kubelet: %b", compat), func(t *testing.T) {
+			r := newRig(t, probe.Liveness)
+			r.shared.Compat = compat
+			task := &worker.Task{Subject: r.cfg.Task.Subject}
+			task.SetState(worker.State{Found: true})
+			r.cfg.Task, r.cfg.Spec.Period = task, 24*time.Hour
+			r.run().wait(time.Hour)
+			r.wantCalls(0)
+			task.SetState(worker.Running("c1", time.Now()))
+			r.wait(11 * time.Second)
+			if compat == kubelet {
+				r.wantCalls(0)
+				return
+			}
+			r.wantCalls(1)
+			r.wait(time.Hour)
+			r.wantCalls(1)
+			task.SetState(worker.Stopped("c1"))
+			r.wait(24 * time.Hour)
+			task.SetState(worker.Running("c2", time.Now()))
+			r.wait(11 * time.Second)
+			r.wantCalls(2)
+		})
+	}
+}
+
+// The clock of a host is set, or the one of the machine that has written StartedAt differs.
+func TestStartedAtOfAnotherClock(t *testing.T) {
+	at := func(d time.Duration) time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d) } // when a bubble begins
+	for name, started := range map[string]time.Time{
+		"zero": {}, "long ago": time.Unix(-1<<40, 0), "an hour ahead": at(time.Hour), "the year 9999": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+		"the last time": time.Unix(1<<62, 0), "the first time": time.Unix(-1<<62, 0), "half a second ahead": at(500 * ms),
+	} {
+		for delay, latest := range map[time.Duration]time.Duration{0: 0, time.Minute: time.Minute, math.MaxInt64: math.MaxInt64, math.MinInt64: 0} {
+			if started.Year() < 1980 { // longer ago than any delay
+				latest = 0
+			}
+			bubble(t, fmt.Sprintf("%s, delay %v", name, delay), func(t *testing.T) {
+				r := newRig(t, probe.Readiness)
+				r.state.StartedAt, r.cfg.Spec.InitialDelay = started, delay
+				r.run().wait(2 * time.Minute)
+				got := r.callTimes()
+				if latest == math.MaxInt64 {
+					if len(got) != 0 {
+						t.Errorf("attempts after %v", got)
+					}
+				} else if len(got) == 0 || got[0] > latest {
+					t.Errorf("attempts after %v, want the first within %v", got, latest)
+				}
+				if gate := r.w.Status().Gate; (gate == "") != (latest < math.MaxInt64) || strings.Contains(gate, "-") {
+					t.Errorf("gate %q", gate)
+				}
+			})
+		}
+	}
 }
 
 func TestStartedGate(t *testing.T) {

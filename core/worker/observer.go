@@ -61,10 +61,12 @@ type DecisionObserver interface {
 // than one itself.
 type observers struct{ first, second ProbeObserver }
 
-var (
-	_ GateObserver     = (*observers)(nil)
-	_ DecisionObserver = (*observers)(nil)
-)
+// several are observers in the place of one.
+type several struct {
+	ProbeObserver // nil: each of the others is called
+	observers
+	owner Owner // of the worker, where several are the first
+}
 
 // add adds an observer, unless it is nil.
 func (o *observers) add(next ProbeObserver) {
@@ -75,14 +77,8 @@ func (o *observers) add(next ProbeObserver) {
 	case o.second == nil:
 		o.second = next
 	default:
-		o.second = &observers{o.second, next}
+		o.second = &several{observers: observers{o.second, next}}
 	}
-}
-
-// owned is an observer with an owner that is another object, or none.
-type owned struct {
-	observers
-	owner Owner
 }
 
 // addFirst adds the observer of one probe. owner returns owner from now on.
@@ -90,59 +86,40 @@ func (o *observers) addFirst(first ProbeObserver, owner Owner) {
 	if same, _ := first.(Owner); first != nil && same == owner {
 		o.add(first)
 	} else {
-		o.add(&owned{observers{first: first}, owner})
+		o.add(&several{observers: observers{first: first}, owner: owner})
 	}
 }
 
 // owner returns the owner of a worker; nil if it has none.
 func (o *observers) owner() Owner {
-	if first, ok := o.first.(*owned); ok {
+	if first, ok := o.first.(*several); ok {
 		return first.owner
 	}
 	owner, _ := o.first.(Owner)
 	return owner
 }
 
-// Tick implements [ProbeObserver].
-func (o *observers) Tick(t *Tick) {
-	if o.first != nil {
-		o.first.Tick(t)
-	}
-	if o.second != nil {
-		o.second.Tick(t)
+// tell calls f with each observer. A panic of one is not the others' fault.
+func (w *Worker) tell(f func(ProbeObserver)) { w.tellAll(&w.observer, f) }
+
+func (w *Worker) tellAll(o *observers, f func(ProbeObserver)) {
+	defer w.tellOne(o.second, f) // deferred: also when the first one ends the goroutine
+	w.tellOne(o.first, f)
+}
+
+func (w *Worker) tellOne(o ProbeObserver, f func(ProbeObserver)) {
+	switch o := o.(type) {
+	case nil:
+	case *several:
+		w.tellAll(&o.observers, f)
+	default:
+		w.call(ofObserver, func() { f(o) })
 	}
 }
 
-// Skipped implements [ProbeObserver].
-func (o *observers) Skipped(reason SkipReason, ticks int) {
-	if o.first != nil {
-		o.first.Skipped(reason, ticks)
-	}
-	if o.second != nil {
-		o.second.Skipped(reason, ticks)
-	}
-}
-
-// Gated implements [GateObserver].
-func (o *observers) Gated(gate Gate) {
-	tellGate(o.first, gate)
-	tellGate(o.second, gate)
-}
-
-// Decided implements [DecisionObserver].
-func (o *observers) Decided(result results.Result) {
-	tellDecision(o.first, result)
-	tellDecision(o.second, result)
-}
-
-// Close implements [ProbeObserver].
-func (o *observers) Close() {
-	if o.first != nil {
-		o.first.Close()
-	}
-	if o.second != nil {
-		o.second.Close()
-	}
+// skipped tells that ticks were skipped.
+func (w *Worker) skipped(reason SkipReason, ticks int) {
+	w.tell(func(o ProbeObserver) { o.Skipped(reason, ticks) })
 }
 
 func tellGate(o ProbeObserver, gate Gate) {
@@ -163,7 +140,7 @@ func (w *Worker) passed(gate Gate) {
 		return
 	}
 	w.gate = gate
-	w.observer.Gated(gate)
+	w.tell(func(o ProbeObserver) { tellGate(o, gate) })
 }
 
 // SkipReason is why a due tick was not run. It is a value of a metric label.
@@ -176,7 +153,7 @@ const (
 	SkipNoSlot SkipReason = "no_slot"
 	// SkipQuarantine: the handler has put the probe in quarantine.
 	SkipQuarantine SkipReason = "quarantine"
-	// SkipPanic: the handler panicked.
+	// SkipPanic: the [Source] of the task panicked, or with [probe.CompatPanicSkips] the handler.
 	SkipPanic SkipReason = "panic"
 )
 

@@ -49,10 +49,3 @@ func (w *Worker) noteQuarantineLocked(t *Tick) (event string) {
 	w.quarantine, t.Quarantined = q, q.until
 	return event
 }
-
-// emitQuarantine sends the event of a quarantine that has begun.
-func (w *Worker) emitQuarantine(event string) {
-	if event != "" && w.shared.Event != nil {
-		w.shared.Event(w, ProbeQuarantined, event)
-	}
-}

@@ -44,7 +44,8 @@ const (
 func newSchedule() *schedule {
 	s := &schedule{origin: time.Now(), shards: make([]shard, min(runtime.GOMAXPROCS(0), maxShards))}
 	for i := range s.shards {
-		s.shards[i].schedule, s.shards[i].wake = s, never
+		s.shards[i].schedule, s.shards[i].wake, s.shards[i].watch = s, never, never
+		s.shards[i].runners = make(map[*runner]struct{})
 	}
 	return s
 }
@@ -84,9 +85,11 @@ type shard struct {
 	woken   int64 // when it last fired
 	wakes   int   // how often it has fired since window
 	window  int64
-	called  bool      // a runner is on its way to the heap
-	latest  *runner   // came to the heap last
-	taken   int64     // when a worker was last taken off the heap
+	called  bool    // a runner is on its way to the heap
+	latest  *runner // came to the heap last
+	taken   int64   // when a worker was last taken off the heap
+	runners map[*runner]struct{}
+	watch   int64     // when to look for overdue attempts; never if there is no tick
 	idle    []*runner // the last one was used last
 	unused  int       // fewest idle runners since the last review
 	review  int64     // when to end unused runners
@@ -95,22 +98,33 @@ type shard struct {
 
 // runner is a goroutine that runs ticks, and what it reuses for each of them.
 type runner struct {
-	call    chan bool // true: look at the heap; false: end
-	context *attemptContext
-	tick    Tick
-	trace   Trace
-	lasting *State // whose gate lasts, as the present tick has found it; nil for another gate
+	call  chan bool // true: look at the heap; false: end
+	tick  Tick
+	trace Trace
 
-	triggered bool // the present tick was triggered
+	// Guarded by the mu of the worker whose attempt is under way.
+	context *attemptContext
+	began   time.Time // the attempt
+
+	lasting   *State // whose gate lasts, as the present tick has found it; nil for another gate
+	delayed   *State // the same for the initial delay
+	triggered bool   // the present tick was triggered
+	more      bool   // its worker is to be scheduled again
+	spent     bool   // the next attempt needs another context
+	next      int64  // when the worker is due after the tick
+
+	// Guarded by the mu of the shard.
+	worker *Worker // whose tick it runs; nil for none
+	taken  int64   // when that was taken off the heap
+
+	suspect atomic.Int64 // taken of the tick that was overdue at the last look
 }
 
 // endContext ends the context of an attempt, and returns how long its timeout was suspended. If its
 // handler, or what the handler has started, may still use it, the next attempt gets another one.
 func (r *runner) endContext() (deferred time.Duration) {
 	deferred, reusable := r.context.end()
-	if !reusable {
-		r.context = new(attemptContext)
-	}
+	r.spent = !reusable
 	return deferred
 }
 
@@ -148,7 +162,7 @@ func (s *shard) remove(scheduled bool) {
 	s.endLocked(len(s.idle))
 	if s.timer != nil {
 		s.timer.Stop()
-		s.wake = never
+		s.wake, s.watch = never, never
 	}
 }
 
@@ -200,6 +214,7 @@ func (s *shard) attendLocked(now int64) {
 	if len(s.idle) > fewIdle {
 		at = min(at, max(s.review, now))
 	}
+	at = min(at, s.watch)
 	if at >= s.wake {
 		return
 	}
@@ -213,6 +228,13 @@ func (s *shard) attendLocked(now int64) {
 
 // fire is called by the timer.
 func (s *shard) fire() {
+	for _, f := range s.wakeUp() {
+		f.look()
+	}
+}
+
+// wakeUp does what is due, and returns the ticks that may be overdue.
+func (s *shard) wakeUp() (found []flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.schedule.since(time.Now())
@@ -224,7 +246,11 @@ func (s *shard) fire() {
 		s.endLocked(s.unused)
 		s.unused, s.review = len(s.idle), now+reviewEvery
 	}
+	if now >= s.watch {
+		found = s.lookLocked(now)
+	}
 	s.attendLocked(now)
+	return found
 }
 
 // callLocked makes a runner look at the heap: one that is idle, or a new one.
@@ -232,7 +258,8 @@ func (s *shard) callLocked() {
 	s.called = true
 	last := len(s.idle) - 1
 	if last < 0 {
-		r := &runner{call: make(chan bool, 1), context: new(attemptContext)}
+		r := &runner{call: make(chan bool, 1), context: new(attemptContext), next: never}
+		s.runners[r] = struct{}{}
 		s.schedule.running.Go(func() { s.run(r) })
 		return
 	}
@@ -246,7 +273,7 @@ func (s *shard) callLocked() {
 // endLocked ends n idle runners, those that were used least recently.
 func (s *shard) endLocked(n int) {
 	for _, r := range s.idle[:n] {
-		r.call <- false
+		s.endRunnerLocked(r)
 	}
 	s.idle = slices.Delete(s.idle, 0, n)
 	s.unused = min(s.unused, len(s.idle))
@@ -254,32 +281,66 @@ func (s *shard) endLocked(n int) {
 
 // run is the goroutine of a runner that was called.
 func (s *shard) run(r *runner) {
+	ended := false
+	defer func() {
+		if !ended { // a callback has called runtime.Goexit
+			s.schedule.running.Go(func() { s.run(r) })
+		}
+	}()
+	s.arrive(r)
+	for {
+		w, now, due := s.turn(r)
+		switch {
+		case w != nil:
+			w.fire(r, now, due)
+		case !<-r.call:
+			ended = true
+			return
+		default:
+			s.arrive(r)
+		}
+	}
+}
+
+// arrive is called by a runner that comes to look at the heap.
+func (s *shard) arrive(r *runner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.called, s.latest = false, r
-	for s.workers > 0 {
-		now := time.Now()
-		if w, due := s.takeLocked(r, s.schedule.since(now)); w != nil {
-			s.mu.Unlock()
-			next := w.fire(r, now, due)
-			s.mu.Lock()
-			if next != never && s.workers > 0 {
-				s.heap.push(slot{next, w})
-			}
-			continue
-		}
+}
+
+// turn ends the tick of r, and returns the worker that it is to run now. Without one r is idle, and waits
+// to be called.
+func (s *shard) turn(r *runner) (w *Worker, now time.Time, due int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.next != never && s.workers > 0 {
+		s.heap.push(slot{r.next, r.worker})
+	}
+	r.next, r.worker = never, nil
+	now = time.Now()
+	at := s.schedule.since(now)
+	if s.workers > 0 {
+		w, due = s.takeLocked(r, at)
+	}
+	switch {
+	case w != nil:
+		r.worker, r.taken = w, at
+	case s.workers == 0:
+		s.endRunnerLocked(r)
+	default:
 		s.idle = append(s.idle, r)
 		if len(s.idle) == fewIdle+1 {
-			s.attendLocked(s.schedule.since(now))
+			s.attendLocked(at)
 		}
-		s.mu.Unlock()
-		look := <-r.call
-		s.mu.Lock()
-		if !look {
-			return
-		}
-		s.called, s.latest = false, r
 	}
+	return w, now, due
+}
+
+// endRunnerLocked ends a runner that is not running a tick.
+func (s *shard) endRunnerLocked(r *runner) {
+	delete(s.runners, r)
+	r.call <- false
 }
 
 // takeLocked takes the first worker off the heap if it is due, and makes sure that the next one
@@ -297,6 +358,9 @@ func (s *shard) takeLocked(r *runner, now int64) (w *Worker, due int64) {
 			break
 		}
 		s.stale = max(s.stale-1, 0)
+	}
+	if w != nil {
+		s.watchLocked(now)
 	}
 	s.attendLocked(now)
 	if w != nil {

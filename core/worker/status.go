@@ -31,13 +31,13 @@ type Status struct {
 
 // Status returns the current state of w.
 func (w *Worker) Status() Status {
-	state, now := w.task.Load().State(), time.Now()
-	target := w.targetIn(&state)
+	state, now := w.task.Load().known(), time.Now()
+	target := w.targetIn(state)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Status{
 		Target: target, Info: w.infoLocked(), Spec: w.setup.spec.Value(), ContainerID: w.containerLocked(), Decided: w.decidedLocked(),
-		Run: w.run.length, OnHold: w.run.hold, Paused: w.paused, Gate: w.gateTextLocked(now, &state),
+		Run: w.run.length, OnHold: w.run.hold, Paused: w.paused, Gate: w.gateTextLocked(now, state),
 	}
 	if !w.paused {
 		s.Next = w.nextLocked(now)
@@ -54,8 +54,7 @@ const maxTarget = 256
 // Target returns what an attempt would probe now, for people: "GET https://shop.example/healthz". It is one
 // line of at most 256 bytes, without secrets of the config; see [probe.Describer].
 func (w *Worker) Target() string {
-	state := w.task.Load().State()
-	return w.targetIn(&state)
+	return w.targetIn(w.task.Load().known())
 }
 
 // targetIn returns the target in the state s. It calls the handler; if that panics, the target is its name.
@@ -66,21 +65,10 @@ func (w *Worker) targetIn(s *State) (target string) {
 	defer func() {
 		if p := recover(); p != nil {
 			target = name
-			w.blame(p)
+			w.blame(ofDescriber, p, nil)
 		}
 	}()
 	return clip.Text(explain.OneLine(probe.Describe(handler, name, &req)), maxTarget)
-}
-
-// blame logs the first panic of the handler's Describe: readers ask again and again.
-func (w *Worker) blame(p any) {
-	w.mu.Lock()
-	first := !w.blamed
-	w.blamed = true
-	w.mu.Unlock()
-	if first {
-		w.logPanic("the description of a probe panicked", p)
-	}
 }
 
 // nextLocked returns when the next periodic tick is due.

@@ -35,7 +35,7 @@ type State struct {
 	// another task of the group has the same, the probes of this one make no attempts, and its gate
 	// is [InUse]. Another ID is another run: the results of the old one are dropped.
 	ContainerID string
-	StartedAt   time.Time // when it began to run
+	StartedAt   time.Time // when it began to run; a time in the future is now
 	PodIP       string    // the default host of targets
 	Found       bool      // there is a status at all
 	Running     bool      // the task runs
@@ -43,6 +43,23 @@ type State struct {
 	Final       bool      // it does not run, and will not run again: its probes end
 	Deleting    bool      // the pod is being deleted
 	PodEnded    bool      // the pod's phase is Failed or Succeeded: its probes end
+
+	began int64 // StartedAt by the monotonic clock, in nanoseconds since origin; only of published states
+}
+
+// begin sets began: StartedAt, by the wall clock of the moment when it was first published.
+func (s *State) begin(before *State) {
+	if before.ContainerID == s.ContainerID && before.StartedAt.Equal(s.StartedAt) && before != &noState {
+		s.began = before.began
+		return
+	}
+	now := time.Now()
+	s.began = int64(now.Sub(origin)) - int64(min(max(now.Sub(s.StartedAt), 0), longest))
+}
+
+// age returns how long a published state has been that of a task that runs. It is not negative.
+func (s *State) age(now time.Time) time.Duration {
+	return max(now.Sub(origin)-time.Duration(s.began), 0)
 }
 
 // Running returns the state of a task that runs since the given time, and has started: it has no
@@ -123,12 +140,21 @@ func (t *Task) join(o *Task) bool {
 // SetState publishes the state of a task without a Source. The next tick of each probe uses it,
 // up to a period later; [Worker.Trigger] makes one now.
 func (t *Task) SetState(s State) {
-	if now := t.published.Load(); now != nil && *now == s {
-		return
+	if t.publish(s) {
+		t.wake()
 	}
-	next := s
+}
+
+// publish makes s the state of t. It reports false if it is already.
+func (t *Task) publish(s State) (changed bool) {
+	now := t.known()
+	s.begin(now)
+	if *now == s && now != &noState {
+		return false
+	}
+	next := s // only a state that is kept is on the heap
 	t.published.Store(&next)
-	t.wake()
+	return true
 }
 
 // sleep lets w sleep until t has another state than s, which its last tick has found. It reports
@@ -195,10 +221,9 @@ func (t *Task) SetStarted(id string) bool {
 // State returns the last published state of t, or that of the last tick if Source publishes none.
 // Before the first it is the zero value.
 func (t *Task) State() State {
-	if s := t.published.Load(); s != nil {
-		return *s
-	}
-	return State{}
+	s := *t.known()
+	s.began = 0 // states can be compared
+	return s
 }
 
 // noState is the state before the first one.
@@ -214,14 +239,10 @@ func (t *Task) known() *State {
 
 // present returns the state of t for a tick. It must not be modified.
 func (t *Task) present() *State {
-	known := t.known()
 	if t.pulls.Load() {
-		if s := t.Source.State(); s != *known {
-			known = &s
-			t.published.Store(known)
-		}
+		t.publish(t.Source.State())
 	}
-	return known
+	return t.known()
 }
 
 // use is called for each new worker of t.
@@ -240,12 +261,12 @@ func (t *Task) use() {
 	if t.Source == nil {
 		return
 	}
+	t.pulls.Store(true) // also when Publish panics
 	if p, ok := t.Source.(Publisher); ok {
 		if t.stop, ok = p.Publish(t.SetState); ok {
-			return
+			t.pulls.Store(false)
 		}
 	}
-	t.pulls.Store(true)
 }
 
 // leave is called when w has ended, or has another task now.
@@ -254,8 +275,9 @@ func (t *Task) leave(w *Worker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.users--; t.users == 0 && t.stop != nil {
-		t.stop()
+		stop := t.stop
 		t.stop = nil
-		t.published.Store(nil) // it is not kept up to date any more
+		defer t.published.Store(nil) // it is not kept up to date any more
+		stop()
 	}
 }

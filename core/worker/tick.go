@@ -1,13 +1,10 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -20,21 +17,21 @@ import (
 // three times, and record applies the thresholds with fold. It reports whether the worker is
 // to be scheduled again.
 func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.panicked(r, p)
-			more = true // as in the kubelet, a panic does not end the worker
-		}
-	}()
-	state := w.task.Load().present()
+	state := w.present()
+	if state == nil {
+		return true
+	}
 	a, gate, more := w.enter(r, start, state)
 	if a.decided {
-		w.observer.Decided(a.decision)
+		w.tell(func(o ProbeObserver) { tellDecision(o, a.decision) })
 	}
 	if !a.open {
 		w.passed(gate)
-		if gate.lasts() {
+		switch {
+		case gate.lasts():
 			r.lasting = state
+		case gate == InitialDelay:
+			r.delayed = state
 		}
 		return more
 	}
@@ -45,26 +42,55 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 		a.request.Trace = r.trace.begin()
 		defer r.trace.reset()
 	}
-	w.attempts(r, &a, t)
+	defer w.conclude(r, &a, t) // also when the handler ends the goroutine
+	if a.overdue.IsZero() {
+		w.attempts(r, &a, t)
+	} else {
+		t.Err = overdueError(a.overdue)
+	}
+	return true
+}
+
+// present returns the state of the task for a tick. It is nil, and the tick is skipped, if the [Source]
+// panics.
+func (w *Worker) present() (s *State) {
+	task := w.task.Load()
+	if !task.pulls.Load() {
+		return task.known()
+	}
+	defer func() {
+		if s == nil {
+			w.skipped(SkipPanic, 1)
+		}
+	}()
+	w.call(ofSource, func() { s = task.present() })
+	return s
+}
+
+// conclude records a tick, and tells what it has found.
+func (w *Worker) conclude(r *runner, a *attempt, t *Tick) {
 	t.End = time.Now()
-	recorded := w.record(&a, t)
+	recorded, mine := w.record(r, a, t)
+	if !mine {
+		return
+	}
+	defer w.passed(recorded.gate) // deferred: a callback that ends the goroutine skips none of the others
+	switch {
+	case recorded.counts:
+		defer w.tell(func(o ProbeObserver) { o.Tick(t) })
+	case recorded.skip != "":
+		defer w.skipped(recorded.skip, 1)
+	}
+	defer w.event(ProbeQuarantined, recorded.quarantine)
 	if recorded.counts {
 		w.emit(t)
 	}
-	w.emitQuarantine(recorded.quarantine)
-	switch {
-	case recorded.counts:
-		w.observer.Tick(t)
-	case recorded.skip != "":
-		w.observer.Skipped(recorded.skip, 1)
-	}
-	w.passed(recorded.gate)
-	return true
 }
 
 // attempt is what the attempts of one tick need, as it was when the tick began.
 type attempt struct {
-	open       bool           // the tick makes attempts
+	open       bool           // the tick makes attempts, or is overdue
+	overdue    time.Time      // when the attempt began that a tick before has left behind; zero without one
 	decided    bool           // the beginning of the tick has decided a result
 	decision   results.Result // which one
 	setup      setup
@@ -83,7 +109,13 @@ func (w *Worker) enter(r *runner, now time.Time, s *State) (a attempt, gate Gate
 	id, adopted, result := w.id, w.adopted, w.decided
 	gate, more = w.enterLocked(now, s)
 	decided := w.id != id || w.adopted != adopted || w.decided != result
-	if gate != Open {
+	switch gate {
+	case Open:
+	case UnderWay:
+		return attempt{
+			open: true, overdue: w.flight.began, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation,
+		}, gate, more
+	default:
 		return attempt{decided: decided, decision: w.decided}, gate, more
 	}
 	w.probed = true
@@ -104,8 +136,11 @@ func (w *Worker) requestLocked(s *State) probe.Request {
 
 // beginLocked makes the context of r that of the attempt under way.
 func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
+	if r.spent {
+		r.context, r.spent = new(attemptContext), false
+	}
 	r.context.begin(timeout, now)
-	w.flight = r.context
+	r.began, w.flight = now, r
 }
 
 // attempts calls the handler, and again at once if it returns an error: [probe.MaxAttempts] times at
@@ -115,7 +150,7 @@ func (w *Worker) attempts(r *runner, a *attempt, t *Tick) {
 		t.Attempts++
 		a.request.Attempt = t.Attempts
 		w.once(r, a, t)
-		if t.Err == nil || !retries(t.Err) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
+		if t.Err == nil || !retries(t.Err) || w.skips(t.Err) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
 			return
 		}
 		if a.request.Trace != nil {
@@ -135,6 +170,12 @@ func retries(err error) bool {
 	return !errors.Is(err, probe.ErrNoSlot) && probe.ReasonOf(err) != probe.ReasonHostStall
 }
 
+// skips reports whether err, the error of an attempt, is a panic that skips the tick, as in the kubelet.
+func (w *Worker) skips(err error) bool {
+	_, panicked := errors.AsType[*probe.PanicError](err)
+	return panicked && w.shared.Compat.Has(probe.CompatPanicSkips)
+}
+
 // retry begins another attempt, unless the worker was stopped, paused or changed meanwhile.
 func (w *Worker) retry(r *runner, a *attempt) bool {
 	w.mu.Lock()
@@ -151,20 +192,28 @@ func (w *Worker) once(r *runner, a *attempt, t *Tick) {
 	ctx := r.context
 	watch := w.shared.stalls.begin()
 	defer watch.end()
+	defer func() { t.Deferred += r.endContext() }()
 	ctx.watch = watch
+	t.Outcome, t.Err = probe.Outcome{}, errGoexit // unless Attempt returns
 	t.Outcome, t.Err = Attempt(ctx, a.setup.handler, a.request)
+	if p, ok := errors.AsType[*probe.PanicError](t.Err); ok {
+		w.blame(ofHandler, t.Err, p.Stack)
+	}
 	if !w.shared.Compat.Has(probe.CompatHostTrouble) && mayBeStalled(ctx, t.Outcome) {
 		if lost := ctx.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
 			t.Outcome, t.Err = probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, t.Outcome)
 		}
 	}
-	t.Deferred += r.endContext()
 }
 
+// errGoexit is the error of an attempt whose handler has ended the goroutine of the tick. The tick is
+// counted, and goes on in another goroutine.
+var errGoexit = errors.New("the handler called runtime.Goexit")
+
 // Attempt calls h once. It cuts the output, drops details that are not a JSON object or too
-// long, and turns a missed deadline into a Failure.
+// long, turns a missed deadline into a Failure, and a panic into an error.
 func Attempt(ctx context.Context, h probe.Handler, req probe.Request) (probe.Outcome, error) {
-	outcome, err := h.Probe(ctx, req)
+	outcome, err := probe.Call(ctx, h, req)
 	if err != nil && ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
 		outcome, err = probe.TimedOut(req.Spec.Timeout), nil
 	}
@@ -189,12 +238,22 @@ type recorded struct {
 	quarantine string     // the text of the event when one has begun
 }
 
-// record applies the thresholds to the outcome of a tick. It does nothing when the worker was
-// stopped, paused or changed since the tick began.
-func (w *Worker) record(a *attempt, t *Tick) (r recorded) {
+// record applies the thresholds to the outcome of a tick of the runner by. It does nothing when the
+// worker was stopped, paused or changed since the tick began. mine is false for a tick that was left
+// behind: w ticks without it, and nobody is told of it.
+func (w *Worker) record(by *runner, a *attempt, t *Tick) (r recorded, mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.flight = nil
+	switch {
+	case !a.overdue.IsZero():
+		if w.left {
+			r.gate = UnderWay
+		}
+	case w.left && w.flight == by:
+		return recorded{}, false
+	default:
+		w.flight = nil
+	}
 	current, noSlot := w.generation == a.generation, errors.Is(t.Err, probe.ErrNoSlot)
 	if current {
 		r.quarantine = w.noteQuarantineLocked(t)
@@ -207,11 +266,13 @@ func (w *Worker) record(a *attempt, t *Tick) (r recorded) {
 		r.skip = SkipQuarantine
 	case noSlot:
 		r.skip = SkipNoSlot
+	case w.skips(t.Err):
+		r.skip = SkipPanic
 	case current:
 		r.counts = true
 		w.countLocked(t)
 	}
-	return r
+	return r, true
 }
 
 // countLocked counts the result of a tick, and fills in what the tick has changed.
@@ -256,45 +317,17 @@ func (w *Worker) emit(t *Tick) {
 	title := w.kind.Title()
 	switch {
 	case t.Err != nil:
-		w.shared.Event(w, Unhealthy, fmt.Sprintf("%s probe errored and resulted in %s state: %s", title, t.Outcome.Result, probe.Cut(t.Err.Error())))
+		w.event(Unhealthy, fmt.Sprintf("%s probe errored and resulted in %s state: %s", title, t.Outcome.Result, probe.Cut(t.Err.Error())))
 	case t.Outcome.Result == probe.Warning:
-		w.shared.Event(w, ProbeWarning, fmt.Sprintf("%s probe warning: %s", title, t.Outcome.Output))
+		w.event(ProbeWarning, fmt.Sprintf("%s probe warning: %s", title, t.Outcome.Output))
 	case t.Outcome.Result == probe.Failure:
-		w.shared.Event(w, Unhealthy, fmt.Sprintf("%s probe failed: %s", title, t.Outcome.Output))
+		w.event(Unhealthy, fmt.Sprintf("%s probe failed: %s", title, t.Outcome.Output))
 	}
 }
 
-// panicked handles a panic in a tick: of a handler, an observer or a [Source].
-func (w *Worker) panicked(r *runner, p any) {
-	w.mu.Lock()
-	w.flight = nil
-	w.mu.Unlock()
-	r.endContext()
-	w.logPanic("probe panicked", p)
-	w.skipped(SkipPanic, 1)
-}
-
-func (w *Worker) logPanic(message string, p any) {
-	info := w.Info()
-	cmp.Or(w.shared.Logger, slog.Default()).Error(message, "panic", p, "pod", info.Pod,
-		"container", info.Container, "kind", info.Kind, "stack", string(debug.Stack()))
-}
-
-// skipped and contained call an observer or the owner outside of a tick. A panic of it does not
-// end the runner, which runs other workers too.
-func (w *Worker) skipped(reason SkipReason, ticks int) {
-	defer w.contain()
-	w.observer.Skipped(reason, ticks)
-}
-
-func (w *Worker) contained(call func()) {
-	defer w.contain()
-	call()
-}
-
-// contain is deferred.
-func (w *Worker) contain() {
-	if p := recover(); p != nil {
-		w.logPanic("probe panicked", p)
+// event sends an event with a text, if there is one.
+func (w *Worker) event(reason EventReason, text string) {
+	if text != "" && w.shared.Event != nil {
+		w.call(ofEvent, func() { w.shared.Event(w, reason, text) })
 	}
 }

@@ -2,7 +2,8 @@
 //
 // Read tick.go first: [Worker.tick] is one run from top to bottom. gate.go is why a tick makes no
 // attempts, fold.go is the threshold rule. worker.go is when a worker ticks, and what triggers and
-// stops it; schedule.go makes the workers tick that are due. change.go pauses, resumes and changes
+// stops it; schedule.go makes the workers tick that are due. callback.go is what happens when others' functions
+// panic, and overdue.go when a handler does not return. change.go pauses, resumes and changes
 // a worker; stall.go detects that the agent itself did not run. task.go is what a worker knows of
 // its container: while that keeps a gate closed, the worker sleeps, and does not tick.
 //
@@ -125,8 +126,8 @@ type Owner interface {
 	// Ended is called once, when the worker has stopped by itself: its pod has ended, or its
 	// container cannot run again.
 	Ended()
-	// Rested is called once, when a stopped worker has ended the tick that was under way, and
-	// its observers are closed. It is not called if no tick was under way.
+	// Rested is called once, when a stopped worker has ended the tick that was under way, also one
+	// whose handler was overdue, and its observers are closed. It is not called if no tick was under way.
 	Rested()
 }
 
@@ -146,9 +147,9 @@ type Worker struct {
 	setup      setup
 	due        int64         // of the next periodic tick, as in schedule; the delay of the first before Start
 	step       time.Duration // from the last due time to due
-	flight     *attemptContext
-	quarantine *quarantine // nil outside of one
-	id         string      // container ID of the entry in the cache, which w has claimed
+	flight     *runner       // of the attempt under way, or of the one that was left behind
+	quarantine *quarantine   // nil outside of one
+	id         string        // container ID of the entry in the cache, which w has claimed
 	run        run
 	generation uint32         // of setup
 	kind       probe.Kind     // read-only
@@ -166,8 +167,9 @@ type Worker struct {
 	stopped    bool
 	probed     bool // the container was probed at least once
 
-	awaited bool // Wait waits for the end of the last tick
-	blamed  bool // the log has a panic of the handler's Describe
+	awaited bool     // Wait waits for the end of the last tick
+	left    bool     // the attempt of flight was left behind
+	blamed  callback // those whose panics the log has
 
 	phase time.Duration // from the first due time to the second; 0 once it is used
 }
@@ -185,15 +187,16 @@ func (w *Worker) Init(shared *Shared, cfg Config) {
 	w.setup, w.due, w.phase, w.paused = cfg.compact(), int64(min(cfg.Delay, longest)), min(cfg.Phase, longest), cfg.Paused
 	w.step = w.setup.period()
 	w.run = run{last: results.Success}
-	cfg.Task.use()
 	w.task.Store(cfg.Task)
 	w.scheduled.Store(never)
 	w.observer.addFirst(cfg.Observer, cfg.Owner)
+	w.call(ofSource, cfg.Task.use)
 	for _, o := range shared.Observers {
-		w.observer.add(o.Observe(w.infoLocked()))
+		w.call(ofObserver, func() { w.observer.add(o.Observe(w.Info())) })
 	}
 	if cfg.Task.PriorID != "" { // of an earlier agent, or an earlier worker
-		w.observer.Decided(w.decidedLocked())
+		decided := w.decidedLocked()
+		w.tell(func(o ProbeObserver) { tellDecision(o, decided) })
 	}
 }
 
@@ -232,8 +235,9 @@ func (w *Worker) Task() *Task { return w.task.Load() }
 // Reshape replaces what w knows of its container from the next tick on. It is the same
 // container with another specification. It must not be called with a lock held.
 func (w *Worker) Reshape(t *Task) {
-	t.use()
-	w.swapTask(t).leave(w)
+	w.call(ofSource, t.use)
+	unused := w.swapTask(t)
+	w.call(ofSource, func() { unused.leave(w) })
 }
 
 // swapTask makes t the task of w, and returns the one that w does not use any more.
@@ -253,18 +257,19 @@ func (w *Worker) swapTask(t *Task) (unused *Task) {
 	return w.task.Swap(t)
 }
 
-// fire is called by the runner r when w is due: it runs a tick, and returns when w is due next,
+// fire is called by the runner r when w is due: it runs a tick, and sets r.next to when w is due next,
 // never if the runner is not to schedule it.
-func (w *Worker) fire(r *runner, now time.Time, slot int64) (next int64) {
+func (w *Worker) fire(r *runner, now time.Time, slot int64) {
 	due, lost, ok := w.begin(r, now, slot)
 	if !ok {
-		return never
+		return
 	}
+	r.lasting, r.delayed, r.more = nil, nil, true
+	defer w.finish(r) // deferred: also when a callback ends the goroutine
 	if lost > 0 {
 		w.skipped(SkipBusy, lost)
 	}
-	r.lasting = nil
-	return w.finish(r, w.tick(r, due, now))
+	r.more = w.tick(r, due, now)
 }
 
 // begin takes the tick that was due at slot off the schedule. It returns its due time and how many
@@ -303,22 +308,34 @@ func (w *Worker) advanceLocked(now int64) (lost int) {
 	return lost
 }
 
-// finish ends a tick. It returns when w is due next, never if it has ended or is asleep.
-func (w *Worker) finish(r *runner, more bool) (next int64) {
-	next, stopped, ended := w.rest(r, more)
-	if !stopped {
-		return next
+// finish ends a tick. It sets r.next to when w is due next, never if it has ended or is asleep.
+func (w *Worker) finish(r *runner) {
+	if was, rested := w.returned(r); was {
+		w.tellRested(rested)
+		return
 	}
-	owner := w.observer.owner()
-	if ended && owner != nil {
-		w.contained(owner.Ended)
+	next, stopped, ended := w.rest(r, r.more)
+	r.next = next
+	if stopped {
+		w.end(ended)
 	}
-	w.contained(w.CloseObservers)
-	w.restForEver()
-	if owner != nil {
-		w.contained(owner.Rested)
+}
+
+// end ends a stopped worker after its tick. Its functions are deferred: a callback that ends the goroutine
+// skips none of the others.
+func (w *Worker) end(ended bool) {
+	defer func() { w.tellRested(w.restForEver()) }()
+	defer w.CloseObservers()
+	if owner := w.observer.owner(); ended && owner != nil {
+		w.call(ofOwner, owner.Ended)
 	}
-	return never
+}
+
+// tellRested tells the owner that nothing of w is under way any more.
+func (w *Worker) tellRested(rested bool) {
+	if owner := w.observer.owner(); rested && owner != nil {
+		w.call(ofOwner, owner.Rested)
+	}
 }
 
 // rest ends the tick of a worker that goes on, and returns when it is due next, never if it is
@@ -339,6 +356,8 @@ func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
 	switch {
 	case w.triggered && w.begun:
 		next = w.shared.schedule.since(time.Now())
+	case r.delayed != nil:
+		next = w.delayEndsLocked(r.delayed)
 	case r.lasting != nil && w.gateLocked(time.Now(), r.lasting) == w.gate && w.task.Load().sleep(w, r.lasting):
 		w.asleep = true
 		return never, false, false
@@ -363,7 +382,12 @@ func (w *Worker) awakenLocked() (was bool) {
 		return false
 	}
 	w.asleep = false
-	if next := w.comingLocked(w.shared.schedule.since(time.Now())); next != w.due {
+	now := w.shared.schedule.since(time.Now())
+	next := w.comingLocked(now)
+	if w.firstLocked() {
+		next = min(next, now+int64(longestWait))
+	}
+	if next != w.due {
 		w.due, w.step = next, w.setup.period()
 	}
 	return true
@@ -379,13 +403,24 @@ func (w *Worker) comingLocked(now int64) (due int64) {
 	return w.due + (late/period+1)*period
 }
 
-func (w *Worker) restForEver() {
+// restForEver ends the last tick. It reports whether nothing of w is under way any more.
+func (w *Worker) restForEver() (rested bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ticking = false
+	return w.restedLocked()
+}
+
+// restedLocked reports whether w has stopped and nothing of it is under way. Then it ends [Worker.Wait].
+func (w *Worker) restedLocked() bool {
+	if !w.stopped || w.ticking || w.left {
+		return false
+	}
 	if w.awaited {
+		w.awaited = false
 		w.shared.awaited.end(w)
 	}
+	return true
 }
 
 // armLocked schedules w for due, instead of when it was scheduled for.
@@ -464,20 +499,24 @@ func (w *Worker) haltLocked() {
 
 // CloseObservers closes the observers of a worker that was halted; see [Worker.Halt].
 func (w *Worker) CloseObservers() {
-	defer w.task.Load().leave(w)
-	w.observer.Close()
+	defer w.call(ofSource, func() { w.task.Load().leave(w) })
+	w.tell(ProbeObserver.Close)
 }
+
+// Release releases a handler of w; see [probe.Releaser].
+func (w *Worker) Release(h probe.Handler) { w.call(ofOwner, func() { probe.Release(h) }) }
 
 // Wait waits until the goroutines of all workers of s have ended. All of them must be stopped.
 func (s *Shared) Wait() {
 	s.init().running.Wait()
 }
 
-// Resting reports whether no tick is under way and no observer is being closed after one.
+// Resting reports whether no tick is under way, also none that was left behind, and no observer is being
+// closed after one.
 func (w *Worker) Resting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.ticking
+	return !w.ticking && !w.left
 }
 
 // Wait waits until no tick of a stopped worker is under way.
@@ -491,7 +530,7 @@ func (w *Worker) Wait() {
 func (w *Worker) restsLater() chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.ticking {
+	if !w.ticking && !w.left {
 		return nil
 	}
 	w.awaited = true

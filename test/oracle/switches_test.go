@@ -34,6 +34,9 @@ var coreSwitches = []struct {
 	{"InheritReplaced", probe.CompatInheritReplaced},
 	{"StatusFromWorkers", probe.CompatStatusFromWorkers},
 	{"Herd", probe.CompatHerd},
+	{"LateStart", probe.CompatLateStart},
+	{"WallClock", probe.CompatWallClock},
+	{"PanicSkips", probe.CompatPanicSkips},
 }
 
 // With the default profile the sides diverge, and each divergence goes when some of

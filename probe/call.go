@@ -1,0 +1,26 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+)
+
+// PanicError is the error of an attempt whose handler panicked. Its reason is [ReasonInternal].
+type PanicError struct {
+	Value any    // of the panic
+	Stack []byte // as [debug.Stack] returns it
+}
+
+// Error returns the value of the panic as text.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Call makes an attempt with h. If h panics, the error is a [*PanicError].
+func Call(ctx context.Context, h Handler, req Request) (out Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = Outcome{}, &PanicError{p, debug.Stack()}
+		}
+	}()
+	return h.Probe(ctx, req)
+}
