@@ -401,8 +401,10 @@ func TestGatesOfAGroup(t *testing.T) {
 		handler := probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
 			return probe.Outcome{Result: probe.Success}, nil
 		})
-		task := &worker.Task{Subject: results.Subject{Container: "web"}}
+		tasks := make(map[string]*worker.Task)
 		for _, key := range []string{"a", "b"} { // two probes with the same labels
+			task := &worker.Task{Subject: results.Subject{Container: "web"}}
+			tasks[key] = task
 			if err := g.Add(key, group.Probe{Task: task, Kind: probe.Readiness, Handler: handler, Name: "fake", Spec: probe.Spec{
 				Period: time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 1,
 			}}); err != nil {
@@ -410,13 +412,17 @@ func TestGatesOfAGroup(t *testing.T) {
 			}
 		}
 		want("no_status,kind=readiness} 2")
-		task.SetState(worker.Running("run-1", time.Now()))
+		for key, task := range tasks {
+			task.SetState(worker.Running("run-"+key, time.Now()))
+		}
 		want()
 		if err := g.Pause(group.ID[string]{Key: "b", Task: "web", Kind: probe.Readiness}); err != nil {
 			t.Fatal(err)
 		}
 		want("paused,kind=readiness} 1")
-		task.SetState(worker.State{})
+		for _, task := range tasks {
+			task.SetState(worker.State{})
+		}
 		want("no_status,kind=readiness} 2")
 	})
 }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 )
@@ -13,7 +14,10 @@ type PanicError struct {
 }
 
 // Error returns the value of the panic as text.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *PanicError) Error() string { return fmt.Sprintf("the handler panicked: %v", e.Value) }
+
+// ErrGoexit is the error of an attempt whose handler has ended its goroutine with [runtime.Goexit].
+var ErrGoexit = errors.New("the handler called runtime.Goexit")
 
 // Call makes an attempt with h. If h panics, the error is a [*PanicError].
 func Call(ctx context.Context, h Handler, req Request) (out Outcome, err error) {

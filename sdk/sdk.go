@@ -95,7 +95,7 @@ func (r *Request) Addr() string {
 
 // Dial connects to the target, over TCP or to its unix socket.
 func (r *Request) Dial(ctx context.Context) (net.Conn, error) {
-	if r.Target == (probe.Target{}) {
+	if r.Target.Host == "" && r.Target.Unix == "" {
 		return nil, errNoTarget
 	}
 	return dialTarget(ctx, r)

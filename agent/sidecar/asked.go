@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -131,13 +130,8 @@ func (a *asked) try() Verdict {
 	return v
 }
 
-// once makes one attempt with the timeout of the probe. A panic of the handler is an error.
-func (a *asked) once(req probe.Request) (outcome probe.Outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			outcome, err = probe.Outcome{}, fmt.Errorf("the handler panicked: %v", p)
-		}
-	}()
+// once makes one attempt with the timeout of the probe.
+func (a *asked) once(req probe.Request) (probe.Outcome, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, req.Spec.Timeout)
 	defer cancel()
 	return worker.Attempt(ctx, a.handler, req)

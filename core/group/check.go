@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"time"
 
+	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -27,8 +30,11 @@ func (id ID[K]) String() string {
 
 // checked returns p with the defaults of its spec, or an error that names the invalid field.
 func checked[K comparable](key K, p Probe) (Probe, error) {
-	if p.Task == nil {
+	switch {
+	case p.Task == nil:
 		return p, fmt.Errorf("key %v: Probe.Task is nil", key)
+	case !reflect.ValueOf(&key).Elem().Comparable(), key != key: // the probe could not be found
+		return p, fmt.Errorf("the key %v is not equal to itself", key)
 	}
 	p.Spec.Period = cmp.Or(p.Spec.Period, defaultPeriod)
 	p.Spec.Timeout = cmp.Or(p.Spec.Timeout, defaultTimeout)
@@ -44,8 +50,16 @@ func check(p *Probe) error {
 	switch {
 	case int(p.Kind) >= len(probe.Kinds):
 		return fmt.Errorf("Probe.Kind is %d: must be one of %v", p.Kind, probe.Kinds)
-	case p.Handler == nil:
+	case p.Handler == nil, isNil(p.Handler):
 		return errors.New("Probe.Handler is nil")
+	case p.Spec.InitialDelay < 0:
+		return fmt.Errorf("Probe.Spec.InitialDelay is %v: must not be negative", p.Spec.InitialDelay)
+	case p.Spec.ErrorPolicy > probe.CountAsFailure:
+		return fmt.Errorf("Probe.Spec.ErrorPolicy is %d: must be Discard or CountAsFailure", p.Spec.ErrorPolicy)
+	case p.Target.Port < 0, p.Target.Port > math.MaxUint16:
+		return fmt.Errorf("Probe.Target.Port is %d: must be from 0 to %d", p.Target.Port, math.MaxUint16)
+	case p.Target.Port != 0 && p.Target.Host == "" && p.Target.Unix == "" && hasNoIP(p.Task):
+		return errors.New("Probe.Target has no Host, and the state of Probe.Task no PodIP")
 	case p.Spec.Period < minDuration:
 		return fmt.Errorf("Probe.Spec.Period is %v: must be at least %v", p.Spec.Period, minDuration)
 	case p.Spec.Timeout > 0 && p.Spec.Timeout < minDuration:
@@ -56,4 +70,16 @@ func check(p *Probe) error {
 		return fmt.Errorf("Probe.Spec.FailureThreshold is %d: must not be negative", p.Spec.FailureThreshold)
 	}
 	return nil
+}
+
+// isNil reports whether h is a nil function or pointer: each attempt would panic.
+func isNil(h probe.Handler) bool {
+	v := reflect.ValueOf(h)
+	return (v.Kind() == reflect.Func || v.Kind() == reflect.Pointer) && v.IsNil()
+}
+
+// hasNoIP reports whether t runs, and has no IP that is the host of a target without one.
+func hasNoIP(t *worker.Task) bool {
+	s := t.State()
+	return s.Running && s.PodIP == ""
 }

@@ -143,7 +143,7 @@ func (e *LeftError) Unwrap() error { return e.Err }
 // and handlers that are released, neither of which may block.
 const closeGrace = time.Second
 
-// Shutdown stops all probes. It cancels the attempts under way and waits for their end. When ctx
+// Shutdown stops all probes, and ends the readers of [Group.Subscribe]. It cancels the attempts under way and waits for their end. When ctx
 // ends first, because a handler or an observer does not return, its error is a [*LeftError];
 // the results of those probes are not counted. ctx may have ended before: then Shutdown does not
 // wait for attempts. Handlers, observers and [Config.Event] must not call it, since it waits for
@@ -170,6 +170,7 @@ func (g *Group[K]) Shutdown(ctx context.Context) error {
 	if err == nil {
 		g.shared.Wait()
 	}
+	g.closeDone()
 	for _, c := range g.owned {
 		c.Close()
 	}
@@ -200,6 +201,17 @@ func (g *Group[K]) close() []K {
 	defer g.mu.Unlock()
 	g.closed = true
 	return slices.Collect(maps.Keys(g.keys))
+}
+
+// closeDone ends the readers of [Group.Subscribe].
+func (g *Group[K]) closeDone() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.done:
+	default:
+		close(g.done)
+	}
 }
 
 // awaited returns a channel that is closed when no probe is left, nil if none is.

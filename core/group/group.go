@@ -122,6 +122,7 @@ type Group[K comparable] struct {
 	keys   map[K]*keyed[K]
 	count  int // of entries
 	closed bool
+	done   chan struct{}          // closed by Shutdown when there are no more results
 	left   map[*entry[K]]struct{} // taken from entries; a tick may be under way
 	ended  chan struct{}          // closed when left becomes empty; nil unless Shutdown waits
 }
@@ -160,7 +161,7 @@ func (e *entry[K]) is(task string, kind probe.Kind) bool {
 // New returns a group without probes.
 func New[K comparable](cfg Config) (*Group[K], error) {
 	g := &Group[K]{seed: maphash.MakeSeed()}
-	g.keys, g.left = make(map[K]*keyed[K]), make(map[*entry[K]]struct{})
+	g.keys, g.left, g.done = make(map[K]*keyed[K]), make(map[*entry[K]]struct{}), make(chan struct{})
 	g.memory.budget = cfg.History
 	for kind, cache := range [...]*results.Cache{probe.Liveness: cfg.Liveness, probe.Readiness: cfg.Readiness, probe.Startup: cfg.Startup} {
 		kind := probe.Kind(kind)
@@ -234,13 +235,22 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 	of := g.keys[id.Key]
 	if of == nil {
 		of = &keyed[K]{group: g, key: id.Key}
-		g.keys[id.Key] = of
 	}
+	if !e.Task().Settle(of, of.isHome) {
+		return errors.New("Probe.Task is one of another key or group: two results would have one name")
+	}
+	g.keys[id.Key] = of
 	of.addLocked(e)
 	g.count++
 	g.memory.probes.Add(1)
 	e.Worker.Start()
 	return nil
+}
+
+// isHome reports whether home stands for the same key, perhaps from before its last probe has ended.
+func (k *keyed[K]) isHome(home any) bool {
+	o, ok := home.(*keyed[K])
+	return ok && o.group == k.group && o.key == k.key
 }
 
 // addLocked adds e. Room is made for a task with probes of all kinds, and no more while there are
@@ -429,8 +439,9 @@ func (g *Group[K]) entryLocked(id ID[K]) *entry[K] {
 // the tasks. kind is one of [probe.Kinds].
 func (g *Group[K]) Results(kind probe.Kind) *results.Cache { return g.shared.Results[kind] }
 
-// Subscribe returns all decided results, and then their changes until ctx ends. A slow reader
-// blocks no worker, and gets the newest state of every task; see [results.Subscribe].
+// Subscribe returns all decided results, and then their changes until ctx ends, or the group is shut down
+// and the last of them is read. A slow reader blocks no worker, and gets the newest state of every task; see
+// [results.Subscribe].
 func (g *Group[K]) Subscribe(ctx context.Context) iter.Seq[results.Update] {
-	return results.Subscribe(ctx, g.shared.Results[:]...)
+	return results.SubscribeUntil(ctx, g.done, g.shared.Results[:]...)
 }

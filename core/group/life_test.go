@@ -316,7 +316,7 @@ func TestUpdate(t *testing.T) {
 		run("the same probe", 3)
 		p.Spec.FailureThreshold = 7
 		run("another threshold", 3)
-		p.Target.Port = 80
+		p.Target = probe.Target{Host: "10.0.0.7", Port: 80}
 		run("another target", 0)
 		wait(2 * time.Second)
 		run("the same probe again", 2)

@@ -126,20 +126,20 @@ func (q *queue) signal() {
 	}
 }
 
-// next waits for an update; ok is false if ctx has ended.
-func (q *queue) next(ctx context.Context) (u Update, ok bool) {
-	for {
-		if ctx.Err() != nil {
-			return Update{}, false
-		}
-		if u, ok := q.take(); ok {
-			return u, true
+// next waits for an update. ok is false if ctx has ended, or done is closed and there is none.
+func (q *queue) next(ctx context.Context, done <-chan struct{}) (u Update, ok bool) {
+	for ended := false; ctx.Err() == nil; {
+		if u, ok := q.take(); ok || ended {
+			return u, ok
 		}
 		select {
 		case <-q.wake:
 		case <-ctx.Done():
+		case <-done:
+			ended = true // after a last look
 		}
 	}
+	return Update{}, false
 }
 
 func (q *queue) take() (Update, bool) {

@@ -347,6 +347,11 @@ func (c *Cache) Close() {
 // sequence is for one reader; there may be any number of subscriptions. A reader that stops
 // reading must end ctx. Until then its unread updates are kept, about 200 bytes a container.
 func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
+	return SubscribeUntil(ctx, nil, caches...)
+}
+
+// SubscribeUntil is [Subscribe] that ends also when done is closed and what was unread then is read.
+func SubscribeUntil(ctx context.Context, done <-chan struct{}, caches ...*Cache) iter.Seq[Update] {
 	q := newQueue()
 	for _, c := range caches {
 		c.attach(q)
@@ -358,14 +363,13 @@ func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
 	}
 	stop := context.AfterFunc(ctx, detach)
 	return func(yield func(Update) bool) {
+		defer func() {
+			stop()
+			detach()
+		}()
 		for {
-			u, ok := q.next(ctx)
-			if !ok {
-				return
-			}
-			if !yield(u) {
-				stop()
-				detach()
+			u, ok := q.next(ctx, done)
+			if !ok || !yield(u) {
 				return
 			}
 		}

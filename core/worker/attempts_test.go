@@ -151,10 +151,10 @@ func TestRequestAndOutcome(t *testing.T) {
 		r.tick()
 		r.wantCached(results.Success)
 		r.wantCalls(4)
-		if last := r.ticks[1]; last.Err == nil || last.Err.Error() != "panic: ouch" || probe.ReasonOf(last.Err) != probe.ReasonInternal || last.Attempts != 3 {
+		if last := r.ticks[1]; last.Err == nil || last.Err.Error() != "the handler panicked: ouch" || probe.ReasonOf(last.Err) != probe.ReasonInternal || last.Attempts != 3 {
 			t.Errorf("got %+v", last)
 		}
-		if want := []string{"Unhealthy: Readiness probe errored and resulted in unknown state: panic: ouch"}; !slices.Equal(r.events, want) {
+		if want := []string{"Unhealthy: Readiness probe errored and resulted in unknown state: the handler panicked: ouch"}; !slices.Equal(r.events, want) {
 			t.Errorf("events %q", r.events)
 		}
 	})

@@ -101,6 +101,7 @@ type Task struct {
 	joined    *results.Subject // see subject; set before the first worker is started
 	pulls     atomic.Bool      // ticks ask Source
 	users     int32            // workers
+	home      any              // see Settle
 	published atomic.Pointer[State]
 	mu        sync.Mutex
 	stop      func() // of the Publisher; nil if nothing is to be stopped
@@ -126,6 +127,18 @@ func (t *Task) subject() *results.Subject {
 // Join makes t and o descriptions of one task. t has one worker, which is not started, or another user
 // has joined it before; it does nothing otherwise.
 func (t *Task) Join(o *Task) { t.join(o) }
+
+// Settle gives t, which has one worker that is not started, or more, to home. It reports false if other
+// workers of t have another home. isHome compares homes.
+func (t *Task) Settle(home any, isHome func(any) bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.users > 1 && t.home != nil {
+		return isHome(t.home)
+	}
+	t.home = home
+	return true
+}
 
 // join is [Task.Join]. It reports whether t and o are one task now.
 func (t *Task) join(o *Task) bool {

@@ -194,7 +194,7 @@ func (w *Worker) once(r *runner, a *attempt, t *Tick) {
 	defer watch.end()
 	defer func() { t.Deferred += r.endContext() }()
 	ctx.watch = watch
-	t.Outcome, t.Err = probe.Outcome{}, errGoexit // unless Attempt returns
+	t.Outcome, t.Err = probe.Outcome{}, probe.ErrGoexit // unless Attempt returns; then another goroutine goes on
 	t.Outcome, t.Err = Attempt(ctx, a.setup.handler, a.request)
 	if p, ok := errors.AsType[*probe.PanicError](t.Err); ok {
 		w.blame(ofHandler, t.Err, p.Stack)
@@ -205,10 +205,6 @@ func (w *Worker) once(r *runner, a *attempt, t *Tick) {
 		}
 	}
 }
-
-// errGoexit is the error of an attempt whose handler has ended the goroutine of the tick. The tick is
-// counted, and goes on in another goroutine.
-var errGoexit = errors.New("the handler called runtime.Goexit")
 
 // Attempt calls h once. It cuts the output, drops details that are not a JSON object or too
 // long, turns a missed deadline into a Failure, and a panic into an error.

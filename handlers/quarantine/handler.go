@@ -120,7 +120,7 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (outcome probe.Out
 	if err := b.of.all.begin(&all); err != nil {
 		return probe.Outcome{}, err
 	}
-	defer func() { // deferred since a trial must end even if the handler panics
+	defer func() { // deferred since a trial must end even if the handler ends the goroutine
 		until := later(b.of.all.end(&all, err), b.own.end(&own, err))
 		if err != nil && !until.IsZero() && !errors.Is(err, probe.ErrNoSlot) {
 			err = &Error{Until: until, Err: err}
@@ -129,7 +129,8 @@ func (b *bound) Probe(ctx context.Context, req probe.Request) (outcome probe.Out
 	if err := b.own.begin(&own); err != nil {
 		return probe.Outcome{}, err
 	}
-	outcome, err = b.handler.Probe(ctx, req)
+	own.health, err = broken, probe.ErrGoexit // unless the handler returns
+	outcome, err = probe.Call(ctx, b.handler, req)
 	all.health, own.health = healthOf(ctx, err)
 	return outcome, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,11 +54,13 @@ func (s *sick) probe(ctx context.Context, config string, _ probe.Request) (probe
 		return probe.Outcome{}, ctx.Err()
 	case errors.Is(err, errPanic):
 		panic(err)
+	case errors.Is(err, errGoexit):
+		runtime.Goexit()
 	}
 	return probe.Outcome{Result: probe.Failure}, err
 }
 
-var errPanic = errors.New("panic")
+var errPanic, errGoexit = errors.New("panic"), errors.New("goexit")
 
 func (s *sick) becomes(config string, err error) {
 	s.mu.Lock()
@@ -328,29 +331,43 @@ func TestQuarantineIgnoresNeutralErrors(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "trial that panics is followed by another", func(t *testing.T) {
-		w := newWard(t)
-		p := w.prepare("a")
-		w.becomes("a", errTrap)
-		var last error
-		for range 5 {
-			last = tick(p)
-		}
-		time.Sleep(untilOf(last))
-		w.becomes("a", errPanic)
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the panic was swallowed")
-				}
-			}()
-			_ = tick(p)
-		}()
-		w.becomes("a", nil)
-		if err := tick(p); err != nil {
-			t.Errorf("got %v", err)
-		}
-	})
+}
+
+// A panic is an error as any other, and so is the end of the goroutine.
+func TestQuarantineOfHandlersThatDoNotReturn(t *testing.T) {
+	for name, err := range map[string]error{"panic": errPanic, "runtime.Goexit": errGoexit} {
+		bubble(t, name, func(t *testing.T) {
+			w := newWard(t)
+			p := w.prepare("a")
+			w.becomes("a", err)
+			ticks := func() (last error) { // in a goroutine, which one of them may end
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					last = tick(p)
+				}()
+				<-done
+				return last
+			}
+			for range 5 {
+				_ = ticks()
+			}
+			until := untilOf(ticks())
+			if until <= 0 {
+				t.Fatal("no quarantine")
+			}
+			time.Sleep(until)
+			_ = ticks() // the trial
+			if until = untilOf(ticks()); until <= 0 {
+				t.Fatal("the quarantine has ended with a trial that did not return")
+			}
+			time.Sleep(until)
+			w.becomes("a", nil)
+			if err := ticks(); err != nil {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 }
 
 func TestHandlerUnprepared(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -107,11 +106,6 @@ func verdictOf(outcome probe.Outcome, err error) string {
 func ask(ctx context.Context, shadow probe.Handler, req probe.Request) (verdict string) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(req.Spec.Timeout, defaultTimeout))
 	defer cancel()
-	defer func() {
-		if p := recover(); p != nil { // as in a worker
-			verdict = verdictOf(probe.Outcome{}, fmt.Errorf("panic: %v", p))
-		}
-	}()
 	req.Trace = nil // only the handler that decides is traced
-	return verdictOf(shadow.Probe(ctx, req))
+	return verdictOf(probe.Call(ctx, shadow, req))
 }

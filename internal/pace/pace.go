@@ -18,6 +18,13 @@ func Doubled(first, most time.Duration, times int) time.Duration {
 	return min(first, most)
 }
 
+// Seconds returns n seconds: 0 if n is negative, and at most 68 years. A [time.Duration] has room for 292: a
+// sum of three does not overflow either.
+func Seconds(n int64) time.Duration {
+	const most = 1 << 31
+	return time.Duration(min(max(n, 0), most)) * time.Second
+}
+
 // Wait waits for d, for wake, which may be nil, or for the end of ctx. It reports whether wake was first.
 func Wait(ctx context.Context, wake <-chan struct{}, d time.Duration) (woken bool) {
 	timer := time.NewTimer(d)

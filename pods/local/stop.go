@@ -41,7 +41,7 @@ func gracePeriod(pod *v1.Pod, probes *podProbes, cause killCause) time.Duration 
 	default:
 		seconds = *pod.Spec.TerminationGracePeriodSeconds
 	}
-	return time.Duration(seconds) * time.Second
+	return pace.Seconds(seconds)
 }
 
 // end ends the containers of the pod, and reports whether all have ended.

@@ -51,7 +51,6 @@ func TestBareRequestIsThatOfGRPC(t *testing.T) {
 		"longest service":   {Host: "10.0.0.1", Port: 80, Service: strings.Repeat("s", 512)},
 		"too long service":  {Host: "10.0.0.1", Port: 80, Service: strings.Repeat("s", 513)},
 		"service in UTF-8":  {Host: "10.0.0.1", Port: 80, Service: "Käse"},
-		"no host":           {Port: 80},
 		"name":              {Host: "web.example", Port: 80},
 		"long name":         {Host: strings.Repeat("web.", 60) + "example", Port: 80},
 		"strange name":      {Host: "we%b~(x)", Port: 80},
@@ -64,7 +63,7 @@ func TestBareRequestIsThatOfGRPC(t *testing.T) {
 	}
 	t.Run("user agents", func(t *testing.T) {
 		for _, agent := range []string{"agent/1", strings.Repeat("a", 127), strings.Repeat("a", 1000), "ägent"} {
-			compare(t, grpcprobe.Config{UserAgent: agent}, grpcprobe.Action{Port: 80}, time.Second)
+			compare(t, grpcprobe.Config{UserAgent: agent}, grpcprobe.Action{Host: "10.0.0.1", Port: 80}, time.Second)
 		}
 	})
 	t.Run("timeouts", func(t *testing.T) {
@@ -72,12 +71,12 @@ func TestBareRequestIsThatOfGRPC(t *testing.T) {
 			1, 99_999_999, 100_000_000, 100_000_001, time.Second, 99_999_999*time.Microsecond + 1, 100 * time.Second,
 			99_999_999 * time.Millisecond, 99_999_999*time.Millisecond + 1, 1e8 * time.Second, 1e8*time.Second - 1, 1<<63 - 1,
 		} {
-			compare(t, grpcprobe.Config{}, grpcprobe.Action{Port: 80}, timeout)
+			compare(t, grpcprobe.Config{}, grpcprobe.Action{Host: "10.0.0.1", Port: 80}, timeout)
 		}
 	})
 	t.Run("compressor", func(t *testing.T) {
 		encoding.RegisterCompressor(gzip{})
-		compare(t, grpcprobe.Config{}, grpcprobe.Action{Port: 80}, time.Second)
+		compare(t, grpcprobe.Config{}, grpcprobe.Action{Host: "10.0.0.1", Port: 80}, time.Second)
 	})
 }
 
@@ -332,7 +331,7 @@ func TestBareCancelledAttemptIsAnError(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for _, compat := range []probe.Compat{0, probe.CompatGRPCLibrary} {
 					server := rawServer{script: s}
-					h, err := grpcprobe.New(grpcprobe.Config{DialContext: server.dial, Compat: compat}).Bind(grpcprobe.Action{Port: 80})
+					h, err := grpcprobe.New(grpcprobe.Config{DialContext: server.dial, Compat: compat}).Bind(grpcprobe.Action{Host: "10.0.0.1", Port: 80})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -96,8 +96,8 @@ func TestGRPCTimeouts(t *testing.T) {
 			var network rig.Network
 			h := rig.Prepare(t, grpcprobe.New(grpcprobe.Config{DialContext: network.DialContext}), `{"port":32}`)
 			start := time.Now()
-			got, err := rig.Attempt(t, h, probe.Request{}, time.Second)
-			rig.Want(t, got, err, probe.Failure, `timeout: failed to connect service ":32" within 1s: context deadline exceeded`)
+			got, err := rig.Attempt(t, h, probe.Request{PodIP: "10.0.0.1"}, time.Second)
+			rig.Want(t, got, err, probe.Failure, `timeout: failed to connect service "10.0.0.1:32" within 1s: context deadline exceeded`)
 			rig.WantReason(t, got, probe.ReasonConnectRefused)
 			if took := time.Since(start); took != time.Second {
 				t.Errorf("took %v, want 1s", took)

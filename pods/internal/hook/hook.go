@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -26,7 +25,6 @@ const userAgent = "kube-lifecycle/1.36"
 const (
 	maxBody   = 10 << 10
 	maxHeader = 64 << 10
-	maxSleep  = 1 << 31 // seconds; the context of a hook ends before
 )
 
 // Hooks are the hooks of one container.
@@ -51,7 +49,7 @@ func (k *Hooks) Run(ctx context.Context, h *v1.LifecycleHandler) error {
 	case h.HTTPGet != nil:
 		return k.get(ctx, h.HTTPGet)
 	case h.Sleep != nil:
-		pace.Wait(ctx, nil, time.Duration(min(h.Sleep.Seconds, maxSleep))*time.Second)
+		pace.Wait(ctx, nil, pace.Seconds(h.Sleep.Seconds))
 		return ctx.Err()
 	default: // a tcpSocket too: the kubelet has no such hook
 		return errors.New("the hook has no handler")

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/internal/pace"
 )
 
 // step is what is done about a failure at one moment.
@@ -172,8 +173,7 @@ func graceOf(pod *v1.Pod, f *Failure) time.Duration {
 	default:
 		seconds = *pod.Spec.TerminationGracePeriodSeconds
 	}
-	const most = 1 << 31 // 68 years; no time.Duration is longer than 292
-	return time.Duration(min(max(seconds, 0), most)) * time.Second
+	return pace.Seconds(seconds)
 }
 
 // containerNamed returns a container of a pod, and whether it is an init container.

@@ -2,6 +2,7 @@ package network
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -49,6 +50,9 @@ func (e Endpoint) literal() netip.AddrPort {
 // the attempt, since the container's ports may be declared later.
 func (p Place) Resolve(req *probe.Request) (Endpoint, error) {
 	e, err := p.endpoint(req)
+	if err == nil && e.Host == "" && e.Unix == "" { // else the attempt would ask the agent's own host
+		err = errors.New("the probe's target has no host")
+	}
 	if err != nil {
 		return Endpoint{}, err
 	}
