@@ -74,3 +74,18 @@ func TestBucket(t *testing.T) {
 	check(time.Second, 0)
 	check(2*time.Second, 1)
 }
+
+func TestSeconds(t *testing.T) {
+	longest := time.Duration(1<<31) * time.Second
+	for n, want := range map[int64]time.Duration{
+		-1 << 63: 0, -1: 0, 0: 0, 1: time.Second, 1 << 31: longest, 1<<31 + 1: longest, 9223372036: longest, 9223372037: longest,
+		18446744074: longest, 1<<63 - 1: longest,
+	} {
+		if got := pace.Seconds(n); got != want {
+			t.Errorf("%d: got %v, want %v", n, got, want)
+		}
+	}
+	if sum := 3 * longest; sum < longest {
+		t.Errorf("three of the longest are %v", sum)
+	}
+}

@@ -255,3 +255,26 @@ func TestSidecarChangedAfterFailedProbe(t *testing.T) {
 		}
 	}
 }
+
+// A grace period that no duration can hold is the longest one, and not none.
+func TestGraceThatOverflows(t *testing.T) {
+	for _, grace := range []string{"9223372037", "18446744074", "9223372036854775807"} {
+		t.Run(grace, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: GRACE
+  containers:
+  - name: c
+    command: [sh, -c, "trap 'sleep 4; echo clean >> DIR/log; exit 0' TERM; echo up >> DIR/log; while true; do sleep 0.05; done"]
+`, "GRACE", grace)
+			w.awaitStory(t, "up")
+			w.delete(t, "pod")
+			w.awaitStory(t, "up", "clean")
+		})
+	}
+}
