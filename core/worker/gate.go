@@ -102,7 +102,7 @@ func (w *Worker) delayLeftLocked(now time.Time, s *State) time.Duration {
 		if delay <= 0 {
 			return 0
 		}
-		return delay - s.age(now)
+		return delay - w.task.Load().age(now)
 	}
 	age := max(now.Sub(s.StartedAt), -longest)
 	if delay%time.Second == 0 {

@@ -43,23 +43,6 @@ type State struct {
 	Final       bool      // it does not run, and will not run again: its probes end
 	Deleting    bool      // the pod is being deleted
 	PodEnded    bool      // the pod's phase is Failed or Succeeded: its probes end
-
-	began int64 // StartedAt by the monotonic clock, in nanoseconds since origin; only of published states
-}
-
-// begin sets began: StartedAt, by the wall clock of the moment when it was first published.
-func (s *State) begin(before *State) {
-	if before.ContainerID == s.ContainerID && before.StartedAt.Equal(s.StartedAt) && before != &noState {
-		s.began = before.began
-		return
-	}
-	now := time.Now()
-	s.began = int64(now.Sub(origin)) - int64(min(max(now.Sub(s.StartedAt), 0), longest))
-}
-
-// age returns how long a published state has been that of a task that runs. It is not negative.
-func (s *State) age(now time.Time) time.Duration {
-	return max(now.Sub(origin)-time.Duration(s.began), 0)
 }
 
 // Running returns the state of a task that runs since the given time, and has started: it has no
@@ -103,6 +86,7 @@ type Task struct {
 	users     int32            // workers
 	home      any              // see Settle
 	published atomic.Pointer[State]
+	began     atomic.Int64 // of the published run, in nanoseconds since origin; stored before published
 	mu        sync.Mutex
 	stop      func() // of the Publisher; nil if nothing is to be stopped
 	asleep    sleepers
@@ -160,14 +144,28 @@ func (t *Task) SetState(s State) {
 
 // publish makes s the state of t. It reports false if it is already.
 func (t *Task) publish(s State) (changed bool) {
-	now := t.known()
-	s.begin(now)
-	if *now == s && now != &noState {
+	known := t.published.Load()
+	if known != nil && *known == s {
 		return false
+	}
+	if known == nil || known.ContainerID != s.ContainerID || !known.StartedAt.Equal(s.StartedAt) {
+		t.began.Store(beginning(&s, time.Now()))
 	}
 	next := s // only a state that is kept is on the heap
 	t.published.Store(&next)
 	return true
+}
+
+// beginning returns when a task in the state s has begun, by the monotonic clock: its StartedAt by the wall
+// clock of now, when it was published. A start in the future is now.
+func beginning(s *State, now time.Time) int64 {
+	return int64(now.Sub(origin)) - int64(min(max(now.Sub(s.StartedAt), 0), longest))
+}
+
+// age returns how long the published run of t has lasted. It is not negative. It may be that of a state which
+// was published after the one that the caller has, and is then too short.
+func (t *Task) age(now time.Time) time.Duration {
+	return max(now.Sub(origin)-time.Duration(t.began.Load()), 0)
 }
 
 // sleep lets w sleep until t has another state than s, which its last tick has found. It reports
@@ -234,9 +232,7 @@ func (t *Task) SetStarted(id string) bool {
 // State returns the last published state of t, or that of the last tick if Source publishes none.
 // Before the first it is the zero value.
 func (t *Task) State() State {
-	s := *t.known()
-	s.began = 0 // states can be compared
-	return s
+	return *t.known()
 }
 
 // noState is the state before the first one.
