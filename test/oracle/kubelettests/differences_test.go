@@ -47,6 +47,7 @@ var differences = map[string]func(t *testing.T){
 	"gRPC ports":                       grpcPorts,
 	"gRPC addresses with a zone":       grpcZones,
 	"HTTP schemes":                     httpSchemes,
+	"A target without a host":          noHost,
 }
 
 func TestDifferences(t *testing.T) {
@@ -390,6 +391,17 @@ func grpcPorts(t *testing.T) {
 		differentAnswers(t, r, fmt.Sprintf(`failure timeout: failed to connect service "127.0.0.1:%d" within 1s: context deadline exceeded`, port),
 			fmt.Sprintf("error invalid port number: %d", port))
 	}
+}
+
+// noHost probes a server on the machine of the test, as a pod without an IP.
+func noHost(t *testing.T) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r := request{handler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt(l.Addr().(*net.TCPAddr).Port)}}, timeout: time.Second}
+	differentAnswers(t, r, "success ", "error the probe's target has no host")
 }
 
 func grpcZones(t *testing.T) {

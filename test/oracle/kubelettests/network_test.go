@@ -89,7 +89,7 @@ func TestGRPC(t *testing.T) {
 		result string
 		want   string
 	}{
-		{"#140 no host, and a closed port", "", 32, "failure", `=timeout: failed to connect service ":32" within 1s: context deadline exceeded`},
+		{"#140 a closed port", "127.0.0.1", 32, "failure", `=timeout: failed to connect service "127.0.0.1:32" within 1s: context deadline exceeded`},
 		{"#141 an HTTP server", "127.0.0.1", portOf(serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("res")) })), "failure", ""},
 		{"#142 NOT_SERVING", "127.0.0.1", serveGRPC(t, grpcServer{status: health.HealthCheckResponse_NOT_SERVING}), "failure", `=service unhealthy (responded with "NOT_SERVING")`},
 		{"#143 no answer in time", "127.0.0.1", serveGRPC(t, grpcServer{hangs: true}), "failure", "=timeout: health rpc did not complete within 1s"},

@@ -27,8 +27,8 @@ const (
 var mutants = []mutant{
 	{
 		"a worker that is asleep is not woken by a new state", taskFile,
-		"t.published.Store(&next)\n\tt.wake()",
-		"t.published.Store(&next)",
+		"if t.publish(s) {\n\t\tt.wake()\n\t}",
+		"t.publish(s)",
 	},
 	{
 		"a worker sleeps during its initial delay", gateFile,
