@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
@@ -229,5 +231,41 @@ func TestPublisher(t *testing.T) {
 		}
 		g.Remove("k")
 		source.want(t, "no probe", 1, 1, 0)
+	})
+}
+
+// A status and an explanation say so when an attempt does not end.
+func TestOverdueAttemptIsExplained(t *testing.T) {
+	bubble(t, "", group.Config{History: 1 << 20}, func(t *testing.T, g *group.Group[string]) {
+		p := newProbe()
+		release := make(chan struct{})
+		p.Spec.Period = time.Second
+		p.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+			<-release
+			return probe.Outcome{Result: probe.Success}, nil
+		})
+		id := add(t, g, "checkout", p)
+		for _, c := range []struct {
+			after      time.Duration
+			gate, text string
+		}{
+			{900 * ms, "", "no attempt yet"},
+			{2100 * ms, "attempt under way for 3s", "the attempt under way for 3s does not heed its deadline: no other is made before it ends, and the result is failure"},
+			{time.Hour, "attempt under way for 1h0m3s", "the attempt under way for 1h0m3s does not heed its deadline: no other is made before it ends, and the result is failure"},
+		} {
+			wait(c.after)
+			x, _ := g.Explain(id)
+			if x.Gate != c.gate || !strings.Contains(x.Summary, c.text) {
+				t.Errorf("gate %q, %s", x.Gate, x.Summary)
+			}
+		}
+		if s := status(t, g, id); s.Last == nil || !strings.Contains(s.Last.Error, "does not heed its deadline") {
+			t.Errorf("last %+v", s.Last)
+		}
+		close(release)
+		wait(2 * time.Second)
+		if x, _ := g.Explain(id); x.Gate != "" || x.Decided != results.Success {
+			t.Errorf("gate %q, decided %v: %s", x.Gate, x.Decided, x.Summary)
+		}
 	})
 }

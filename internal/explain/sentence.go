@@ -182,6 +182,8 @@ func (d *Decision) gated() string {
 		return fmt.Sprintf("paused: the result stays %s until the probe is resumed", d.Decided)
 	case strings.HasPrefix(gate, "quarantined"):
 		return fmt.Sprintf("the handler has failed several times in a row and is %s: the result stays %s", d.Gate, d.Decided)
+	case strings.HasPrefix(gate, "attempt under way"):
+		return fmt.Sprintf("the %s does not heed its deadline: no other is made before it ends, and the result is %s", d.Gate, d.Decided)
 	default:
 		return fmt.Sprintf("no attempts (%s): the result is %s", d.Gate, d.Decided)
 	}
