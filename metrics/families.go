@@ -63,7 +63,7 @@ var groups = []struct {
 		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
 	}},
 	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
-	{"Node", []*family{nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen}},
+	{"Node", []*family{nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft}},
 	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
 }
 
@@ -442,6 +442,11 @@ var (
 		Name: "prober_node_breaker_open", Type: Gauge,
 		Help:  "1 while the agent distrusts its own probes, and lets no condition become false.",
 		Alert: "1 for some minutes: the node is overloaded, or has lost its network.",
+	})
+	nodeCommandsLeft = newFamily(Family{
+		Name: "prober_node_commands_left", Type: Gauge,
+		Help:  "Commands of exec probes that still run in their containers after their attempts have ended, at most eight a container. The container runtime ends each at its timeout, rounded up to seconds.",
+		Alert: "Above 0 for some minutes: the commands of a probe hang, or its timeout is too short.",
 	})
 	nodePods = newFamily(Family{
 		Name: "prober_node_pods", Type: Gauge,

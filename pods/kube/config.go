@@ -89,6 +89,8 @@ type Runtime interface {
 	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 	NetworkNamespace(ctx context.Context, uid types.UID) (path string, err error)
 	Trouble() error
+	Left() int    // commands that run on after their attempts have ended
+	Close() error // waits for commands, for a bounded time
 }
 
 func (c *Config) check() error {

@@ -86,6 +86,9 @@ func (s *Source) NodeCounts() metrics.NodeCounts {
 	for mode, count := range acted.Failed {
 		n.Failed[string(mode)] = count
 	}
+	if s.cfg.Runtime != nil {
+		n.CommandsLeft = s.cfg.Runtime.Left()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.pods {
