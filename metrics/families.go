@@ -411,7 +411,7 @@ func skipWords() (words []string) {
 // nodeModes are the modes in which something is done, and nodeReasons why it may be withheld.
 var (
 	nodeModes   = []string{"restart", "evict"}
-	nodeReasons = []string{"budget", "breaker", "backoff", "on-failure", "dry-run", "gone", "blocked", "unavailable"}
+	nodeReasons = []string{"budget", "breaker", "backoff", "on-failure", "dry-run", "gone", "blocked", "disruption", "unavailable"}
 )
 
 // The agent of a node.
@@ -434,7 +434,7 @@ var (
 	})
 	nodeWithheld = newFamily(Family{
 		Name: "prober_node_actions_withheld_total", Type: Counter,
-		Help:   "Restarts and evictions that were withheld, by the reason: `blocked` by a PodDisruptionBudget, `unavailable` without a container runtime.",
+		Help:   "Restarts and evictions that were withheld, by the reason: `blocked` by a PodDisruptionBudget, `disruption` by another pod of the workload in the cluster, `unavailable` without a container runtime.",
 		Labels: []Label{{Name: "reason", Values: nodeReasons}},
 		Alert:  "`budget` grows: more containers fail than may be restarted.",
 	})

@@ -581,3 +581,58 @@ func TestRunEndsActions(t *testing.T) {
 		}
 	})
 }
+
+// What the rest of a workload does not allow is not begun, and tried again; what was not done gives its claim back.
+func TestClaim(t *testing.T) {
+	for _, mode := range []func(*liveness.Failure){evict, func(*liveness.Failure) {}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode()
+			n.add("u", "")
+			n.heals = false
+			var refusal error
+			var ended []bool
+			heals := false
+			a := n.actor(t, func(cfg *liveness.Config) {
+				cfg.Claim = func(_ context.Context, pod *v1.Pod) (func(bool), error) {
+					if pod.UID != "u" {
+						t.Errorf("claim for %s", pod.UID)
+					}
+					if heals {
+						n.setSick("u", false)
+					}
+					return func(acted bool) { ended = append(ended, acted) }, refusal
+				}
+			})
+			done := func() int { n.mu.Lock(); defer n.mu.Unlock(); return len(n.evicts) + len(n.stops) }
+			refusal = errors.New("the pod x of its workload is not ready")
+			n.fail(a, "u", mode)
+			after(time.Hour)
+			if done() != 0 || a.Counts().Withheld[liveness.WithheldDisruption] != 1 {
+				t.Errorf("%d actions, counts %v", done(), a.Counts())
+			}
+			told := append(n.told("ProbeEvictWithheld"), n.told("ProbeRestartWithheld")...)
+			if len(told) != 1 || !strings.HasSuffix(told[0], ": the pod x of its workload is not ready; it is tried again while the probe fails") {
+				t.Errorf("events %q", told)
+			}
+			refusal, heals = nil, true
+			after(10 * time.Minute)
+			if done() != 0 || !slices.Equal(ended, []bool{false}) {
+				t.Errorf("after the probe has recovered: %d actions, claims ended %v", done(), ended)
+			}
+			heals = false
+			n.onEvict = func(api.Pod) error { return api.ErrBlocked }
+			n.onStop = func(string, time.Duration) error { return api.ErrDenied }
+			n.fail(a, "u", mode)
+			after(5 * time.Second)
+			if !slices.Equal(ended, []bool{false, false}) {
+				t.Errorf("after an action that is not allowed: claims ended %v", ended)
+			}
+			n.onEvict, n.onStop = nil, nil
+			n.fail(a, "u", mode)
+			after(10 * time.Minute)
+			if done() < 1 || !ended[len(ended)-1] {
+				t.Errorf("%d actions, claims ended %v", done(), ended)
+			}
+		})
+	}
+}
