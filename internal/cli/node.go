@@ -108,6 +108,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 		cfg.RenewLease = func(ctx context.Context) error {
 			return client.RenewLease(ctx, o.leaseNamespace, kube.LeaseDuration)
 		}
+		cfg.DropLease = func(ctx context.Context) error { return client.DropLease(ctx, o.leaseNamespace) }
 	}
 	source, err := kube.New(cfg, host)
 	if err != nil {

@@ -90,6 +90,18 @@ func (c *Client) patchLease(ctx context.Context, r *rest.Request, namespace stri
 	return r.Namespace(namespace).Resource("leases").Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
 }
 
+// DropLease deletes the lease of the node, if there is one.
+func (c *Client) DropLease(ctx context.Context, namespace string) error {
+	l, err := c.Lease(ctx, namespace, LeaseName(c.node))
+	if err == nil {
+		err = c.DeleteLease(ctx, namespace, l)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // CreateLease creates a lease that goes with the node.
 func (c *Client) CreateLease(ctx context.Context, namespace string, l *Lease) error {
 	return c.writeLease(ctx, c.leases.Post(), namespace, l)
