@@ -324,6 +324,7 @@ var kubernetesPrivileges = map[string]privileges{
 	"base": {}, "evict": {}, "exec-api": {}, "agent-loss": {}, "monitoring": {},
 	"host-network": {Level: "privileged", HostNetwork: true},
 	"cri":          {Level: "privileged", HostPaths: []string{"/run/containerd"}, Groups: []int64{0}},
+	"node-cache":   {Level: "privileged", HostPaths: []string{"/var/cache/prober"}},
 	"pod-network":  {Level: "privileged", HostPaths: []string{"/run/netns"}, Capabilities: []v1.Capability{"SYS_ADMIN"}, Root: true},
 }
 
