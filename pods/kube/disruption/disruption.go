@@ -197,6 +197,12 @@ func (c *Claims) done(ctx context.Context, w *workload, acted bool) {
 // release deletes the lease of a claim, if it is still of this node. A lease that cannot be deleted is tried
 // again at the next poll.
 func (c *Claims) release(ctx context.Context, one *claim) {
+	c.mu.Lock()
+	current := c.held[one.lease] == one // else the pod has been claimed again
+	c.mu.Unlock()
+	if !current {
+		return
+	}
 	lease, err := c.cfg.Cluster.Lease(ctx, c.cfg.Namespace, one.lease)
 	if err == nil && lease.Spec.HolderIdentity == c.cfg.Node && lease.Annotations[AnnotationPodUID] == string(one.pod) {
 		err = c.cfg.Cluster.DeleteLease(ctx, c.cfg.Namespace, lease)
