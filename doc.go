@@ -112,7 +112,7 @@
 //     plugins in use, and lists the others, into a Snapshot.
 //  3. plugin/live.Manager.Apply applies the snapshot to each plugin, four at a time.
 //  4. plugin/live.decide returns the action: keep, offer (the first probe will load it), confirm,
-//     load, withdraw, unload, forget; or a report of why the snapshot changes nothing.
+//     load, withdraw, unload, forget, await; or a report of why the snapshot changes nothing.
 //  5. plugin/live.Manager.loadGeneration loads the new version beside the old one.
 //  6. handlers/replace.Handler.Replace takes it, while probes use the old version:
 //     handlers/replace.Handler.prepareAndInstall repeats the next step for probes that are added.

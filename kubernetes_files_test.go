@@ -15,6 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -57,6 +58,7 @@ var kubernetesKinds = map[string]reflect.Type{
 	"monitoring.coreos.com/v1 PodMonitor":                              reflect.TypeFor[map[string]any](), // whose types are not linked
 	"kustomize.config.k8s.io/v1beta1 Kustomization":                    reflect.TypeFor[kustomization](),
 	"kustomize.config.k8s.io/v1alpha1 Component":                       reflect.TypeFor[kustomization](),
+	"flowcontrol.apiserver.k8s.io/v1 FlowSchema":                       reflect.TypeFor[flowcontrolv1.FlowSchema](),
 	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":        reflect.TypeFor[admissionv1.ValidatingAdmissionPolicy](),
 	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": reflect.TypeFor[admissionv1.ValidatingAdmissionPolicyBinding](),
 }
@@ -213,12 +215,13 @@ func TestKubernetesFilesAreListed(t *testing.T) {
 
 // kubernetesRoles are the rights of all roles: whoever adds one adds it here.
 var kubernetesRoles = map[string][]string{
-	"prober-node":                        {"pods: get list watch", "pods/status: patch", "events: create patch"},
+	"prober-node":                        {"pods: get list watch", "pods/status: patch", "events: create patch", "nodes: get"},
+	"prober-node in the namespace":       {"coordination.k8s.io leases: get create update delete"},
 	"prober-node-evict":                  {"pods/eviction: create"},
 	"prober-node-exec":                   {"pods/exec: create"},
-	"prober-node-lease":                  {"coordination.k8s.io leases: create patch"}, // in the namespace
-	"prober-agent-loss in the namespace": {"coordination.k8s.io leases: get list watch"},
-	"prober-agent-loss":                  {"pods: list", "pods/status: patch"},
+	"prober-node-lease":                  {"coordination.k8s.io leases: patch"}, // in the namespace
+	"prober-agent-loss in the namespace": {"coordination.k8s.io leases: get list watch delete"},
+	"prober-agent-loss":                  {"pods: list", "pods/status: patch", "nodes: get"},
 }
 
 func TestKubernetesRolesAllowNothingElse(t *testing.T) {
@@ -321,6 +324,7 @@ var kubernetesPrivileges = map[string]privileges{
 	"base": {}, "evict": {}, "exec-api": {}, "agent-loss": {}, "monitoring": {},
 	"host-network": {Level: "privileged", HostNetwork: true},
 	"cri":          {Level: "privileged", HostPaths: []string{"/run/containerd"}, Groups: []int64{0}},
+	"node-cache":   {Level: "privileged", HostPaths: []string{"/var/cache/prober"}},
 	"pod-network":  {Level: "privileged", HostPaths: []string{"/run/netns"}, Capabilities: []v1.Capability{"SYS_ADMIN"}, Root: true},
 }
 

@@ -221,6 +221,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	if err = a.source.Validate(); err != nil {
 		return err
 	}
+	if away := a.handlers.Away(); away != nil { // as after a reload
+		a.noteReload((*progress).ofPlugins, false, away)
+	}
 	a.setNetworks()
 	observers, readers := a.keepHistory()
 	if a.source.States != nil {

@@ -1,6 +1,8 @@
 package agent_test
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 type hub struct {
 	*registrytest.Registry
 	away, hangs atomic.Bool
+	down, drops atomic.Bool   // it answers 503, or ends connections
 	heard       chan struct{} // has an element after a request
 }
 
@@ -61,6 +64,13 @@ func newHub(t *testing.T) *hub {
 		if h.hangs.Load() {
 			<-r.Context().Done()
 			return true
+		}
+		if h.down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		if h.drops.Load() {
+			panic(http.ErrAbortHandler)
 		}
 		if h.away.Load() {
 			w.WriteHeader(http.StatusGone)
@@ -140,6 +150,64 @@ func TestPluginOfDigestNeedsNoRegistry(t *testing.T) {
 		awaitOutput(t, r.stream(), "v1")
 		r.stop()
 		h.away.Store(true)
+	}
+}
+
+// An agent whose registry is not available starts: the probes of its plugin alone have no verdict, until the registry
+// is back. Then the plugin is kept: the next agent has it without a registry.
+func TestStartWhileRegistryIsNotAvailable(t *testing.T) {
+	for name, fault := range map[string]struct {
+		set  func(h *hub, on bool)
+		want string
+	}{
+		"answers 503":      {func(h *hub, on bool) { h.down.Store(on) }, "the registry answered 503"},
+		"ends connections": {func(h *hub, on bool) { h.drops.Store(on) }, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer app.Close()
+			h, state := newHub(t), t.TempDir()
+			digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
+			fault.set(h, true)
+			file := sourced(t, "oci://"+h.Host+"/demo@"+digest, "")
+			configure := func(c *agent.Config) {
+				c.ConfigFile, c.StateDir = file, state
+				agent.AskEvery(c, 10*time.Millisecond)
+			}
+			pod := strings.Replace(asks, "timeout: 1m}", fmt.Sprintf("timeout: 1m}, liveness: {tcpSocket: {port: %d}, period: 20ms, timeout: 1m}", app.Addr().(*net.TCPAddr).Port), 1)
+			r := start(t, pod, configure)
+			events := r.stream()
+			awaitProbe(t, events, "a verdict of the probe without a plugin", func(p *streamedProbe) bool { return p.Kind == "liveness" && p.Run > 2 && p.Result == "success" })
+			awaitProbe(t, events, "the error of the probe with the plugin", func(p *streamedProbe) bool {
+				return p.Kind == "readiness" && p.Last != nil && strings.Contains(p.Last.Error, fault.want)
+			})
+			if status, body := r.do("GET", "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, fault.want) {
+				t.Errorf("%d %s", status, body)
+			}
+			if p := r.plugin(); p.State != "failed" || !strings.Contains(p.Error, fault.want) {
+				t.Errorf("got %+v", p)
+			}
+			for n := h.asked("/v2/demo/"); h.asked("/v2/demo/") < n+3; { // it is asked again
+				h.next(t)
+			}
+			fault.set(h, false)
+			awaitOutput(t, events, "v1")
+			_, reloaded := r.lines.await(t, 0, "plugins reloaded")
+			if n := r.lines.count(0, reloaded, "plugins are not available yet", fault.want); n != 1 || r.lines.has("some plugins cannot be used") {
+				t.Errorf("the fault was logged %d times", n)
+			}
+			if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, fault.want) {
+				t.Error(body)
+			}
+			r.stop()
+			fault.set(h, true)
+			r = start(t, pod, configure)
+			awaitOutput(t, r.stream(), "v1")
+		})
 	}
 }
 

@@ -152,6 +152,7 @@ type NodeCounts struct {
 	Withheld                                     map[string]uint64 // actions by reason
 	BreakerOpen                                  bool
 	Followed, Refused                            int // pods; Refused are among the followed ones
+	CommandsLeft                                 int // of exec probes, in containers
 }
 
 // RegisterNode registers the metrics of the agent of a node. counts is called at each scrape, and must
@@ -167,7 +168,7 @@ var _ prometheus.Collector = nodeCollector(nil)
 
 // Describe implements [prometheus.Collector].
 func (nodeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodePods} {
+	for _, f := range []*family{nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodePods, nodeCommandsLeft} {
 		ch <- f.desc
 	}
 }
@@ -193,6 +194,7 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- nodeBreakerOpen.with(open)
 	ch <- nodePods.with(float64(n.Followed-n.Refused), "valid")
 	ch <- nodePods.with(float64(n.Refused), "invalid")
+	ch <- nodeCommandsLeft.with(float64(n.CommandsLeft))
 }
 
 // Actions are what users can ask an agent to do, and ActionResults the results.

@@ -63,7 +63,7 @@ var groups = []struct {
 		pluginDenied, pluginLimits, pluginQuarantined, pluginMetric,
 	}},
 	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
-	{"Node", []*family{nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen}},
+	{"Node", []*family{nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft}},
 	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
 }
 
@@ -411,7 +411,7 @@ func skipWords() (words []string) {
 // nodeModes are the modes in which something is done, and nodeReasons why it may be withheld.
 var (
 	nodeModes   = []string{"restart", "evict"}
-	nodeReasons = []string{"budget", "breaker", "backoff", "on-failure", "dry-run", "gone", "blocked", "unavailable"}
+	nodeReasons = []string{"budget", "breaker", "backoff", "on-failure", "dry-run", "gone", "blocked", "disruption", "unavailable"}
 )
 
 // The agent of a node.
@@ -434,7 +434,7 @@ var (
 	})
 	nodeWithheld = newFamily(Family{
 		Name: "prober_node_actions_withheld_total", Type: Counter,
-		Help:   "Restarts and evictions that were withheld, by the reason: `blocked` by a PodDisruptionBudget, `unavailable` without a container runtime.",
+		Help:   "Restarts and evictions that were withheld, by the reason: `blocked` by a PodDisruptionBudget, `disruption` by another pod of the workload in the cluster, `unavailable` without a container runtime.",
 		Labels: []Label{{Name: "reason", Values: nodeReasons}},
 		Alert:  "`budget` grows: more containers fail than may be restarted.",
 	})
@@ -442,6 +442,11 @@ var (
 		Name: "prober_node_breaker_open", Type: Gauge,
 		Help:  "1 while the agent distrusts its own probes, and lets no condition become false.",
 		Alert: "1 for some minutes: the node is overloaded, or has lost its network.",
+	})
+	nodeCommandsLeft = newFamily(Family{
+		Name: "prober_node_commands_left", Type: Gauge,
+		Help:  "Commands of exec probes that still run in their containers after their attempts have ended, at most eight a container. The container runtime ends each at its timeout, rounded up to seconds.",
+		Alert: "Above 0 for some minutes: the commands of a probe hang, or its timeout is too short.",
 	})
 	nodePods = newFamily(Family{
 		Name: "prober_node_pods", Type: Gauge,

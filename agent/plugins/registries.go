@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/daeace23/prober/internal/pace"
@@ -50,14 +51,31 @@ func (s *Set) AwaitsRegistry() bool {
 	return s.live.Latest().IsPending()
 }
 
+// Away returns why plugins cannot be had at present whose registry is not available; nil if there are none.
+func (s *Set) Away() error {
+	var all []error
+	for _, e := range s.live.Latest().Plugins() {
+		if e.State == admit.Away {
+			all = append(all, e.Reason)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// firstAgain is how soon a registry is asked again that has not answered. The wait doubles.
+const firstAgain = 5 * time.Second
+
 // UntilNextPull returns how long to wait before the next Pull, which notices a tag that has
 // moved and a registry that is available again.
 func (s *Set) UntilNextPull() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	every := s.cfg.AskEvery
-	if s.incomplete {
-		every /= 5
+	if !s.incomplete {
+		s.misses = 0
+		return pace.Jitter(every, every+every/5)
 	}
+	every = pace.Doubled(min(firstAgain, every/5), every/5, s.misses)
+	s.misses++
 	return pace.Jitter(every, every+every/5)
 }

@@ -101,6 +101,7 @@ type Set struct {
 	watched      []string         // files that the latest snapshot depends on, beside those in plugin folders
 	replaced     map[string]bool  // names of shipped plugins of which another one is used
 	incomplete   bool             // a registry has not answered, or with an error
+	misses       int              // times in a row that incomplete was found
 	unused       *map[string]bool // see unusedPaths, by the latest snapshot; never nil, and read-only
 
 	stamps unusedStamps // of Stamp
@@ -111,8 +112,11 @@ var (
 	_ metrics.PluginHost = (*Set)(nil)
 )
 
+// startPatience is how long registries may delay the start of an agent. They are asked again later.
+const startPatience = 10 * time.Second
+
 // New makes the built-in handlers, queries registries, and takes the first snapshot of the
-// plugins. stamp is the stamp of the files from before they were read. The end of ctx ends New,
+// plugins. A registry that is not available is no error, see [Set.Away]. stamp is the stamp of the files from before they were read. The end of ctx ends New,
 // and until [Set.Detach] every wait for a plugin. A Set that is returned with an error must be
 // closed too.
 func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
@@ -134,10 +138,16 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 	})
 	stamp = s.Stamp()
 	if !cfg.Offline {
-		s.Pull(ctx, true, true, func() {})
+		brief, cancel := context.WithTimeoutCause(ctx, startPatience, fmt.Errorf("it did not answer within %s", startPatience))
+		s.Pull(brief, true, true, func() {})
+		cancel()
 	}
 	_, err = s.Reload(ctx, false)
 	s.SecretPolicyChanged() // no manifests have been read yet
+	if away := s.Away(); away != nil {
+		cfg.Log.Warn("plugins are not available yet; their probes end in errors until they are", "error", away.Error())
+		err = admit.WithoutAway(err)
+	}
 	return s, stamp, err
 }
 

@@ -26,7 +26,7 @@ func (s *Set) Statuses() []api.PluginStatus {
 		all = append(all, pluginStatus(&p, latest))
 	}
 	for _, e := range latest.Plugins() {
-		if e.State == admit.Refused && !known[e.Name] {
+		if (e.State == admit.Refused || e.State == admit.Away) && !known[e.Name] {
 			all = append(all, api.PluginStatus{Name: e.Name, State: "failed", Error: joined.Line(e.Reason), Refused: refusedStatus(e.Reason)})
 		}
 	}
@@ -34,7 +34,7 @@ func (s *Set) Statuses() []api.PluginStatus {
 	return all
 }
 
-var stateNames = map[live.State]string{live.Running: "running", live.Unused: "unused", live.Withdrawn: "withdrawn", live.Failed: "failed"}
+var stateNames = map[live.State]string{live.Running: "running", live.Unused: "unused", live.Withdrawn: "withdrawn", live.Failed: "failed", live.Awaited: "failed"}
 
 // pluginStatus returns the status of a plugin for the API. v is the latest snapshot.
 func pluginStatus(s *live.Status, v *admit.Snapshot) api.PluginStatus {

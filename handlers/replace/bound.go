@@ -26,6 +26,20 @@ type binding struct {
 	handler probe.Handler
 }
 
+// awaiting is the handler of a probe that was bound before there was one. It is never asked.
+type awaiting struct{ probe.HandlerFunc }
+
+// CheckSecrets implements [probe.SecretChecker]: the handler that comes is asked as well.
+func (awaiting) CheckSecrets([]string) error { return nil }
+
+// refusedConfig is the handler of a probe whose config the first handler has refused.
+type refusedConfig struct{ err error }
+
+// Probe implements [probe.Handler].
+func (r refusedConfig) Probe(context.Context, probe.Request) (probe.Outcome, error) {
+	return probe.Outcome{}, &probe.Error{Reason: probe.ReasonInstantiate, Err: r.err}
+}
+
 var (
 	_ probe.Inheritor     = (*bound)(nil)
 	_ probe.Releaser      = (*bound)(nil)
@@ -78,7 +92,9 @@ func (b *bound) Inherit(from probe.Handler) {
 	}
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
-	probe.Inherit(b.active.Load().handler, old.active.Load().handler)
+	if !old.awaits() {
+		probe.Inherit(b.active.Load().handler, old.active.Load().handler)
+	}
 }
 
 // Secrets implements [probe.SecretHolder] by the present generation. It is called before the first

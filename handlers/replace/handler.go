@@ -55,6 +55,7 @@ type Handler struct {
 	mu     sync.Mutex
 	active *generation // nil: there is none
 	why    error       // active is nil
+	awaits bool        // active is nil, and probes may be bound before there is one
 	number int         // of generations so far
 	live   map[*bound]struct{}
 	shadow *generation // nil: there is none
@@ -98,8 +99,19 @@ func (h *Handler) Withdraw(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dropShadowLocked()
-	h.why = why
+	h.why, h.awaits = why, false
 	h.changeOverLocked(nil, nil)
+}
+
+// Await has probes bound before there is a handler, or while it is taken away: they end in an error that wraps
+// why until [Handler.Replace]. That prepares them, and those whose config it refuses go on to end in an error. It
+// has no effect on a Handler with a generation, but for why.
+func (h *Handler) Await(why error) {
+	h.replacing.Lock()
+	defer h.replacing.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.awaits, h.why = h.active == nil, why
 }
 
 // Close implements [io.Closer]. It waits, for a bounded time, until the attempts under way
@@ -135,6 +147,9 @@ func (h *Handler) Live() int {
 func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
 	b := &bound{of: h, config: slices.Clone(config), target: target}
 	for {
+		if h.bindAwaiting(b) {
+			return b, nil
+		}
 		gen, err := h.acquire()
 		if err != nil {
 			return nil, err
@@ -154,6 +169,18 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 			return b, nil
 		}
 	}
+}
+
+// bindAwaiting reports whether b is live now without a generation.
+func (h *Handler) bindAwaiting(b *bound) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.active != nil || !h.awaits || h.closed {
+		return false
+	}
+	b.active.Store(&binding{nil, awaiting{}})
+	h.live[b] = struct{}{}
+	return true
 }
 
 // bind reports whether gen is still the active generation. If it is, b becomes live with

@@ -93,10 +93,14 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*bound, al
 			all[b] = p
 			continue
 		}
+		if b.awaits() && !unanswered(err) { // nobody has accepted its config, so it stops no other probe
+			all[b] = refusedConfig{b.redactError(err)}
+			continue
+		}
 		if refused++; first == nil {
 			first = b.redactError(err)
 		}
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, probe.ErrNoSlot) {
+		if unanswered(err) {
 			break // each of the others would take as long
 		}
 	}
@@ -104,6 +108,20 @@ func prepareEach(ctx context.Context, handler probe.Handler, probes []*bound, al
 		return fmt.Errorf("the configs of %d of %d probes are refused: %w", refused, len(probes), first)
 	}
 	return nil
+}
+
+// awaits reports whether b was bound before there was a handler, and none has accepted its config since.
+func (b *bound) awaits() bool {
+	switch b.active.Load().handler.(type) {
+	case awaiting, refusedConfig:
+		return true
+	}
+	return false
+}
+
+// unanswered reports whether a handler has not answered whether it accepts a config.
+func unanswered(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, probe.ErrNoSlot)
 }
 
 // tryOne tries the handler of one probe. Without a probe it tries one with an empty config,
@@ -147,10 +165,13 @@ func (h *Handler) changeOverLocked(gen *generation, all prepared) {
 		next := &binding{nil, former.handler}
 		if gen != nil {
 			next = &binding{gen, all[b]}
-			probe.Inherit(next.handler, former.handler)
+			if !b.awaits() {
+				probe.Inherit(next.handler, former.handler)
+			}
 		}
 		b.active.Store(next)
 	}
+	h.awaits = h.awaits && gen == nil
 	old := h.active
 	h.active = gen
 	h.endLocked(old, replaced)

@@ -34,7 +34,9 @@ func newAgentLoss(env *command.Env) *cobra.Command {
 			"and the readiness gate, if it is True. When the agent is back, it writes the condition itself.\n\n" +
 			"While the API server cannot be reached, no agent counts as lost: agents cannot renew their leases then.\n" +
 			"Before agents are removed for good, remove this command: all pods with the annotation would become unready.\n\n" +
-			"It may get, list and watch leases in the namespace of the leases, list pods, and patch pods/status.\n\n" +
+			"The lease of a node that does not exist is deleted ten minutes after its agent was lost.\n\n" +
+			"It may get, list, watch and delete leases in the namespace of the leases, get nodes, list pods, and patch\n" +
+			"pods/status.\n\n" +
 			"Exit code 0 ended by a signal, 64 wrong usage or a file that cannot be used.",
 		Example:           "  prober agent-loss --lease-namespace prober-system\n  prober agent-loss --kubeconfig ~/.kube/config --lease-namespace prober-system --dry-run",
 		Args:              command.Arguments(),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/daeace23/prober/pods/kube/api"
 	"github.com/daeace23/prober/pods/kube/conditions"
 	"github.com/daeace23/prober/pods/kube/cri"
+	"github.com/daeace23/prober/pods/kube/disruption"
 	"github.com/daeace23/prober/pods/kube/liveness"
 )
 
@@ -92,22 +94,41 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 		}
 		cfg.Runtime, actions.Stop, actions.Exec, actions.Owner = runtime, runtime.Stop, runtime.RunInContainer, runtime.Owner
 	}
+	claims := disruption.New(disruption.Config{
+		Cluster: client, Namespace: cmp.Or(o.leaseNamespace, client.Namespace()), Node: o.nodeName, Logger: host.Logger,
+	})
+	actions.Claim = claims.Claim
 	cfg.Act = func(own liveness.Config) kube.Actor {
 		all := actions
 		all.Current, all.Failing, all.Asked, all.Stalled = own.Current, own.Failing, own.Asked, own.Stalled
 		all.Recorder, all.Logger = own.Recorder, own.Logger
-		return liveness.New(all)
+		return &actor{liveness.New(all), claims}
 	}
 	if o.leaseNamespace != "" {
 		cfg.RenewLease = func(ctx context.Context) error {
 			return client.RenewLease(ctx, o.leaseNamespace, kube.LeaseDuration)
 		}
+		cfg.DropLease = func(ctx context.Context) error { return client.DropLease(ctx, o.leaseNamespace) }
 	}
 	source, err := kube.New(cfg, host)
 	if err != nil {
 		return pods.Source{}, err
 	}
 	return source.ForAgent(), nil
+}
+
+// actor acts within what the other nodes of the cluster allow.
+type actor struct {
+	*liveness.Actor
+	claims *disruption.Claims
+}
+
+// Run implements [kube.Actor].
+func (a *actor) Run(ctx context.Context) {
+	var claims sync.WaitGroup
+	claims.Go(func() { a.claims.Run(ctx) })
+	a.Actor.Run(ctx)
+	claims.Wait()
 }
 
 // errNoCluster is the error of an agent that does not know how to reach a cluster.

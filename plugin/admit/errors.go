@@ -3,8 +3,11 @@ package admit
 import (
 	"cmp"
 	"errors"
+	"slices"
 
+	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
 	"github.com/daeace23/prober/plugin/trust"
 )
 
@@ -42,6 +45,12 @@ func (e *RefusedError) Trust() string {
 		return ""
 	}
 	return string(cmp.Or(refusal.State, "bad-signature"))
+}
+
+// WithoutAway returns an error of plugins without those whose registry is not available: they may be loaded later,
+// and are no mistake of the configuration.
+func WithoutAway(err error) error {
+	return errors.Join(slices.DeleteFunc(joined.Errors(err), func(err error) bool { return errors.Is(err, oci.ErrUnavailable) })...)
 }
 
 func refuse(f *plugin.Found, err error) error {

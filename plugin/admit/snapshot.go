@@ -13,6 +13,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/plugin"
+	"github.com/daeace23/prober/plugin/oci"
 )
 
 // State is the decision about one plugin.
@@ -25,6 +26,7 @@ const (
 	Stale                 // it may be loaded, but its registry has another version, or did not answer
 	Pending               // its registry has not answered yet
 	Refused               // it may not be loaded
+	Away                  // its registry is not available, and there is no copy of it
 	Listed                // it is in a plugin folder, and was not read: no probe has asked for it
 )
 
@@ -34,7 +36,7 @@ type Entry struct {
 	State        State
 	Plugin       Plugin       // of Admitted and Stale, see [Plugin.WithCode]; of Listed, only its manifest and path
 	PromoteAfter PromoteAfter // of a shadow
-	Reason       error        // why it is Refused or Stale
+	Reason       error        // why it is Refused, Stale or Away
 	// Rival is the error for a second plugin of the same name; nil if there is none.
 	Rival error
 }
@@ -159,7 +161,9 @@ func addErrors(to map[string]Entry, err error) (errs []error) {
 			to[named.Name] = Entry{Name: named.Name, State: Pending}
 			continue
 		}
-		if ok {
+		if ok && errors.Is(err, oci.ErrUnavailable) {
+			to[named.Name] = Entry{Name: named.Name, State: Away, Reason: err}
+		} else if ok {
 			to[named.Name] = Entry{Name: named.Name, State: Refused, Reason: err}
 		} else if file, ok := errors.AsType[*plugin.FindError](err); ok && file.Unreadable {
 			to[file.Name] = Entry{Name: file.Name, State: Refused, Reason: err}

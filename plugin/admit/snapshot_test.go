@@ -31,7 +31,7 @@ func (s *shelf) scan(scanner *admit.Scanner, file string) *admit.Snapshot {
 	return v
 }
 
-var stateNames = []string{"absent", "admitted", "stale", "pending", "refused", "listed"}
+var stateNames = []string{"absent", "admitted", "stale", "pending", "refused", "away", "listed"}
 
 func states(v *admit.Snapshot) (all []string) {
 	for _, name := range v.Names() {

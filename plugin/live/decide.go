@@ -14,6 +14,7 @@ const (
 	Running                // a version runs
 	Withdrawn              // no version runs: its file was removed while probes used it
 	Failed                 // no version runs: the one that a probe asked for could not be loaded
+	Awaited                // no version runs, as its registry is away; probes are bound, and end in errors
 )
 
 // known is what the manager remembers of a plugin: its state and versions.
@@ -56,6 +57,7 @@ const (
 	withdraw                        // end the version that runs; probes end in errors
 	unload                          // end the version that runs; the next probe loads it again
 	forget                          // end the version that runs, and drop the record
+	await                           // bind probes before there is a version: they end in errors
 	reportError                     // report the snapshot's error; the version that runs goes on
 	reportFileOfOther               // report that the file is that of another plugin
 	reportLost                      // report that the file has no such plugin any more; the version that runs goes on
@@ -70,6 +72,10 @@ func decide(k known, f found, u usage) action {
 		return offer
 	case f.state == admit.Pending, f.state == admit.Listed: // who wants it now takes a snapshot of its own
 		return keep
+	case f.state == admit.Away && (running || k.state == Withdrawn):
+		return reportError
+	case f.state == admit.Away:
+		return await
 	case f.state == admit.Absent || f.state == admit.Refused:
 		return decideMissing(k, f, u)
 	case k.state != Withdrawn && !running && u.none() && f.fileOfOther:
@@ -91,6 +97,8 @@ func decide(k known, f found, u usage) action {
 // decideMissing is [decide] for a plugin that is absent from the snapshot, or refused.
 func decideMissing(k known, f found, u usage) action {
 	switch running := k.state == Running; {
+	case k.state == Awaited && u.probes > 0:
+		return await
 	case k.state != Withdrawn && !running:
 		return forget
 	case f.inError:
@@ -130,7 +138,7 @@ type knownShadow struct {
 // there is no plugin to compare it with.
 func decideShadow(k knownShadow, f found, retry bool) action {
 	switch {
-	case f.state == admit.Pending, f.state == admit.Refused:
+	case f.state == admit.Pending, f.state == admit.Refused, f.state == admit.Away:
 		return keep
 	case f.state == admit.Absent:
 		return unload

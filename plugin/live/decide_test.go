@@ -10,7 +10,7 @@ import (
 
 var actionNames = map[action]string{
 	keep: "keep", offer: "offer", confirm: "confirm", load: "load", withdraw: "withdraw", unload: "unload", forget: "forget",
-	reportError: "report error", reportFileOfOther: "report file of other", reportLost: "report lost",
+	reportError: "report error", reportFileOfOther: "report file of other", reportLost: "report lost", await: "await",
 }
 
 func (a action) String() string { return actionNames[a] }
@@ -22,6 +22,7 @@ var (
 	broken    = known{state: Running, runs: "v1", lastFound: "v1", tried: "v2", bad: true}
 	withdrawn = known{state: Withdrawn}
 	failed    = known{state: Failed, tried: "v1", bad: true}
+	awaited   = known{state: Awaited, bad: true}
 
 	v1, v2       = found{state: admit.Admitted, version: "v1"}, found{state: admit.Admitted, version: "v2"}
 	stale        = found{state: admit.Stale, version: "v2"}
@@ -29,6 +30,7 @@ var (
 	refused      = found{state: admit.Refused, inError: true}
 	broke        = found{inError: true}
 	pending      = found{state: admit.Pending}
+	away         = found{state: admit.Away}
 	listed       = found{state: admit.Listed}
 	rival        = found{state: admit.Admitted, version: "v2", duplicateName: true}
 	taken        = found{state: admit.Admitted, version: "v2", fileOfOther: true}
@@ -57,6 +59,15 @@ func TestDecide(t *testing.T) {
 		{"file of another plugin is not offered", unused, taken, nobody, reportFileOfOther},
 		{"file of another plugin is not loaded", unused, taken, asked, reportFileOfOther},
 
+		{"probes are bound while the registry is away", unused, away, nobody, await},
+		{"probes await a plugin after a failed version", failed, away, asked, await},
+		{"what runs goes on while the registry is away", running, away, probed, reportError},
+		{"withdrawn plugin is not awaited", withdrawn, away, probed, reportError},
+		{"awaited plugin loads for its probes", awaited, v1, probed, load},
+		{"awaited plugin that nobody uses waits for a probe", awaited, v1, nobody, offer},
+		{"awaited plugin that is refused tells its probes why", awaited, refused, probed, await},
+		{"awaited plugin that is removed tells its probes", awaited, absent, probed, await},
+		{"awaited plugin that is removed and that nobody uses is forgotten", awaited, absent, nobody, forget},
 		{"same version goes on", running, v1, probed, confirm},
 		{"same version goes on where nobody uses it", running, v1, nobody, confirm},
 		{"new version replaces", running, v2, probed, load},
@@ -116,6 +127,7 @@ func TestDecideUnused(t *testing.T) {
 		{"withdrawn plugin that a manifest names stays", withdrawn, asked, keep},
 		{"withdrawn plugin that nobody uses is forgotten", withdrawn, nobody, forget},
 		{"unused plugin stays", unused, idle, keep},
+		{"awaited plugin stays", awaited, idle, keep},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := decideUnused(c.k, c.u); got != c.want {
@@ -142,6 +154,7 @@ func TestDecideShadow(t *testing.T) {
 		{"shadow that was promoted is not run beside itself", knownShadow{Running, "v2", known{}}, v2, false, unload},
 		{"removed shadow is unloaded", knownShadow{Running, "v1", beside}, absent, false, unload},
 		{"refused shadow changes nothing", knownShadow{Running, "v1", beside}, refused, false, keep},
+		{"shadow whose registry is away changes nothing", knownShadow{Running, "v1", beside}, away, false, keep},
 		{"pending shadow changes nothing", knownShadow{Running, "v1", beside}, pending, false, keep},
 		{"broken shadow is not tried again", knownShadow{Running, "v1", known{tried: "v2", bad: true}}, v2, false, keep},
 		{"broken shadow is tried again on request", knownShadow{Running, "v1", known{tried: "v2", bad: true}}, v2, true, load},
@@ -195,6 +208,8 @@ func (m *model) execute(a action, f found, u usage) {
 		}
 	case withdraw:
 		m.known = known{state: Withdrawn}
+	case await:
+		m.state, m.tried, m.bad = Awaited, "", true
 	case unload, forget:
 		m.known = known{}
 	case reportFileOfOther:
@@ -220,7 +235,7 @@ func FuzzDecide(f *testing.F) {
 		versions := []string{"v1", "v2", "bad", "v3"}
 		for ; len(steps) >= 2; steps = steps[2:] {
 			a, b := steps[0], steps[1]
-			has := found{state: admit.State(a % 6), duplicateName: a&0x20 != 0, fileOfOther: a&0x40 != 0, inError: b&0x40 != 0, fileRemoved: b&0x80 != 0}
+			has := found{state: admit.State(a % 7), duplicateName: a&0x20 != 0, fileOfOther: a&0x40 != 0, inError: b&0x40 != 0, fileRemoved: b&0x80 != 0}
 			if has.state == admit.Admitted || has.state == admit.Stale {
 				has.version = versions[a>>3&3]
 			}

@@ -68,6 +68,8 @@ func (m *Manager) applyPlugin(ctx context.Context, r *record, v *admit.Snapshot,
 		m.withdraw(r)
 	case forget:
 		m.forget(r)
+	case await:
+		return false, m.awaitVersion(r, cmp.Or(e.Reason, ErrWithdrawn))
 	case reportError:
 		m.fail(r, r.tried, cmp.Or(e.Rival, v.About(r.name, r.place)), r.state)
 	case reportLost:
@@ -98,7 +100,7 @@ func (m *Manager) fail(r *record, version string, err error, state State) {
 func (m *Manager) failure(r *record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r.state == Running || r.state == Withdrawn {
+	if r.state == Running || r.state == Withdrawn || r.state == Awaited {
 		return nil
 	}
 	return r.err
@@ -111,6 +113,26 @@ func (m *Manager) offer(r *record, p admit.Plugin) (isNew bool, err error) {
 	r.plugin, r.state, r.err = p.WithoutCode(), Unused, nil
 	m.mu.Unlock()
 	return isNew, m.register(r)
+}
+
+// awaitVersion has probes of r bound before there is a version. They end in an error that wraps why.
+func (m *Manager) awaitVersion(r *record, why error) error {
+	m.mu.Lock()
+	r.state = Awaited
+	r.settleLocked("", why)
+	m.mu.Unlock()
+	r.handler.Await(why)
+	return m.register(r)
+}
+
+// tellAwaiting has the probes of r that await a version end in an error that wraps why.
+func (m *Manager) tellAwaiting(r *record, why error) {
+	m.mu.Lock()
+	awaited := r.state == Awaited
+	m.mu.Unlock()
+	if awaited {
+		r.handler.Await(why)
+	}
 }
 
 // register adds r to the registry, once.
@@ -149,6 +171,7 @@ func (m *Manager) load(ctx context.Context, r *record, p admit.Plugin, version s
 	if err := m.loadGeneration(ctx, r, p, r.handler.Replace); err != nil {
 		if ctx.Err() == nil {
 			m.fail(r, version, err, Failed)
+			m.tellAwaiting(r, err)
 		}
 		return err
 	}

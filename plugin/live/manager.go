@@ -121,7 +121,7 @@ func (m *Manager) applyTo(ctx context.Context, name string, v *admit.Snapshot, r
 		return false, context.Cause(ctx)
 	}
 	r := m.record(name)
-	if e := v.Plugin(name); r == nil && (e.Loadable() || e.State == admit.Listed) {
+	if e := v.Plugin(name); r == nil && (e.Loadable() || e.State == admit.Listed || e.State == admit.Away) {
 		r = m.newRecord(name)
 	}
 	if r == nil {
@@ -168,7 +168,7 @@ func (m *Manager) Wants(name string) bool {
 // wantsLocked is [Manager.Wants] of a plugin that no manifest names.
 func (m *Manager) wantsLocked(name string) bool {
 	r := m.records[name]
-	return m.latest.Plugin(name).State == admit.Refused || r != nil && (r.state != Unused || r.loading || r.handler.Live()+r.preparing > 0)
+	return m.latest.Plugin(name).State == admit.Refused || m.latest.Plugin(name).State == admit.Away || r != nil && (r.state != Unused || r.loading || r.handler.Live()+r.preparing > 0)
 }
 
 // UnloadUnused unloads the plugins that nothing has used for [Config.IdleAfter], and drops the

@@ -197,7 +197,7 @@ func (m *Manager) missingLocked(name string) error {
 	switch e := m.latest.Plugin(name); e.State {
 	case admit.Pending:
 		return fmt.Errorf("plugin %q: %w", name, admit.ErrPending)
-	case admit.Refused:
+	case admit.Refused, admit.Away:
 		return e.Reason
 	}
 	return nil

@@ -2,10 +2,14 @@ package oci
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"oras.land/oras-go/v2/errdef"
@@ -23,7 +27,11 @@ func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) e
 		return nil
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", ref, context.Cause(ctx))
+		late := fmt.Errorf("%s: %w", ref, context.Cause(ctx))
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return &unavailableError{late}
+		}
+		return late
 	}
 	response, answered := errors.AsType[*errcode.ErrorResponse](err)
 	switch {
@@ -33,14 +41,51 @@ func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) e
 	case errors.Is(err, errdef.ErrNotFound), answered && response.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%s: %w", ref, ErrNotFound)
 	case answered:
-		return fmt.Errorf("%s: the registry answered %d %s", ref, response.StatusCode, oneLine(reason(response)))
+		err = fmt.Errorf("%s: the registry answered %d %s", ref, response.StatusCode, oneLine(reason(response)))
+		if mayAnswerLater(response.StatusCode) {
+			return &unavailableError{err}
+		}
+		return err
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s: %w", ref, ErrPlainHTTP)
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // without the URL, since ref is clearer
 	}
+	if isNetwork(err) {
+		return &unavailableError{&refError{ref, err}}
+	}
 	return &refError{ref, err}
+}
+
+// unavailableError is the error of a registry that is not available, with the text of the error inside.
+type unavailableError struct{ error }
+
+// Unwrap returns the error inside.
+func (e *unavailableError) Unwrap() error { return e.error }
+
+// Is makes it match [ErrUnavailable].
+func (e *unavailableError) Is(target error) bool { return target == ErrUnavailable }
+
+// mayAnswerLater reports whether a status says nothing about the request.
+func mayAnswerLater(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
+}
+
+// refusals are the errors of addresses that a registry may not have or lead to.
+var refusals = []error{errNotHTTPS, errMetadata, errNoHost, errNearer, errUnknown, errNoName}
+
+// isNetwork reports whether err is one of the network: of a name, a connection, or its end. A certificate that
+// is not trusted is none, nor is an address that is refused.
+func isNetwork(err error) bool {
+	if slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) }) {
+		return false
+	}
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+		return false
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // unauthorized returns the error of a registry that requires credentials, or other ones.

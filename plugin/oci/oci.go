@@ -64,6 +64,9 @@ var (
 	ErrNotPlugin = errors.New("not a plugin")
 	// ErrNotFound is the error for what a registry or a layout does not have.
 	ErrNotFound = errors.New("not found")
+	// ErrUnavailable is the error of a registry that cannot be reached, does not answer in time, or answers
+	// that it cannot at present. It may answer later, without a change here.
+	ErrUnavailable = errors.New("the registry is not available")
 	// ErrUnauthorized is the error of a registry that requires credentials, or other ones.
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrPlainHTTP is the error of a registry that speaks HTTP, which was not allowed.

@@ -31,8 +31,9 @@ type Config struct {
 	Runtime Runtime // nil: there is none
 	// Exec runs a command through the API server, if there is no Runtime and the policy allows it.
 	Exec func(ctx context.Context, pod api.Pod, container string, cmd []string) (output []byte, exitCode int, err error)
-	// RenewLease is called every [LeaseInterval]; nil: there is no lease.
-	RenewLease func(ctx context.Context) error
+	// RenewLease is called every [LeaseInterval] while a pod asks to be unready without an agent, and DropLease
+	// when none does any more; nil: there is no lease.
+	RenewLease, DropLease func(ctx context.Context) error
 }
 
 // The lease of a node says that its agent lives.
@@ -89,6 +90,8 @@ type Runtime interface {
 	RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error)
 	NetworkNamespace(ctx context.Context, uid types.UID) (path string, err error)
 	Trouble() error
+	Left() int    // commands that run on after their attempts have ended
+	Close() error // waits for commands, for a bounded time
 }
 
 func (c *Config) check() error {

@@ -6,7 +6,7 @@
 // Read [Source] first, then plan.go: what a pod asks for, as far as the operator allows it. target.go is
 // the rule for targets. Below are the rooms that the source is made of: api speaks to the API server, cri to
 // the container runtime, conditions is the rule of the conditions and their writer, liveness restarts
-// and evicts.
+// and evicts, and disruption lets it do so for one pod of a workload at a time.
 //
 // # One pod, from the informer to a condition
 //

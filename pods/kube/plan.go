@@ -20,8 +20,9 @@ import (
 const (
 	LivenessAnnotation   = "prober.dev/liveness"      // a [liveness.Mode]
 	AgentLossAnnotation  = "prober.dev/on-agent-loss" // keep or unready
-	ConditionsAnnotation = "prober.dev/conditions"    // "true": a condition for each probe
-	NetworkAnnotation    = "prober.dev/network"       // node or pod
+	agentLossUnready     = "unready"
+	ConditionsAnnotation = "prober.dev/conditions" // "true": a condition for each probe
+	NetworkAnnotation    = "prober.dev/network"    // node or pod
 )
 
 // probeKey names a probe of a pod.
@@ -86,7 +87,7 @@ func (p *plan) options(pod *v1.Pod, cfg *Config) (network *field.Error) {
 			p.errs = append(p.errs, field.Forbidden(annotationPath(LivenessAnnotation), fmt.Sprintf("kubernetes.liveness.modes of the agent does not allow %q; failures are observed", mode)))
 		}
 	}
-	p.option(pod, AgentLossAnnotation, "keep", "unready")
+	p.option(pod, AgentLossAnnotation, "keep", agentLossUnready)
 	p.perProbe = p.option(pod, ConditionsAnnotation, "true", "false") == "true"
 	if p.option(pod, NetworkAnnotation, "node", "pod") != "pod" {
 		return nil

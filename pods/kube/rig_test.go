@@ -163,6 +163,8 @@ type world struct {
 	overlay  func(*v1.Pod, *v1.PodStatus)
 	changed  func(types.UID)
 	trouble  error
+
+	runtimeClosed bool
 }
 
 var _ io.Writer = (*world)(nil)
@@ -231,6 +233,9 @@ func (w *world) end() {
 	w.stop()
 	if err := w.source.Stop(w.t.Context()); err != nil {
 		w.t.Error(err)
+	}
+	if w.cfg.Runtime != nil && (!w.runtimeClosed || w.source.NodeCounts().CommandsLeft != 3) {
+		w.t.Error("the source has ended, and not waited for the commands in containers")
 	}
 	if probes := w.manager.Probes(); len(probes) > 0 {
 		w.t.Errorf("%d probes are left", len(probes))
@@ -468,6 +473,15 @@ func (f fakeRuntime) Owner(id string) (types.UID, bool) {
 
 func (f fakeRuntime) RunInContainer(_ context.Context, id string, cmd []string, _ time.Duration) ([]byte, error) {
 	return []byte(id + ": " + strings.Join(cmd, " ")), nil
+}
+
+func (f fakeRuntime) Left() int { return 3 }
+
+func (f fakeRuntime) Close() error {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	f.w.runtimeClosed = true
+	return nil
 }
 
 func (f fakeRuntime) NetworkNamespace(_ context.Context, uid types.UID) (string, error) {

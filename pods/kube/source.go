@@ -181,6 +181,9 @@ func (s *Source) Stop(context.Context) error {
 		}
 		s.store.RemovePod(p.latest.UID)
 	}
+	if s.cfg.Runtime != nil {
+		return s.cfg.Runtime.Close()
+	}
 	return nil
 }
 

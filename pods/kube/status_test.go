@@ -545,8 +545,14 @@ func TestSourceExec(t *testing.T) {
 func TestSourceLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world
-		renewed, failed := 0, error(nil)
+		renewed, dropped, failed := 0, 0, error(nil)
 		w = newWorld(t, func(w *world) {
+			w.cfg.DropLease = func(context.Context) error {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				dropped++
+				return failed
+			}
 			w.cfg.RenewLease = func(context.Context) error {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -554,10 +560,16 @@ func TestSourceLease(t *testing.T) {
 				return failed
 			}
 		})
+		w.cluster.set(podNamed("other", readiness))
 		w.start()
 		w.wait(35 * time.Second)
-		if locked(w, &renewed) != 4 {
-			t.Errorf("renewed %d times in 35 s", renewed)
+		if locked(w, &renewed) != 0 || locked(w, &dropped) != 1 {
+			t.Errorf("renewed %d times, dropped %d times, while no pod asks for it", renewed, dropped)
+		}
+		w.cluster.set(podNamed("asks", readiness, "prober.dev/on-agent-loss", "unready"))
+		w.wait(40 * time.Second)
+		if locked(w, &renewed) != 4 || dropped != 1 {
+			t.Errorf("renewed %d times in 40 s, dropped %d times", renewed, dropped)
 		}
 		w.mu.Lock()
 		failed = errors.New("forbidden")
@@ -575,6 +587,18 @@ func TestSourceLease(t *testing.T) {
 		w.wait(30 * time.Second)
 		if len(w.source.Troubles()) > 0 || w.logged("renewed again") != 1 {
 			t.Error("the trouble does not end")
+		}
+		w.cluster.set(podNamed("asks", readiness))
+		w.mu.Lock()
+		failed, renewed = errors.New("forbidden"), 0
+		w.mu.Unlock()
+		w.wait(15 * time.Second)
+		w.mu.Lock()
+		failed = nil
+		w.mu.Unlock()
+		w.wait(time.Minute)
+		if locked(w, &renewed) > 1 || dropped < 3 || dropped > 4 {
+			t.Errorf("renewed %d times, dropped %d times, after the pod does not ask for it any more", renewed, dropped)
 		}
 		w.end()
 	})

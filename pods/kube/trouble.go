@@ -16,21 +16,54 @@ type lease struct {
 	err error
 }
 
-// renewLease renews the lease of the node until ctx ends.
+// renewLease renews the lease of the node until ctx ends, while a pod asks for it. Otherwise there is none: a
+// lease costs the API server a write every [LeaseInterval].
 func (s *Source) renewLease(ctx context.Context) {
 	if s.cfg.RenewLease == nil {
 		return
 	}
 	ticker := time.NewTicker(LeaseInterval)
 	defer ticker.Stop()
+	dropped := false
 	for {
-		s.renewOnce(ctx)
+		switch asked, known := s.asksForLease(); {
+		case asked:
+			s.renewOnce(ctx)
+			dropped = false
+		case known && !dropped:
+			dropped = s.dropLease(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// asksForLease reports whether a pod of the node asks to be unready without an agent, and whether all pods
+// of the node are known.
+func (s *Source) asksForLease() (asked, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		asked = asked || !p.gone && p.latest.Annotations[AgentLossAnnotation] == agentLossUnready
+	}
+	return asked, s.synced
+}
+
+// dropLease deletes the lease of the node, for which no pod asks any more.
+func (s *Source) dropLease(ctx context.Context) (ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, LeaseInterval)
+	defer cancel()
+	err := s.cfg.DropLease(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("the lease of this agent cannot be deleted", "error", err.Error())
+	}
+	s.lease.mu.Lock()
+	s.lease.err = nil
+	s.lease.mu.Unlock()
+	return err == nil
 }
 
 func (s *Source) renewOnce(ctx context.Context) {
@@ -85,6 +118,9 @@ func (s *Source) NodeCounts() metrics.NodeCounts {
 	}
 	for mode, count := range acted.Failed {
 		n.Failed[string(mode)] = count
+	}
+	if s.cfg.Runtime != nil {
+		n.CommandsLeft = s.cfg.Runtime.Left()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

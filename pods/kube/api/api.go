@@ -43,6 +43,7 @@ type Client struct {
 	core      *rest.RESTClient // JSON
 	lists     *rest.RESTClient // the same with protobuf
 	leases    *rest.RESTClient
+	owner     owner
 }
 
 // Pods lists and watches the pods of the node, for an informer.

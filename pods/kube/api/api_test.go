@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,9 +158,13 @@ func TestPodsAreThoseOfTheNodeInProtobuf(t *testing.T) {
 }
 
 func TestRenewLeaseCreatesIt(t *testing.T) {
-	exists := false
+	exists, uid := false, "first"
 	c, s := connect(t, func(w http.ResponseWriter, r request) {
-		if r.method == "PATCH" && !exists {
+		switch {
+		case strings.HasPrefix(r.path, "/api/v1/nodes/"):
+			reply(w, 200, map[string]any{"kind": "Node", "apiVersion": "v1", "metadata": map[string]any{"name": "one", "uid": uid}})
+			return
+		case r.method == "PATCH" && !exists:
 			refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "prober-one"))
 			return
 		}
@@ -167,21 +172,88 @@ func TestRenewLeaseCreatesIt(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, r.body)
 	})
-	for range 2 {
+	renew := func() {
+		t.Helper()
 		if err := c.RenewLease(t.Context(), "prober", 1500*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}
+	renew()
+	renew()
+	exists, uid = false, "second" // the node was deleted, its lease with it, and is back
+	renew()
 	var got []string
 	for _, r := range s.requests {
 		got = append(got, r.method+" "+r.path)
 	}
-	const leases = "/apis/coordination.k8s.io/v1/namespaces/prober/leases"
-	if diff := cmp.Diff([]string{"PATCH " + leases + "/prober-one", "POST " + leases, "PATCH " + leases + "/prober-one"}, got); diff != "" {
+	const node, leases = "GET /api/v1/nodes/one", "/apis/coordination.k8s.io/v1/namespaces/prober/leases"
+	created := []string{"PATCH " + leases + "/prober-one", node, "POST " + leases}
+	if diff := cmp.Diff(slices.Concat([]string{node}, created, created[:1], created), got); diff != "" {
 		t.Error(diff)
 	}
-	if body := s.requests[2].body; !strings.Contains(body, `"app.kubernetes.io/name":"prober"`) || !strings.Contains(body, `"holderIdentity":"one","leaseDurationSeconds":2,"renewTime":"2`) {
+	const owned = `"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"one","uid":%q}]`
+	for i, want := range map[int]string{1: "first", 3: "first", 4: "first", 7: "second"} {
+		if body := s.requests[i].body; !strings.Contains(body, fmt.Sprintf(owned, want)) || !strings.Contains(body, `"app.kubernetes.io/name":"prober"`) || !strings.Contains(body, `"holderIdentity":"one","leaseDurationSeconds":2,"renewTime":"2`) {
+			t.Errorf("body %d: %s", i, body)
+		}
+	}
+}
+
+// A node that cannot be read owns nothing, and its agent lives nonetheless.
+func TestRenewLeaseWithoutNode(t *testing.T) {
+	c, s := connect(t, func(w http.ResponseWriter, r request) {
+		if strings.HasPrefix(r.path, "/api/v1/nodes/") {
+			refuse(w, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "one", errors.New("no right")))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, r.body)
+	})
+	if err := c.RenewLease(t.Context(), "prober", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if body := s.requests[1].body; strings.Contains(body, "ownerReferences") {
 		t.Errorf("body %s", body)
+	}
+}
+
+func TestLeaseOfWorkload(t *testing.T) {
+	c, s := connect(t, func(w http.ResponseWriter, r request) {
+		switch {
+		case strings.HasPrefix(r.path, "/api/v1/nodes/"):
+			reply(w, 200, map[string]any{"kind": "Node", "apiVersion": "v1", "metadata": map[string]any{"name": "one", "uid": "u"}})
+		case r.method == "POST":
+			refuse(w, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "leases"}, "d"))
+		case r.method == "PUT":
+			refuse(w, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "d", errors.New("changed")))
+		default:
+			reply(w, 200, map[string]any{"kind": "PodList", "apiVersion": "v1", "items": []any{}})
+		}
+	})
+	l := &api.Lease{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "lease", ResourceVersion: "7"}, Spec: api.LeaseSpec{HolderIdentity: "one", LeaseDurationSeconds: 600}}
+	if err := c.CreateLease(t.Context(), "prober", l); !apierrors.IsAlreadyExists(err) {
+		t.Error(err)
+	}
+	if err := c.UpdateLease(t.Context(), "prober", l); !apierrors.IsConflict(err) {
+		t.Error(err)
+	}
+	if err := c.DeleteLease(t.Context(), "prober", l); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.PodsLike(t.Context(), "shop", map[string]string{"app": "api", "tier": "web"}); err != nil {
+		t.Error(err)
+	}
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/prober/leases"
+	for i, want := range []struct{ request, part string }{
+		{"GET /api/v1/nodes/one ", ""},
+		{"POST " + leases + " fieldManager=prober", `"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"one","uid":"u"}]`},
+		{"PUT " + leases + "/d fieldManager=prober", `"resourceVersion":"7"`},
+		{"DELETE " + leases + "/d ", `"preconditions":{"uid":"lease","resourceVersion":"7"}`},
+		{"GET /api/v1/namespaces/shop/pods labelSelector=app%3Dapi%2Ctier%3Dweb&resourceVersion=0", ""},
+	} {
+		if r := s.requests[i]; r.method+" "+r.path+" "+r.query != want.request || !strings.Contains(r.body, want.part) {
+			t.Errorf("request %d: %+v", i, r)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 )
 
 // leaseSelector selects the leases of prober.
@@ -59,28 +60,84 @@ func (l *LeaseList) DeepCopyObject() runtime.Object {
 // LeaseName returns the name of the lease of a node.
 func LeaseName(node string) string { return "prober-" + node }
 
-// RenewLease creates or renews the lease of the node, which says that its agent lives.
+// RenewLease creates or renews the lease of the node, which says that its agent lives. It goes with the node.
 func (c *Client) RenewLease(ctx context.Context, namespace string, duration time.Duration) error {
-	lease := map[string]any{
-		"apiVersion": coordination.String(), "kind": "Lease",
-		"metadata": map[string]any{"name": LeaseName(c.node), "labels": map[string]string{"app.kubernetes.io/name": "prober"}},
+	err := c.patchLease(ctx, c.leases.Patch(types.MergePatchType).Name(LeaseName(c.node)), namespace, duration)
+	if apierrors.IsNotFound(err) {
+		c.owner.forget() // the node was perhaps deleted, and its lease with it
+		err = c.patchLease(ctx, c.leases.Post(), namespace, duration)
+	}
+	return err
+}
+
+// patchLease writes the lease of the node: all of it but what the API server adds.
+func (c *Client) patchLease(ctx context.Context, r *rest.Request, namespace string, duration time.Duration) error {
+	metadata := map[string]any{"name": LeaseName(c.node), "labels": map[string]string{"app.kubernetes.io/name": "prober"}}
+	if owners := c.owners(ctx); owners != nil {
+		metadata["ownerReferences"] = owners
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": coordination.String(), "kind": "Lease", "metadata": metadata,
 		"spec": LeaseSpec{
 			HolderIdentity: c.node, LeaseDurationSeconds: int32((duration + time.Second - 1) / time.Second), RenewTime: metav1.NowMicro(),
 		},
-	}
-	body, err := json.Marshal(lease)
+	})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
 	defer cancel()
-	err = c.leases.Patch(types.MergePatchType).Namespace(namespace).Resource("leases").Name(LeaseName(c.node)).
-		Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
+	return r.Namespace(namespace).Resource("leases").Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
+}
+
+// DropLease deletes the lease of the node, if there is one.
+func (c *Client) DropLease(ctx context.Context, namespace string) error {
+	l, err := c.Lease(ctx, namespace, LeaseName(c.node))
+	if err == nil {
+		err = c.DeleteLease(ctx, namespace, l)
+	}
 	if apierrors.IsNotFound(err) {
-		err = c.leases.Post().Namespace(namespace).Resource("leases").
-			Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
+		return nil
 	}
 	return err
+}
+
+// CreateLease creates a lease that goes with the node.
+func (c *Client) CreateLease(ctx context.Context, namespace string, l *Lease) error {
+	return c.writeLease(ctx, c.leases.Post(), namespace, l)
+}
+
+// UpdateLease replaces a lease by one with its resource version. It goes with the node.
+func (c *Client) UpdateLease(ctx context.Context, namespace string, l *Lease) error {
+	return c.writeLease(ctx, c.leases.Put().Name(l.Name), namespace, l)
+}
+
+func (c *Client) writeLease(ctx context.Context, r *rest.Request, namespace string, l *Lease) error {
+	written := *l
+	written.TypeMeta = metav1.TypeMeta{APIVersion: coordination.String(), Kind: "Lease"}
+	written.OwnerReferences = c.owners(ctx)
+	body, err := json.Marshal(&written)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
+	defer cancel()
+	return r.Namespace(namespace).Resource("leases").Param("fieldManager", fieldManager).Body(body).MaxRetries(0).Do(ctx).Error()
+}
+
+// DeleteLease deletes a lease that has not changed since.
+func (c *Client) DeleteLease(ctx context.Context, namespace string, l *Lease) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, errTimeout)
+	defer cancel()
+	options := metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &metav1.Preconditions{UID: &l.UID, ResourceVersion: &l.ResourceVersion},
+	}
+	body, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	return c.leases.Delete().Namespace(namespace).Resource("leases").Name(l.Name).Body(body).MaxRetries(0).Do(ctx).Error()
 }
 
 // Leases lists the leases of prober.

@@ -25,6 +25,10 @@ var _ execprobe.CommandRunner = (*Client)(nil)
 // RunInContainer runs cmd in a container, as builtin.CommandRunner says. It returns at most
 // [probe.MaxOutput] bytes of output: stdout, then stderr. A command with more than 16 MiB of output has
 // no verdict, nor has one that was not in time while the runtime could not be asked.
+//
+// The runtime ends the command after timeout, rounded up to seconds, or after ten minutes if timeout is
+// 0, also if ctx ends before. Up to eight commands of a container may run on so; with eight,
+// a further one is a [probe.Error] with the reason host_resources.
 func (c *Client) RunInContainer(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) {
 	id := bare(containerID)
 	if known, ok := c.state.Load().all[id]; ok && known.Exited {
@@ -35,7 +39,7 @@ func (c *Client) RunInContainer(ctx context.Context, containerID string, cmd []s
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	answer, err := c.runtime.ExecSync(ctx, &runtime.ExecSyncRequest{ContainerId: id, Cmd: cmd, Timeout: seconds(timeout)})
+	answer, err := c.execSync(ctx, id, cmd, timeout)
 	if err != nil {
 		return nil, c.execError(ctx, id, cmd, timeout, err)
 	}
@@ -48,21 +52,28 @@ func (c *Client) RunInContainer(ctx context.Context, containerID string, cmd []s
 
 // execError returns the error of a command that has no exit code.
 func (c *Client) execError(ctx context.Context, id string, cmd []string, timeout time.Duration, err error) error {
-	switch {
-	case status.Code(err) != codes.DeadlineExceeded && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	late := status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
+	switch trouble := c.Trouble(); {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case !late && !isStatus(err): // the command has not begun
+		return fmt.Errorf("exec in container %s: %w", id, err)
+	case !late && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 	case c.conn.GetState() != connectivity.Ready:
 		// The end of ctx is not that of the command, which has perhaps not begun.
 		return fmt.Errorf("exec in container %s: no connection to the container runtime at %s", id, c.socket)
-	case status.Code(err) == codes.DeadlineExceeded:
-		if trouble := c.Trouble(); trouble != nil && !errors.Is(trouble, errNotAsked) {
-			return fmt.Errorf("exec in container %s: %w", id, trouble)
-		}
+	case late && trouble != nil && !errors.Is(trouble, errNotAsked):
+		return fmt.Errorf("exec in container %s: %w", id, trouble)
+	case late:
 		return &execprobe.CommandTimeoutError{Command: cmd, Timeout: timeout}
 	}
 	return wrap("exec in container "+id, err)
+}
+
+// isStatus reports whether err is an answer to a call.
+func isStatus(err error) bool {
+	_, ok := status.FromError(err)
+	return ok
 }
 
 // outputOf returns the first bytes of an output. It copies them, so that the rest is freed.

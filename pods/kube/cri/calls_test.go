@@ -34,7 +34,7 @@ func TestRunInContainer(t *testing.T) {
 		check   func(error) bool
 	}{
 		{"exit code 0", &runtime.ExecSyncResponse{Stdout: []byte("out"), Stderr: []byte("err")}, nil, time.Minute, 60, "outerr", func(err error) bool { return err == nil }},
-		{"no timeout", &runtime.ExecSyncResponse{}, nil, 0, 0, "", func(err error) bool { return err == nil }},
+		{"no timeout is ten minutes", &runtime.ExecSyncResponse{}, nil, 0, 600, "", func(err error) bool { return err == nil }},
 		{"part of a second is rounded up", &runtime.ExecSyncResponse{}, nil, 59*time.Second + time.Millisecond, 60, "", func(err error) bool { return err == nil }},
 		{"exit code 3", &runtime.ExecSyncResponse{Stdout: []byte("bad"), ExitCode: 3}, nil, time.Minute, 60, "bad", func(err error) bool {
 			exit, ok := errors.AsType[interface {
@@ -82,17 +82,11 @@ func TestRunInContainer(t *testing.T) {
 func TestRunInContainerDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	ended := make(chan struct{}, 10)
-	f.exec = func(ctx context.Context, _ *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error) {
-		<-ctx.Done()
-		ended <- struct{}{}
-		return nil, status.Error(codes.Canceled, "canceled")
-	}
+	f.exec = untilTimeout(make(chan error, 10))
 	f.serve(t)
 	c := f.silent(t)
 	t.Run("timeout below a second", func(t *testing.T) {
 		_, err := c.RunInContainer(t.Context(), "id", []string{"sleep", "9"}, 300*time.Millisecond)
-		<-ended
 		if late, ok := errors.AsType[*execprobe.CommandTimeoutError](err); !ok || late.Error() != `command timed out: "sleep 9" timed out after 300ms` {
 			t.Errorf("error %v", err)
 		}
@@ -100,9 +94,7 @@ func TestRunInContainerDeadline(t *testing.T) {
 	t.Run("end of the context is no verdict", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(300*time.Millisecond, cancel)
-		_, err := c.RunInContainer(ctx, "id", []string{"x"}, time.Hour)
-		<-ended
-		if !errors.Is(err, context.Canceled) {
+		if _, err := c.RunInContainer(ctx, "id", []string{"x"}, 2*time.Second); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -113,6 +105,117 @@ func TestRunInContainerDeadline(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// untilTimeout returns a command that ends at the timeout of its request, as the runtime ends it, and tells
+// whether the call was there until then.
+func untilTimeout(ends chan error) func(context.Context, *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error) {
+	return func(ctx context.Context, r *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error) {
+		select {
+		case <-time.After(time.Duration(r.Timeout) * time.Second):
+		case <-ctx.Done():
+		}
+		ends <- ctx.Err()
+		return nil, status.Error(codes.DeadlineExceeded, "timed out")
+	}
+}
+
+// A call that is canceled leaves its command in the container: containerd 1.6 cannot kill it then.
+func TestRunInContainerCallOutlivesItsAttempt(t *testing.T) {
+	t.Parallel()
+	short := func(t *testing.T) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	canceled := func(t *testing.T) context.Context {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		time.AfterFunc(100*time.Millisecond, cancel)
+		return ctx
+	}
+	for _, test := range []struct {
+		name    string
+		ctx     func(*testing.T) context.Context
+		timeout time.Duration
+		closed  bool // the client, right after the attempt
+	}{
+		{"timeout below a second", (*testing.T).Context, 300 * time.Millisecond, false},
+		{"earlier deadline", short, time.Second, false},
+		{"canceled attempt", canceled, time.Second, false},
+		{"the agent ends", canceled, time.Second, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			ends := make(chan error, 1)
+			f.exec = untilTimeout(ends)
+			f.serve(t)
+			c := f.silent(t)
+			if _, err := c.RunInContainer(test.ctx(t), "id", []string{"x"}, test.timeout); err == nil {
+				t.Error("no error")
+			}
+			if n := c.Left(); n != 1 {
+				t.Errorf("%d commands left after the attempt", n)
+			}
+			if test.closed {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.RunInContainer(t.Context(), "id", []string{"x"}, time.Second); err == nil || !strings.Contains(err.Error(), "the agent ends") {
+					t.Errorf("after the end: %v", err)
+				}
+			}
+			if err := <-ends; err != nil {
+				t.Errorf("the call ended before the timeout of the runtime: %v", err)
+			}
+			if test.closed && c.Left() != 0 {
+				t.Errorf("%d commands left after the end", c.Left())
+			}
+		})
+	}
+}
+
+// What hangs in one container costs no other container its commands.
+func TestRunInContainerBound(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	release := make(chan struct{})
+	f.exec = func(_ context.Context, r *runtime.ExecSyncRequest) (*runtime.ExecSyncResponse, error) {
+		if r.ContainerId == "hangs" {
+			<-release
+		}
+		return &runtime.ExecSyncResponse{}, nil
+	}
+	f.serve(t)
+	c := f.silent(t)
+	run := func(container string) error {
+		_, err := c.RunInContainer(t.Context(), container, []string{"x"}, 20*time.Millisecond)
+		return err
+	}
+	if _, err := c.RunInContainer(t.Context(), "well", []string{"x"}, time.Minute); err != nil { // it connects
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		if err := run("hangs"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("attempt %d: %v", i, err)
+		}
+	}
+	before := f.count("exec")
+	err := run("hangs")
+	if probe.ReasonOf(err) != probe.ReasonHostResources || !strings.Contains(err.Error(), "8 commands of earlier attempts still run in it") {
+		t.Errorf("ninth attempt: %v", err)
+	}
+	if after := f.count("exec"); after != before || c.Left() != 8 {
+		t.Errorf("%d further calls, %d commands left", after-before, c.Left())
+	}
+	if _, err := c.RunInContainer(t.Context(), "well", []string{"x"}, time.Minute); err != nil {
+		t.Errorf("another container: %v", err)
+	}
+	close(release)
+	if err := c.Close(); err != nil || c.Left() != 0 {
+		t.Errorf("after the commands have ended: %d left, %v", c.Left(), err)
+	}
 }
 
 // A runtime that hangs answers neither lists nor commands: its probes have no verdict.

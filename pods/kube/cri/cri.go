@@ -54,6 +54,8 @@ type Client struct {
 	conn    *grpc.ClientConn
 	runtime runtime.RuntimeServiceClient
 
+	commands commands
+
 	state   atomic.Pointer[state]
 	trouble atomic.Pointer[error] // nil before the first list: notAsked
 }
@@ -89,9 +91,6 @@ func New(cfg Config) (*Client, error) {
 	c.trouble.Store(new(errNotAsked))
 	return c, nil
 }
-
-// Close ends the connection, and all calls. Run must have returned.
-func (c *Client) Close() error { return c.conn.Close() }
 
 // Container returns the newest start of a container, from memory; false if none is known.
 func (c *Client) Container(uid types.UID, name string) (Container, bool) {

@@ -49,7 +49,7 @@ func (l *loop) act(ctx context.Context, p *pending, pod *v1.Pod, o order, now ti
 	p.running = true
 	l.begun[p.key.uid] = now
 	l.running.Go(func() {
-		o := outcome{t, l.do(ctx, t)}
+		o := outcome{t, l.claimed(ctx, t)}
 		select {
 		case l.done <- o:
 		case <-ctx.Done():
@@ -110,6 +110,10 @@ func (l *loop) ended(o outcome, now time.Time) {
 	delete(l.begun, p.key.uid)
 	if l.pending[p.key] != p { // a later container has failed meanwhile
 		p = &pending{Failure: o.task.failure, key: o.task.p.key, told: map[string]bool{}, counted: map[string]bool{}}
+	}
+	if _, ok := errors.AsType[*unclaimedError](o.err); ok {
+		l.unclaimed(p, o, now)
+		return
 	}
 	switch {
 	case o.err == nil:

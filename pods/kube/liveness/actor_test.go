@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -580,4 +581,63 @@ func TestRunEndsActions(t *testing.T) {
 			flip(a, "u", states.Success, states.Failure)
 		}
 	})
+}
+
+// What the rest of a workload does not allow is not begun, and tried again; what was not done gives its claim back.
+func TestClaim(t *testing.T) {
+	for _, mode := range []func(*liveness.Failure){evict, func(*liveness.Failure) {}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode()
+			n.add("u", "")
+			n.heals = false
+			var mu sync.Mutex // guards what follows
+			var refusal, answer error
+			var ended []bool
+			heals := false
+			set := func(f func()) { mu.Lock(); defer mu.Unlock(); f() }
+			n.onEvict = func(api.Pod) error { mu.Lock(); defer mu.Unlock(); return answer }
+			n.onStop = func(string, time.Duration) error { mu.Lock(); defer mu.Unlock(); return answer }
+			a := n.actor(t, func(cfg *liveness.Config) {
+				cfg.Claim = func(_ context.Context, pod *v1.Pod) (func(bool), error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if pod.UID != "u" {
+						t.Errorf("claim for %s", pod.UID)
+					}
+					if heals {
+						n.setSick("u", false)
+					}
+					return func(acted bool) { set(func() { ended = append(ended, acted) }) }, refusal
+				}
+			})
+			done := func() int { n.mu.Lock(); defer n.mu.Unlock(); return len(n.evicts) + len(n.stops) }
+			set(func() { refusal = errors.New("the pod x of its workload is not ready") })
+			n.fail(a, "u", mode)
+			after(time.Hour)
+			if done() != 0 || a.Counts().Withheld[liveness.WithheldDisruption] != 1 {
+				t.Errorf("%d actions, counts %v", done(), a.Counts())
+			}
+			told := append(n.told("ProbeEvictWithheld"), n.told("ProbeRestartWithheld")...)
+			if len(told) != 1 || !strings.HasSuffix(told[0], ": the pod x of its workload is not ready; it is tried again while the probe fails") {
+				t.Errorf("events %q", told)
+			}
+			set(func() { refusal, heals = nil, true })
+			after(10 * time.Minute)
+			if done() != 0 || !slices.Equal(ended, []bool{false}) {
+				t.Errorf("after the probe has recovered: %d actions, claims ended %v", done(), ended)
+			}
+			set(func() { heals, answer = false, api.ErrDenied })
+			n.fail(a, "u", mode)
+			after(5 * time.Second)
+			if !slices.Equal(ended, []bool{false, false}) {
+				t.Errorf("after an action that is not allowed: claims ended %v", ended)
+			}
+			set(func() { answer = nil })
+			n.fail(a, "u", mode)
+			after(10 * time.Minute)
+			if done() < 1 || !ended[len(ended)-1] {
+				t.Errorf("%d actions, claims ended %v", done(), ended)
+			}
+		})
+	}
 }

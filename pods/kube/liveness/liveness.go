@@ -62,6 +62,8 @@ type Config struct {
 	// must not choose what is stopped. nil: the status is believed.
 	Owner func(containerID string) (uid types.UID, ok bool)
 
+	Claim Claim // nil: other nodes do not matter
+
 	Recorder manager.Recorder // nil: no events
 	Logger   *slog.Logger     // nil: slog's default
 	DryRun   bool
@@ -108,6 +110,7 @@ const (
 	WithheldDryRun      = "dry-run"
 	WithheldGone        = "gone"        // the pod or the container that has failed
 	WithheldBlocked     = "blocked"     // by a PodDisruptionBudget
+	WithheldDisruption  = "disruption"  // another pod of the workload is disrupted, on whatever node
 	WithheldUnavailable = "unavailable" // there is no container runtime or it does not know the container, or no way to evict
 )
 

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/daeace23/prober/internal/pace"
@@ -32,7 +33,9 @@ type Cluster interface {
 	Leases(ctx context.Context, namespace string) (*api.LeaseList, error)
 	WatchLeases(ctx context.Context, namespace, resourceVersion string) (watch.Interface, error)
 	Lease(ctx context.Context, namespace, name string) (*api.Lease, error)
+	DeleteLease(ctx context.Context, namespace string, l *api.Lease) error
 	PodsOf(ctx context.Context, node string) ([]v1.Pod, error)
+	NodeUID(ctx context.Context, name string) (types.UID, error)
 	conditions.Patcher
 }
 
@@ -51,16 +54,18 @@ const (
 	defaultDuration = 40 * time.Second // of a lease that has none
 	minBackoff      = time.Second
 	maxBackoff      = 30 * time.Second
-	between         = 50 * time.Millisecond // between two patches
-	maxFailed       = 3                     // patches of a node, until the API server counts as away
 )
 
 // Watcher follows the leases of agents. An agent is lost if its lease has not changed for its duration,
 // by the clock of this process, while the API server could be reached: after an interruption all leases
 // begin anew, because agents could not renew them either. A lease that is deleted is forgotten.
+//
+// Nodes are scanned and pods patched in parallel, up to a bound: mark.go. The lease of a node that does not
+// exist any more is deleted ten minutes after its agent was lost, if the garbage collector has not done so.
 type Watcher struct {
-	cfg    Config
-	leases map[string]*lease // by name; owned by Run
+	cfg     Config
+	leases  map[string]*lease    // by name; owned by Run
+	failing map[string]time.Time // namespaces whose patches fail, until when they wait; owned by Run
 }
 
 // lease is what is known about a lease.
@@ -68,13 +73,15 @@ type lease struct {
 	renewed  metav1.MicroTime // as the agent's clock says: it is only compared for equality
 	at       time.Time        // when this process saw it change
 	duration time.Duration
-	lost     bool // its pods were taken care of
+	lost     bool      // its pods were taken care of
+	again    time.Time // when those are patched that could not be; zero: there are none
+	check    time.Time // when to ask whether the node of a lost agent still exists
 }
 
 // New returns a watcher.
 func New(cfg Config) *Watcher {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Watcher{cfg: cfg}
+	return &Watcher{cfg: cfg, failing: make(map[string]time.Time)}
 }
 
 // Run watches until ctx ends.
@@ -111,7 +118,7 @@ func (w *Watcher) follow(ctx context.Context) (followed bool, err error) {
 		one := &list.Items[i]
 		w.saw(one)
 		if old := known[one.Name]; old != nil && old.lost && old.renewed.Equal(&one.Spec.RenewTime) {
-			w.leases[one.Name].lost = true
+			w.leases[one.Name] = old
 		}
 	}
 	w.cfg.Logger.Info("following the leases of agents", "namespace", w.cfg.Namespace, "leases", len(list.Items))
@@ -189,83 +196,25 @@ func (w *Watcher) saw(l *api.Lease) {
 	}
 }
 
-// next returns how long it takes until the next lease expires.
+// due returns when something has to be done about a lease.
+func (l *lease) due() time.Time {
+	switch {
+	case !l.lost:
+		return l.at.Add(l.duration)
+	case !l.again.IsZero() && l.again.Before(l.check):
+		return l.again
+	default:
+		return l.check
+	}
+}
+
+// next returns how long it takes until something has to be done about a lease.
 func (w *Watcher) next(now time.Time) time.Duration {
 	wait := time.Hour
 	for _, l := range w.leases {
-		if !l.lost {
-			wait = min(wait, l.at.Add(l.duration).Sub(now))
-		}
+		wait = min(wait, l.due().Sub(now))
 	}
 	return max(wait, 0)
-}
-
-// expire acts on the leases that have expired. It asks for each of them again, in case that its watch
-// is late. The error is that of an API server that cannot be reached.
-func (w *Watcher) expire(ctx context.Context) error {
-	for name, l := range w.leases {
-		if l.lost || time.Since(l.at) < l.duration {
-			continue
-		}
-		now, err := w.cfg.Cluster.Lease(ctx, w.cfg.Namespace, name)
-		if apierrors.IsNotFound(err) {
-			delete(w.leases, name)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if !l.renewed.Equal(&now.Spec.RenewTime) {
-			w.saw(now)
-			continue
-		}
-		if err := w.unready(ctx, now.Spec.HolderIdentity, l.duration); err != nil {
-			return err
-		}
-		l.lost = true
-	}
-	return nil
-}
-
-// unready makes the pods of a node unready that ask for it.
-func (w *Watcher) unready(ctx context.Context, node string, after time.Duration) error {
-	pods, err := w.cfg.Cluster.PodsOf(ctx, node)
-	if err != nil {
-		return err
-	}
-	log := w.cfg.Logger.With("node", node)
-	log.Warn("the agent of a node is lost", "pods", len(pods), "after", after)
-	var failed []error
-	for i := range pods {
-		pod := &pods[i]
-		if !asks(pod) {
-			continue
-		}
-		log := log.With("namespace", pod.Namespace, "pod", pod.Name)
-		if w.cfg.DryRun {
-			log.Info("dry run: a pod would be made unready")
-			continue
-		}
-		err := w.cfg.Cluster.PatchConditions(ctx, api.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, []v1.PodCondition{{
-			Type: conditions.Ready, Status: v1.ConditionFalse, Reason: conditions.AgentLost,
-			Message: fmt.Sprintf("the agent of node %s has not renewed its lease for %s", node, after), LastTransitionTime: metav1.Now(),
-		}})
-		switch {
-		case err == nil:
-			log.Info("a pod was made unready")
-		case errors.Is(err, api.ErrGone):
-		case errors.Is(err, api.ErrDenied):
-			log.Warn("a pod cannot be made unready", "error", err)
-		default: // one pod must not keep the others from being written
-			if failed = append(failed, err); len(failed) == maxFailed {
-				return errors.Join(failed...)
-			}
-		}
-		if pace.Wait(ctx, nil, between); ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return errors.Join(failed...)
 }
 
 // asks reports whether a pod asks to be unready without an agent, and is ready by the word of one.

@@ -38,6 +38,8 @@ type cluster struct {
 	lists   int
 	patches []string
 	refuse  func(pod api.Pod) error
+	takes   time.Duration   // of each request
+	gone    map[string]bool // nodes
 }
 
 var errAway = errors.New("connection refused")
@@ -68,6 +70,7 @@ func (c *cluster) WatchLeases(context.Context, string, string) (watch.Interface,
 }
 
 func (c *cluster) Lease(_ context.Context, _, name string) (*api.Lease, error) {
+	time.Sleep(c.takes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.away {
@@ -81,6 +84,7 @@ func (c *cluster) Lease(_ context.Context, _, name string) (*api.Lease, error) {
 }
 
 func (c *cluster) PodsOf(_ context.Context, node string) (pods []v1.Pod, err error) {
+	time.Sleep(c.takes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.away {
@@ -94,15 +98,37 @@ func (c *cluster) PodsOf(_ context.Context, node string) (pods []v1.Pod, err err
 	return pods, nil
 }
 
-func (c *cluster) PatchConditions(_ context.Context, pod api.Pod, changes []v1.PodCondition) error {
+func (c *cluster) NodeUID(_ context.Context, node string) (types.UID, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.gone[node] {
+		return "", apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, node)
+	}
+	return "uid", nil
+}
+
+func (c *cluster) DeleteLease(_ context.Context, _ string, l *api.Lease) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.leases, l.Name)
+	return nil
+}
+
+func (c *cluster) PatchConditions(_ context.Context, pod api.Pod, changes []v1.PodCondition) error {
+	time.Sleep(c.takes)
 	if c.refuse != nil {
 		if err := c.refuse(pod); err != nil {
 			return err
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, change := range changes {
+		for i := range c.pods {
+			if p := &c.pods[i]; p.UID == pod.UID {
+				p.Status.Conditions = []v1.PodCondition{change}
+			}
+		}
 		c.patches = append(c.patches, fmt.Sprintf("%s/%s %s %s=%s %s %s", pod.Namespace, pod.Name, pod.UID, change.Type, change.Status, change.Reason, change.Message))
 	}
 	return nil
@@ -327,7 +353,10 @@ func TestWatcherRetriesPods(t *testing.T) {
 		c.pod("one", "web", nil)
 		c.pod("one", "db", nil)
 		failures := 2
+		var mu sync.Mutex
 		c.refuse = func(pod api.Pod) error {
+			mu.Lock()
+			defer mu.Unlock()
 			switch pod.Name {
 			case "gone":
 				return api.ErrGone
@@ -342,7 +371,7 @@ func TestWatcherRetriesPods(t *testing.T) {
 		c.renew("one")
 		time.Sleep(10 * time.Minute)
 		lostDB := strings.ReplaceAll(lostWeb, "web", "db")
-		if got := c.written(); !slices.Equal(got, []string{lostDB, lostWeb, lostDB}) { // the server does not remember
+		if got := c.written(); !slices.Equal(got, []string{lostDB, lostWeb}) {
 			t.Errorf("patches %q", got)
 		}
 		stop()
@@ -360,6 +389,87 @@ func TestWatcherDryRun(t *testing.T) {
 		stop()
 		if got := c.written(); len(got) != 0 || strings.Count(log.String(), "dry run: a pod would be made unready\" node=one namespace=shop pod=web") != 1 {
 			t.Errorf("patches %q, log:\n%s", got, log)
+		}
+	})
+}
+
+// All agents are lost, while the patches of one namespace hang: those wait, and at most 16 are under way at once.
+func TestWatcherManyNodes(t *testing.T) {
+	inBubble(t, false, func(t *testing.T, c *cluster, _ *bytes.Buffer, _ func()) {
+		c.takes = 20 * time.Millisecond
+		var mu sync.Mutex
+		var running, most, hung int
+		var last time.Time
+		c.refuse = func(pod api.Pod) error {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			hangs := pod.Namespace == "hangs"
+			if hangs {
+				hung++
+			} else {
+				last = time.Now()
+			}
+			mu.Unlock()
+			defer func() { mu.Lock(); running--; mu.Unlock() }()
+			if hangs {
+				time.Sleep(15 * time.Second)
+				return errors.New("context deadline exceeded")
+			}
+			return nil
+		}
+		const nodes, pods = 300, 5
+		c.set(true)
+		for i := range nodes {
+			node := fmt.Sprint("n", i)
+			c.pod(node, node+"-hangs", func(p *v1.Pod) { p.Namespace = "hangs" })
+			for j := range pods {
+				c.pod(node, fmt.Sprintf("%s-%d", node, j), func(p *v1.Pod) { p.Namespace = fmt.Sprint("ns", j) })
+			}
+			c.renew(node)
+		}
+		c.set(false)
+		begun := time.Now().Add(40 * time.Second)
+		time.Sleep(5 * time.Minute)
+		got := len(c.written())
+		mu.Lock()
+		if got != nodes*pods || most > 16 || hung > 40 {
+			t.Errorf("%d of %d pods were patched, %d at once, %d patches hung", got, nodes*pods, most, hung)
+		}
+		if took := last.Sub(begun); took > 90*time.Second {
+			t.Errorf("the last pod was patched after %v", took)
+		}
+		mu.Unlock()
+	})
+}
+
+// The lease of a node that is gone goes, and that of a node that exists stays.
+func TestWatcherNodeIsGone(t *testing.T) {
+	inBubble(t, false, func(t *testing.T, c *cluster, log *bytes.Buffer, stop func()) {
+		c.gone = map[string]bool{}
+		c.set(true) // they are listed
+		for i := range 3000 {
+			node := fmt.Sprint("gone", i)
+			c.gone[node] = true
+			c.renew(node)
+		}
+		c.renew("exists")
+		c.set(false)
+		left := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.leases) }
+		time.Sleep(10 * time.Minute)
+		if n := left(); n != 3001 {
+			t.Errorf("%d leases after ten minutes", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := left(); n != 1 {
+			t.Errorf("%d leases after twelve minutes", n)
+		}
+		c.mu.Lock()
+		c.gone["exists"] = true
+		c.mu.Unlock()
+		time.Sleep(2 * time.Hour)
+		if n := left(); n != 0 {
+			t.Errorf("%d leases after the last node has gone", n)
 		}
 	})
 }

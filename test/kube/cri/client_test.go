@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -177,7 +179,7 @@ func TestCommands(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(500*time.Millisecond, cancel)
-	if _, err := c.RunInContainer(ctx, id, []string{"/app", "sleep", "10m"}, 0); !errors.Is(err, context.Canceled) {
+	if _, err := c.RunInContainer(ctx, id, []string{"/app", "sleep", "10m"}, 3*time.Second); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 	bed.Await(t, "the end of commands that were not in time", func() bool { return len(sleepers(t)) == 0 })
@@ -195,6 +197,62 @@ func TestCommands(t *testing.T) {
 	if _, err := run(time.Minute, "/app", "check", "0"); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a container that has ended: %v", err)
 	}
+}
+
+// timeouts is how many attempts TestCommandsLeaveNoProcess makes: go test ./cri -timeouts 1000.
+var timeouts = flag.Int("timeouts", 60, "attempts that time out, for TestCommandsLeaveNoProcess")
+
+// TestCommandsLeaveNoProcess has attempts of four containers end before the runtime's own timeout, a third
+// of them canceled, and the last ones by the end of the client. containerd 1.6 cannot kill the command
+// of a call that has ended.
+func TestCommandsLeaveNoProcess(t *testing.T) {
+	bed.Up(t, bed.CRI)
+	raw := bed.RuntimeClient(t)
+	c, err := cri.New(cri.Config{Socket: bed.CRISocket, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := bed.RunSandbox(t, raw, "web", false)
+	const containers = 4
+	var attempts sync.WaitGroup
+	var most, late, canceled, refused atomic.Int64
+	for i := range containers {
+		id := bed.RunContainer(t, raw, s, fmt.Sprint("app", i), 0, map[string]string{"ADDR": fmt.Sprint(":", 18080+i)})
+		attempts.Go(func() {
+			for n := range *timeouts / containers {
+				ctx, cancel := context.WithCancel(t.Context())
+				if n%3 == 0 {
+					time.AfterFunc(200*time.Millisecond, cancel)
+				}
+				_, err := c.RunInContainer(ctx, id, []string{"/app", "sleep", "10m"}, 300*time.Millisecond)
+				cancel()
+				switch {
+				case errors.Is(err, context.Canceled):
+					canceled.Add(1)
+				case errors.Is(err, context.DeadlineExceeded):
+					late.Add(1)
+				case probe.ReasonOf(err) == probe.ReasonHostResources:
+					refused.Add(1)
+					time.Sleep(300 * time.Millisecond)
+				default:
+					t.Errorf("attempt %d of container %d: %v", n, i, err)
+				}
+				most.Store(max(most.Load(), int64(c.Left())))
+			}
+		})
+	}
+	attempts.Wait()
+	t.Logf("%d attempts timed out, %d were canceled, %d were refused; up to %d commands ran on", late.Load(), canceled.Load(), refused.Load(), most.Load())
+	if most.Load() > 8*containers {
+		t.Errorf("%d commands ran on at once", most.Load())
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := c.Left(); n != 0 {
+		t.Errorf("%d commands are left", n)
+	}
+	bed.Await(t, "the end of all commands", func() bool { return len(sleepers(t)) == 0 })
 }
 
 func TestStop(t *testing.T) {

@@ -175,6 +175,8 @@ const (
 	onlyLost    = "may only set prober.dev/ready to False"
 	doesNotAsk  = "does not have the annotation prober.dev/on-agent-loss"
 	onlyLease   = "may only write the lease prober-NODE of its own node"
+	onlyHeld    = "may only write leases of workloads that its node holds, for ten minutes at most"
+	onlyOwner   = "may only name its node as the owner of leases"
 	onlyAbout   = "may only write events about pods"
 	onlySource  = "may only write events whose source is prober on its node"
 	conditionOf = `{"status":{"conditions":[{"type":%q,"status":"True"}]}}`
@@ -305,9 +307,42 @@ func (y *yard) testLeases(t *testing.T) {
 	check(t, y.lease(t, y.agent, "node-b", false), onlyLease)
 	check(t, y.lease(t, y.Client, "node-b", false), "") // of the agent there
 	check(t, y.lease(t, y.agent, "node-b", false), onlyLease)
-	check(t, y.lease(t, y.nobody, "node-a", false), onlyLease)
+	check(t, y.lease(t, y.nobody, "node-a", false), noNode)
 	check(t, y.lease(t, y.loss, "node-a", false), notAllowed)
+	y.testLeasesOfWorkloads(t)
 	if _, err := y.loss.CoordinationV1().Leases(system).List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// testLeasesOfWorkloads writes leases as an agent does before a restart or an eviction.
+func (y *yard) testLeasesOfWorkloads(t *testing.T) {
+	leases := y.agent.CoordinationV1().Leases(system)
+	lease := func(name, holder string, seconds int32, owner string) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds}}
+		if owner != "" {
+			l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: owner, UID: "a"}}
+		}
+		return l
+	}
+	create := func(l *coordinationv1.Lease) error {
+		_, err := leases.Create(t.Context(), l, metav1.CreateOptions{})
+		return err
+	}
+	check(t, create(lease("disruption-1", "node-a", 600, "node-a")), "")
+	check(t, create(lease("disruption-2", "node-b", 600, "")), onlyHeld)
+	check(t, create(lease("disruption-3", "node-a", 601, "")), onlyHeld)
+	check(t, create(lease("disruption-4", "node-a", 600, "node-b")), onlyOwner)
+	check(t, create(lease("other", "node-a", 600, "")), onlyLease)
+	if _, err := y.Client.CoordinationV1().Leases(system).Create(t.Context(), lease("disruption-5", "node-b", 600, ""), metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	check(t, leases.Delete(t.Context(), "disruption-5", metav1.DeleteOptions{}), onlyHeld)
+	check(t, leases.Delete(t.Context(), "prober-node-b", metav1.DeleteOptions{}), onlyLease)
+	for _, name := range []string{"disruption-1", "prober-node-a"} {
+		check(t, leases.Delete(t.Context(), name, metav1.DeleteOptions{}), "")
+	}
+	if _, err := y.agent.CoreV1().Nodes().Get(t.Context(), "node-a", metav1.GetOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
 }

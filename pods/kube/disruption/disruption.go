@@ -1,0 +1,294 @@
+// Package disruption lets one pod of a workload be restarted or evicted at a time, in the whole cluster. The
+// agents of all nodes agree by a lease of the workload. Read [Claims] first; recovered.go says when the next
+// pod may follow.
+package disruption
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/pods/kube/api"
+)
+
+// Cluster is the API server: [api.Client].
+type Cluster interface {
+	Lease(ctx context.Context, namespace, name string) (*api.Lease, error)
+	CreateLease(ctx context.Context, namespace string, l *api.Lease) error
+	UpdateLease(ctx context.Context, namespace string, l *api.Lease) error
+	DeleteLease(ctx context.Context, namespace string, l *api.Lease) error
+	PodsLike(ctx context.Context, namespace string, labels map[string]string) ([]v1.Pod, error)
+}
+
+var _ Cluster = (*api.Client)(nil)
+
+const (
+	// Longest is how long a workload waits for a disrupted pod that does not become ready.
+	Longest = 10 * time.Minute
+
+	claimTimeout = 10 * time.Second // of all requests before an action
+	pollEvery    = 5 * time.Second
+)
+
+// Names of the annotations of a lease, for people and for the agent that holds it.
+const (
+	AnnotationWorkload = "prober.dev/workload" // such as ReplicaSet shop/api-6f7
+	AnnotationPod      = "prober.dev/pod"      // that is disrupted
+	AnnotationPodUID   = "prober.dev/pod-uid"
+)
+
+// Config is what [Claims] need.
+type Config struct {
+	Cluster   Cluster
+	Namespace string // of the leases
+	Node      string // which holds them
+	Logger    *slog.Logger
+}
+
+// Claims are the workloads of which this agent disrupts a pod. A claim is a lease with the node as holder. It
+// ends when the pod, or another one in its place, is ready again, and after [Longest] at the latest. The
+// lease of an agent that has ended lapses [Longest] after another agent has seen it first: clocks of nodes are not
+// compared. Claims are safe for concurrent use.
+type Claims struct {
+	cfg Config
+
+	mu   sync.Mutex
+	held map[string]*claim   // by name of the lease
+	seen map[string]sighting // leases of other agents
+}
+
+// claim is a lease that is held.
+type claim struct {
+	workload
+	pod    types.UID
+	before map[types.UID]string // pods of the workload, with their containers
+	since  time.Time
+	acted  bool // else the action is under way
+	ready  bool // at the last poll
+}
+
+// workload is the controller of a pod.
+type workload struct {
+	lease     string // its name
+	namespace string
+	owner     types.UID
+	labels    map[string]string // that select its pods, and perhaps others
+}
+
+// sighting is when a lease was seen first as it is.
+type sighting struct {
+	renewed metav1.MicroTime
+	at      time.Time
+}
+
+// New returns claims without any.
+func New(cfg Config) *Claims {
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Claims{cfg: cfg, held: make(map[string]*claim), seen: make(map[string]sighting)}
+}
+
+// Claim claims the workload of a pod, and returns a function that must be called after the action: acted is
+// false if nothing was done. The error says why the pod must not be disrupted at present: another pod of the
+// workload is, or the lease cannot be read or written. A pod without a controller is a workload of its own, and
+// needs no lease.
+func (c *Claims) Claim(ctx context.Context, pod *v1.Pod) (done func(acted bool), err error) {
+	w, name := workloadOf(pod)
+	if w == nil {
+		return func(bool) {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	if err := c.begin(w, pod.UID); err != nil {
+		return nil, err
+	}
+	before, err := c.podsOf(ctx, w)
+	if err == nil {
+		err = c.acquire(ctx, w, pod, name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		delete(c.held, w.lease)
+		return nil, err
+	}
+	c.held[w.lease].before = containersOf(before)
+	return func(acted bool) { c.done(context.WithoutCancel(ctx), w, acted) }, nil
+}
+
+// begin takes the place of a workload in this process.
+func (c *Claims) begin(w *workload, pod types.UID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.held[w.lease]; other != nil && (other.pod != pod || !other.acted) {
+		return fmt.Errorf("another pod of its workload was restarted or evicted on this node, and is not ready again")
+	}
+	c.held[w.lease] = &claim{workload: *w, pod: pod, since: time.Now()}
+	return nil
+}
+
+// acquire gets the lease of a workload.
+func (c *Claims) acquire(ctx context.Context, w *workload, pod *v1.Pod, name string) error {
+	lease := &api.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: w.lease, Annotations: map[string]string{
+			AnnotationWorkload: name, AnnotationPod: pod.Namespace + "/" + pod.Name, AnnotationPodUID: string(pod.UID),
+		}},
+		Spec: api.LeaseSpec{HolderIdentity: c.cfg.Node, LeaseDurationSeconds: int32(Longest / time.Second), RenewTime: metav1.NowMicro()},
+	}
+	old, err := c.cfg.Cluster.Lease(ctx, c.cfg.Namespace, w.lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = c.cfg.Cluster.CreateLease(ctx, c.cfg.Namespace, lease)
+	case err == nil && !c.mayTake(old, pod.UID):
+		return fmt.Errorf("the pod %s of its workload was restarted or evicted on node %s, and is not ready again",
+			old.Annotations[AnnotationPod], old.Spec.HolderIdentity)
+	case err == nil:
+		lease.ResourceVersion, lease.UID = old.ResourceVersion, old.UID
+		err = c.cfg.Cluster.UpdateLease(ctx, c.cfg.Namespace, lease)
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+		return fmt.Errorf("another pod of its workload is restarted or evicted at this moment")
+	case err != nil:
+		return fmt.Errorf("the lease %s/%s of its workload cannot be had, without which no pod is restarted or evicted: %w", c.cfg.Namespace, w.lease, err)
+	}
+	return nil
+}
+
+// mayTake reports whether the lease may be taken: it is of this pod, or it has not changed for its duration.
+func (c *Claims) mayTake(l *api.Lease, pod types.UID) bool {
+	if l.Spec.HolderIdentity == c.cfg.Node && l.Annotations[AnnotationPodUID] == string(pod) {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	s, ok := c.seen[l.Name]
+	if !ok || !s.renewed.Equal(&l.Spec.RenewTime) {
+		s = sighting{l.Spec.RenewTime, now}
+		c.seen[l.Name] = s
+	}
+	return now.Sub(s.at) >= Longest
+}
+
+// done ends an action.
+func (c *Claims) done(ctx context.Context, w *workload, acted bool) {
+	c.mu.Lock()
+	one := c.held[w.lease]
+	one.acted = true
+	c.mu.Unlock()
+	if !acted {
+		ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+		defer cancel()
+		c.release(ctx, one)
+	}
+}
+
+// release deletes the lease of a claim, if it is still of this node. A lease that cannot be deleted is tried
+// again at the next poll.
+func (c *Claims) release(ctx context.Context, one *claim) {
+	c.mu.Lock()
+	current := c.held[one.lease] == one // else the pod has been claimed again
+	c.mu.Unlock()
+	if !current {
+		return
+	}
+	lease, err := c.cfg.Cluster.Lease(ctx, c.cfg.Namespace, one.lease)
+	if err == nil && lease.Spec.HolderIdentity == c.cfg.Node && lease.Annotations[AnnotationPodUID] == string(one.pod) {
+		err = c.cfg.Cluster.DeleteLease(ctx, c.cfg.Namespace, lease)
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && time.Since(one.since) < 2*Longest {
+		c.cfg.Logger.Warn("the lease of a workload cannot be deleted", "lease", one.lease, "error", err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[one.lease] == one {
+		delete(c.held, one.lease)
+	}
+}
+
+// Run ends claims until ctx ends. Those that are left then lapse.
+func (c *Claims) Run(ctx context.Context) {
+	ticks := time.NewTicker(pollEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		for _, one := range c.toPoll() {
+			c.poll(ctx, one)
+		}
+	}
+}
+
+// toPoll returns the claims whose actions have ended, and forgets leases that were not asked for again.
+func (c *Claims) toPoll() []*claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.seen, func(_ string, s sighting) bool { return time.Since(s.at) > 3*Longest })
+	all := slices.Collect(maps.Values(c.held))
+	return slices.DeleteFunc(all, func(one *claim) bool { return !one.acted })
+}
+
+// poll ends a claim whose pod was ready at two polls in a row, or that is held for too long. The second one is
+// for a readiness gate, which is still that of the ended container at first.
+func (c *Claims) poll(ctx context.Context, one *claim) {
+	if time.Since(one.since) >= Longest {
+		c.cfg.Logger.Warn("a pod that was restarted or evicted is not ready again in time; others of its workload may follow", "lease", one.lease, "after", Longest)
+		c.release(ctx, one)
+		return
+	}
+	pods, err := c.podsOf(ctx, &one.workload)
+	if err != nil {
+		return
+	}
+	before := one.ready
+	if one.ready = recovered(one, pods); one.ready && before {
+		c.release(ctx, one)
+	}
+}
+
+// podsOf returns the pods of a workload.
+func (c *Claims) podsOf(ctx context.Context, w *workload) ([]v1.Pod, error) {
+	all, err := c.cfg.Cluster.PodsLike(ctx, w.namespace, w.labels)
+	if err != nil {
+		return nil, fmt.Errorf("the pods of its workload cannot be listed: %w", err)
+	}
+	return slices.DeleteFunc(all, func(p v1.Pod) bool {
+		owner := metav1.GetControllerOfNoCopy(&p)
+		return owner == nil || owner.UID != w.owner
+	}), nil
+}
+
+// ownLabels are the labels that each pod of a workload has with another value, or that change with its template.
+var ownLabels = []string{
+	"apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index", "controller-revision-hash",
+	"pod-template-generation", "statefulset.kubernetes.io/pod-name",
+}
+
+// workloadOf returns the controller of a pod, and its name for people; nil if it has none. The name of the lease
+// has the namespace in it: who may create pods of one namespace may name any UID as their controller's.
+func workloadOf(pod *v1.Pod) (w *workload, name string) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.UID == "" {
+		return nil, ""
+	}
+	w = &workload{namespace: pod.Namespace, owner: owner.UID, labels: maps.Clone(pod.Labels)}
+	maps.DeleteFunc(w.labels, func(label, _ string) bool { return slices.Contains(ownLabels, label) })
+	sum := sha256.Sum256([]byte(pod.Namespace + "/" + string(owner.UID)))
+	w.lease = fmt.Sprintf("disruption-%x", sum[:16])
+	return w, owner.Kind + " " + pod.Namespace + "/" + owner.Name
+}
