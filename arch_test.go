@@ -184,7 +184,7 @@ var packages = map[string]struct {
 	},
 	"agent/access": {
 		ours:   []string{"internal/ownership", "internal/regular", "internal/pace", "internal/clip"},
-		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/net/netutil", "golang.org/x/sys"},
+		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent/blackbox": {
 		ours:   []string{"config", "core/worker", "handlers", "internal/explain", "internal/redact", "internal/regular", "internal/yamlpos", "probe"},

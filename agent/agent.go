@@ -142,7 +142,8 @@ type Agent struct {
 	socket   *access.Socket // of the HTTP server too; nil for none
 	guard    access.Guard
 	refused  refusals
-	offline  *offline // of Validate; nil for an agent that runs
+	closed   atomic.Uint64 // connections, for others
+	offline  *offline      // of Validate; nil for an agent that runs
 
 	pluginStamp string        // of prober.yaml and plugins when they were last read; owned by followPlugins after New
 	secretFiles secrets.Files // that probes refer to

@@ -33,8 +33,9 @@ const (
 	OtherSite     Reason = "origin"      // a page of another site sent it
 	NoCredentials Reason = "credentials" // it needs credentials, and has none
 	WrongToken    Reason = "token"
-	TooMany       Reason = "rate"   // too many wrong credentials were tried
-	BadConfig     Reason = "config" // the file of [Web] or [Token] cannot be used
+	TooMany       Reason = "rate"        // too many wrong credentials were tried
+	BadConfig     Reason = "config"      // the file of [Web] or [Token] cannot be used
+	Crowded       Reason = "connections" // too many are open
 )
 
 // Refusal is the response to a request that is refused.
@@ -138,10 +139,13 @@ func SocketContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, callerKey{}, Caller{Via: ViaSocket, From: from, PID: pid})
 }
 
-func remoteIP(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+func remoteIP(r *http.Request) string { return hostOf(r.RemoteAddr) }
+
+// hostOf returns the host of HOST:PORT, or address without a port.
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return r.RemoteAddr
+		return address
 	}
 	return host
 }
