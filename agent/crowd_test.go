@@ -53,6 +53,7 @@ func TestIdleConnectionsKeepNobodyFromAnswer(t *testing.T) {
 				ask(path)
 			}
 			r.lines.await(t, 0, "connections closed", "reason=connections", "from=127.0.0.1")
+			r.url = "http://localhost" // the socket has no TLS
 			if _, body := r.send(r.local, "GET", "/metrics"); strings.Contains(body, "\nprober_http_connections_closed_total 0\n") {
 				t.Error("closed connections are not counted")
 			}
