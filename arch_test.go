@@ -187,7 +187,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent/blackbox": {
-		ours:   []string{"config", "core/worker", "handlers", "internal/explain", "internal/redact", "internal/regular", "internal/yamlpos", "probe"},
+		ours:   []string{"config", "core/worker", "handlers", "handlers/netns", "internal/explain", "internal/netaddr", "internal/redact", "internal/regular", "internal/yamlpos", "probe"},
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/common", "google.golang.org/grpc/codes"},
 	},
 	"agent/secrets": {

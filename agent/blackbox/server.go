@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
@@ -41,12 +43,14 @@ type Server struct {
 	slots chan struct{}
 }
 
-// Config is what a [Server] needs. All fields are required.
+// Config is what a [Server] needs. File and Prepare are required.
 type Config struct {
 	// File returns the present file.
 	File func() *File
 	// Prepare binds a handler.
 	Prepare func(ctx context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error)
+	// Listeners are those of this program, which no scrape may reach.
+	Listeners []net.Addr
 }
 
 // NewServer returns a server.
@@ -143,7 +147,7 @@ func (s *Server) probe(ctx context.Context, m *Module, target, hostname string, 
 	if m.handler != grpcHandler {
 		deadline += reportTime
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(netns.WithGuard(ctx, guard(s.cfg.Listeners)), deadline)
 	defer cancel()
 	if v.module, v.err = m.fresh(); v.err != nil {
 		v.module = m
