@@ -76,3 +76,68 @@ func TestScrapeReachesNoMetadataAndNoOwnListener(t *testing.T) {
 		}
 	}
 }
+
+func TestScrapeNeedsToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "scrape.token"), "correct-horse-battery\n")
+	config := filepath.Join(dir, "prober.yaml")
+	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nblackbox: {tokenFile: scrape.token}\n")
+	r := scrapes(t, "modules: {tcp: {prober: tcp}}\n", func(c *agent.Config) { c.ConfigFile = config })
+	const path = "/probe?module=tcp&target=127.0.0.1:1"
+	for _, c := range []struct {
+		client  *http.Client
+		method  string
+		path    string
+		headers []string
+		want    int
+	}{
+		{http.DefaultClient, "GET", path, nil, http.StatusUnauthorized},
+		{http.DefaultClient, "HEAD", path, nil, http.StatusUnauthorized},
+		{http.DefaultClient, "GET", path, []string{"Authorization", "Bearer wrong-horse-battery"}, http.StatusUnauthorized},
+		{http.DefaultClient, "GET", path, []string{"Authorization", "Bearer correct-horse-battery"}, http.StatusOK},
+		{http.DefaultClient, "GET", path, []string{"X-Prober-Token", "correct-horse-battery"}, http.StatusOK},
+		{http.DefaultClient, "GET", path, []string{"Authorization", "Bearer correct-horse-battery", "Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		{http.DefaultClient, "POST", "/-/reload", []string{"Authorization", "Bearer correct-horse-battery"}, http.StatusUnauthorized},
+		{http.DefaultClient, "GET", "/metrics", nil, http.StatusOK},
+		{r.local, "GET", path, nil, http.StatusOK},
+	} {
+		if status, body := r.send(c.client, c.method, c.path, c.headers...); status != c.want {
+			t.Errorf("%s %s with %q: %d %s, want %d", c.method, c.path, c.headers, status, body, c.want)
+		}
+	}
+}
+
+func TestScrapeTargetsAreListed(t *testing.T) {
+	t.Parallel()
+	target := httptest.NewServer(http.NotFoundHandler())
+	defer target.Close()
+	address := strings.TrimPrefix(target.URL, "http://")
+	config := filepath.Join(t.TempDir(), "prober.yaml")
+	head := "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
+	write(t, config, head+"blackbox: {targets: [127.0.0.0/8, '*.shop.example']}\n")
+	r := scrapes(t, "modules: {http: {prober: http}, tcp: {prober: tcp}, dns: {prober: dns, dns: {query_name: a}}, icmp: {prober: icmp}, grpc: {prober: grpc}}\n", func(c *agent.Config) { c.ConfigFile = config })
+	ask := func(module, target string) string {
+		_, body := r.do("GET", "/probe?"+url.Values{"module": {module}, "target": {target}, "debug": {"true"}}.Encode())
+		return body
+	}
+	for _, module := range []string{"http", "tcp", "dns", "icmp", "grpc"} {
+		for _, host := range []string{"192.0.2.1", "[2001:db8::1]", "localhost", "shop.example", "a.shop.example.evil.example"} {
+			named := host + ":80"
+			if module == "icmp" {
+				named = host
+			}
+			if body := ask(module, named); !strings.Contains(body, "denied: blackbox.targets of prober.yaml does not list") {
+				t.Errorf("%s of %s: %s", module, named, body)
+			}
+		}
+	}
+	if body := ask("tcp", address); !strings.Contains(body, "\nprobe_success 1\n") {
+		t.Errorf("a listed target: %s", body)
+	}
+	write(t, config, head) // is applied without a restart
+	r.do("POST", "/-/reload")
+	if body := ask("tcp", strings.Replace(address, "127.0.0.1", "localhost", 1)); strings.Contains(body, "does not list") {
+		t.Errorf("without a list: %s", body)
+	}
+}

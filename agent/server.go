@@ -94,7 +94,9 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/notifications", a.notifier.ServeStatus},
 		{"POST /api/v1/notifications/{receiver}/test", unhurried(a.notifier.ServeTest)},
 		{"POST /-/reload", unhurried(a.serveReload)},
-		{"GET /probe", blackbox.NewServer(blackbox.Config{File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners}).ServeHTTP},
+		{"GET " + access.ScrapePath, blackbox.NewServer(blackbox.Config{
+			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
+		}).ServeHTTP},
 		{"GET /metrics", a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry, MaxInFlight: 4}).ServeHTTP},
 	}
 	for _, path := range livePaths {

@@ -51,6 +51,8 @@ type Config struct {
 	Prepare func(ctx context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error)
 	// Listeners are those of this program, which no scrape may reach.
 	Listeners []net.Addr
+	// Allows reports whether a target may have a host, which is not looked up; nil: any.
+	Allows func(host string) bool
 }
 
 // NewServer returns a server.
@@ -157,6 +159,10 @@ func (s *Server) probe(ctx context.Context, m *Module, target, hostname string, 
 	config, to, err := v.module.bind(target, hostname, timeout)
 	if v.config = config; err != nil {
 		v.fail(err)
+		return v
+	}
+	if s.cfg.Allows != nil && !s.cfg.Allows(to.Host) {
+		v.fail(fmt.Errorf("denied: blackbox.targets of prober.yaml does not list %.200q", to.Host))
 		return v
 	}
 	if m.handler != grpcHandler {
