@@ -159,7 +159,7 @@ var packages = map[string]struct {
 	"internal/httpget":     {ours: []string{"probe"}},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
+		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
@@ -195,7 +195,7 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
 	},
 	"agent/history": {
-		ours:   []string{"agent/api", "agent/history/record", "core/states", "core/results", "core/worker", "probe", "internal/clip"},
+		ours:   []string{"agent/api", "agent/history/record", "core/states", "core/results", "core/worker", "probe", "internal/ownership", "internal/clip"},
 		others: []string{"go.etcd.io/bbolt"},
 	},
 	"agent/history/record":  {ours: []string{"probe"}},
@@ -203,7 +203,7 @@ var packages = map[string]struct {
 	"internal/timespan":     {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/clip"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -230,7 +230,7 @@ var packages = map[string]struct {
 		others: []string{"golang.org/x/net/netutil", "google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
