@@ -160,7 +160,7 @@ var packages = map[string]struct {
 	"internal/httpget":     {ours: []string{"probe"}},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
+		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
@@ -185,10 +185,10 @@ var packages = map[string]struct {
 	},
 	"agent/access": {
 		ours:   []string{"internal/ownership", "internal/regular", "internal/pace", "internal/clip"},
-		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/net/netutil", "golang.org/x/sys"},
+		others: []string{"github.com/prometheus/exporter-toolkit/web", "go.yaml.in/yaml", "golang.org/x/sys"},
 	},
 	"agent/blackbox": {
-		ours:   []string{"config", "core/worker", "handlers", "internal/explain", "internal/redact", "internal/regular", "internal/yamlpos", "probe"},
+		ours:   []string{"config", "core/worker", "handlers", "handlers/netns", "internal/explain", "internal/netaddr", "internal/redact", "internal/regular", "internal/yamlpos", "probe"},
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/common", "google.golang.org/grpc/codes"},
 	},
 	"agent/secrets": {
@@ -196,7 +196,7 @@ var packages = map[string]struct {
 		others: []string{"k8s.io/api", "sigs.k8s.io/yaml"},
 	},
 	"agent/history": {
-		ours:   []string{"agent/api", "agent/history/record", "core/states", "core/results", "core/worker", "probe", "internal/clip"},
+		ours:   []string{"agent/api", "agent/history/record", "core/states", "core/results", "core/worker", "probe", "internal/ownership", "internal/clip"},
 		others: []string{"go.etcd.io/bbolt"},
 	},
 	"agent/history/record":  {ours: []string{"probe"}},
@@ -204,7 +204,7 @@ var packages = map[string]struct {
 	"internal/timespan":     {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/clip"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -231,7 +231,7 @@ var packages = map[string]struct {
 		others: []string{"golang.org/x/net/netutil", "google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

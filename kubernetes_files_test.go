@@ -385,6 +385,25 @@ func (p *privileges) add(t *testing.T, where string, s *v1.PodSpec) {
 	}
 }
 
+// Others can fill a TCP listener with connections, but not the socket.
+func TestKubernetesAgentIsProbedByItsSocket(t *testing.T) {
+	for _, d := range only[appsv1.DaemonSet](kubernetesResources(t, kubernetesComponents(t)...)) {
+		c := &d.Spec.Template.Spec.Containers[0]
+		i := slices.IndexFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--socket=") })
+		if i < 0 {
+			t.Fatalf("%s: no --socket in %q", d.Name, c.Args)
+		}
+		socket := strings.TrimPrefix(c.Args[i], "--socket=")
+		for _, p := range []*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+			if p == nil || p.Exec == nil || !slices.Contains(p.Exec.Command, "--unix-socket="+socket) {
+				t.Errorf("%s: %+v does not ask %s", d.Name, p, socket)
+				continue
+			}
+			checkCommandLine(t, d.Name, p.Exec.Command[1:])
+		}
+	}
+}
+
 func TestKubernetesImagesAreOne(t *testing.T) {
 	pinned := regexp.MustCompile(`^localhost/prober:[0-9]+\.[0-9]+\.[0-9]+$`)
 	images := make(map[string]bool)

@@ -273,6 +273,15 @@ func (a *Agent) reportRefused(n int, act action, by access.Caller, r *access.Ref
 		fmt.Sprintf("%s was denied over TCP: %s", act.name, r.Reason), n, time.Now())
 }
 
+// crowded counts and logs a connection that was closed for others.
+func (a *Agent) crowded(from string) {
+	a.closed.Add(1)
+	if n := a.refused.note(refusalKey{"", access.Crowded}, time.Now()); n > 0 {
+		a.log.Warn("connections closed", "reason", string(access.Crowded), "from", from, "count", n,
+			"error", "too many are open: those that wait for a request go first")
+	}
+}
+
 // maxObject is the limit of the path of a refused request in the log, in bytes.
 const maxObject = 256
 

@@ -25,6 +25,7 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/stream"
+	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
@@ -125,24 +126,27 @@ type Agent struct {
 	stdout   *logs.Writer
 	handlers *plugins.Set
 	scrapes  *blackbox.Current
-	source   pods.Source
-	manager  *manager.Manager
-	metrics  *metrics.Metrics
-	registry *prometheus.Registry
-	events   *events.Log
-	hub      *stream.Hub
-	pauses   *pauses.Table
-	exporter *otlp.Exporter
-	states   *states.Tracker
-	notifier *notify.Notifier
-	history  *history.Store // nil without a state directory
-	host     *hostWatch
-	lock     *os.File       // of the state directory; nil for none
-	listener net.Listener   // of the HTTP server, which Run starts
-	socket   *access.Socket // of the HTTP server too; nil for none
-	guard    access.Guard
-	refused  refusals
-	offline  *offline // of Validate; nil for an agent that runs
+	// scrapeRules are those of prober.yaml; nil: nothing is restricted.
+	scrapeRules atomic.Pointer[config.Blackbox]
+	source      pods.Source
+	manager     *manager.Manager
+	metrics     *metrics.Metrics
+	registry    *prometheus.Registry
+	events      *events.Log
+	hub         *stream.Hub
+	pauses      *pauses.Table
+	exporter    *otlp.Exporter
+	states      *states.Tracker
+	notifier    *notify.Notifier
+	history     *history.Store // nil without a state directory
+	host        *hostWatch
+	lock        *os.File       // of the state directory; nil for none
+	listener    net.Listener   // of the HTTP server, which Run starts
+	socket      *access.Socket // of the HTTP server too; nil for none
+	guard       access.Guard
+	refused     refusals
+	closed      atomic.Uint64 // connections, for others
+	offline     *offline      // of Validate; nil for an agent that runs
 
 	pluginStamp string        // of prober.yaml and plugins when they were last read; owned by followPlugins after New
 	secretFiles secrets.Files // that probes refer to

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -76,12 +78,37 @@ func (a *Agent) configured(c *config.Agent) error {
 	if err := errors.Join(notify.Check(a.cfg.ConfigFile, c.Notify)...); err != nil {
 		return &admit.ConfigError{Err: err}
 	}
+	scrapes, err := a.scrapeToken(c.Blackbox)
+	if err != nil {
+		return &admit.ConfigError{Err: err}
+	}
+	a.guard.SetScrapes(scrapes)
+	a.scrapeRules.Store(c.Blackbox)
 	if a.offline == nil {
 		a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
 		a.notifier.Set(a.cfg.ConfigFile, c.Notify)
 	}
 	return nil
 }
+
+// scrapeToken returns the token that scrapes need; nil for none.
+func (a *Agent) scrapeToken(c *config.Blackbox) (*access.Token, error) {
+	if c == nil || c.TokenFile == "" || a.offline != nil {
+		return nil, nil
+	}
+	path := c.TokenFile
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(a.cfg.ConfigFile), path)
+	}
+	token, err := access.TokenFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: blackbox.tokenFile: %w", a.cfg.ConfigFile, err)
+	}
+	return token, nil
+}
+
+// mayScrape reports whether a scrape may have a target with that host.
+func (a *Agent) mayScrape(host string) bool { return a.scrapeRules.Load().Allows(host) }
 
 // Notes are the findings of [Validate] that are not errors.
 type Notes struct {

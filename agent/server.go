@@ -49,6 +49,16 @@ type route struct {
 	handler http.HandlerFunc
 }
 
+// The paths of health.
+var (
+	livePaths  = []string{"/healthz", "/livez", "/-/healthy"}
+	readyPaths = []string{"/readyz", "/-/ready"}
+)
+
+func isHealth(path string) bool {
+	return slices.Contains(livePaths, path) || slices.Contains(readyPaths, path)
+}
+
 // router returns the handler of all requests.
 func (a *Agent) router() http.Handler {
 	mux := http.NewServeMux()
@@ -84,13 +94,15 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/notifications", a.notifier.ServeStatus},
 		{"POST /api/v1/notifications/{receiver}/test", unhurried(a.notifier.ServeTest)},
 		{"POST /-/reload", unhurried(a.serveReload)},
-		{"GET /probe", blackbox.NewServer(blackbox.Config{File: a.scrapes.File, Prepare: a.handlers.PrepareWithin}).ServeHTTP},
+		{"GET " + access.ScrapePath, blackbox.NewServer(blackbox.Config{
+			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
+		}).ServeHTTP},
 		{"GET /metrics", a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry, MaxInFlight: 4}).ServeHTTP},
 	}
-	for _, path := range []string{"/healthz", "/livez", "/-/healthy"} {
+	for _, path := range livePaths {
 		all = append(all, route{"GET " + path, health(path, a.live)})
 	}
-	for _, path := range []string{"/readyz", "/-/ready"} {
+	for _, path := range readyPaths {
 		all = append(all, route{"GET " + path, health(path, a.ready)})
 	}
 	if a.cfg.Profiling {
@@ -154,7 +166,9 @@ func (a *Agent) serveHTTP(failed func(error)) (stop func() error) {
 	tcp, local := a.newServer(), a.newServer()
 	local.ConnContext = access.SocketContext
 	servers := []*http.Server{tcp}
-	serve := []func() error{func() error { return a.guard.Web.Serve(a.listener, tcp, a.log, a.throttled) }}
+	serve := []func() error{func() error {
+		return a.guard.Web.Serve(a.listener, tcp, access.ServeConfig{Log: a.log, First: a.throttled, Health: isHealth, Crowded: a.crowded})
+	}}
 	if a.socket != nil {
 		servers = append(servers, local)
 		serve = append(serve, func() error { return local.Serve(a.socket) })
@@ -293,5 +307,6 @@ func (a *Agent) counts() metrics.AgentCounts {
 	return metrics.AgentCounts{
 		LogLinesDropped:   map[string]func() uint64{"stdout": a.stdout.Dropped, "stderr": a.stderr.Dropped},
 		StateSaveFailures: func() uint64 { return a.saving().Failures },
+		ConnectionsClosed: a.closed.Load,
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/daeace23/prober/internal/ownership"
 )
 
 // lockState locks the state directory against other agents until the file that it returns is closed, which
@@ -21,7 +23,7 @@ func lockState(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := ownership.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return nil, nil
 	}
@@ -46,15 +48,17 @@ func lockState(dir string) (*os.File, error) {
 	return nil, err
 }
 
-// writePID writes the number of this process to f. The lock holds without it.
+// pidSize is the length of what a lock file has.
+const pidSize = 20
+
+// writePID writes the number of this process over the one in f. The lock holds without it.
 func writePID(f *os.File) {
-	_ = f.Truncate(0)
-	_, _ = fmt.Fprintln(f, os.Getpid())
+	_, _ = f.WriteAt(fmt.Appendf(nil, "%-*d\n", pidSize-1, os.Getpid()), 0)
 }
 
 // readPID returns which process has locked f, for an error; "" if it has not written that.
 func readPID(f *os.File) string {
-	text, _ := io.ReadAll(io.LimitReader(f, 20))
+	text, _ := io.ReadAll(io.LimitReader(f, pidSize))
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
 	if err != nil {
 		return ""

@@ -3,9 +3,11 @@
 package agent_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -37,12 +39,34 @@ func TestNewStateDirectoryInUseIsError(t *testing.T) {
 	start(t, web.external("web"), mine)
 }
 
-// A named pipe, which cannot be truncated, stands for a full disk.
+// A folder in which nobody can make a file stands for a read-only disk.
 func TestNewUnwritableLockIsIgnored(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(state, "lock"), 0o600); err != nil {
+	if os.Geteuid() == 0 {
+		state = "/sys"
+	} else if err := os.Chmod(state, 0o500); err != nil {
 		t.Fatal(err)
 	}
 	start(t, newTarget(t).external("web"), func(c *agent.Config) { c.StateDir = state })
+}
+
+func TestNewOddLockIsError(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pods.yaml")
+	write(t, path, newTarget(t).external("web"))
+	for want, prepare := range map[string]func(lock string) error{
+		"not a regular file": func(lock string) error { return syscall.Mkfifo(lock, 0o600) },
+		"symbolic link":      func(lock string) error { return os.Symlink(path, lock) },
+		"lets everybody":     func(lock string) error { return errors.Join(os.WriteFile(lock, nil, 0o600), os.Chmod(lock, 0o666)) },
+	} {
+		state := t.TempDir()
+		if err := prepare(filepath.Join(state, "lock")); err != nil {
+			t.Fatal(err)
+		}
+		_, err := agent.New(t.Context(), agent.Config{Source: fromFiles(0, path), StateDir: state, Listen: "127.0.0.1:0"})
+		if err == nil || !strings.HasPrefix(err.Error(), "state directory: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
 }

@@ -48,6 +48,7 @@ type Agent struct {
 	Modules     []Module
 	Targets     []TargetGroup
 	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
+	Blackbox    *Blackbox   // nil: nothing is restricted
 }
 
 // Credentials are what plugins may use for TLS by its name, without seeing it. A relative path is

@@ -37,6 +37,7 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		"modules":     d.modules(a),
 		"targets":     d.targets(a),
 		"kubernetes":  d.kubernetes(a),
+		"blackbox":    d.blackbox(a),
 		"otlp":        d.otlp(a),
 		"notify":      d.notify(a),
 		"totalMemory": yamlpos.Parsed(&d.Decoder, &a.TotalMemory, plugin.ParseSize),

@@ -13,6 +13,8 @@ type AgentCounts struct {
 	LogLinesDropped map[string]func() uint64
 	// StateSaveFailures are attempts to save the state of a pod that failed.
 	StateSaveFailures func() uint64
+	// ConnectionsClosed are connections that were closed, or got no answer, because there were too many.
+	ConnectionsClosed func() uint64
 }
 
 // RegisterAgent registers the metrics of c.
@@ -24,9 +26,9 @@ func RegisterAgent(r prometheus.Registerer, c AgentCounts) error {
 			return err
 		}
 	}
-	return registerCount(r, c.StateSaveFailures, prometheus.CounterOpts{
-		Name: saveFailures.Name, Help: saveFailures.Help,
-	})
+	return errors.Join(
+		registerCount(r, c.StateSaveFailures, prometheus.CounterOpts{Name: saveFailures.Name, Help: saveFailures.Help}),
+		registerCount(r, c.ConnectionsClosed, prometheus.CounterOpts{Name: connectionsClosed.Name, Help: connectionsClosed.Help}))
 }
 
 func registerCount(r prometheus.Registerer, count func() uint64, opts prometheus.CounterOpts) error {

@@ -64,7 +64,7 @@ var groups = []struct {
 	}},
 	{"Targets", []*family{targetInfo, targetCount, targetFailures, targetRefreshed}},
 	{"Node", []*family{nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft}},
-	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
+	{"Agent", []*family{reloadOK, reloadSuccess, reloadProgress, actionsTotal, linesDropped, saveFailures, connectionsClosed, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped, buildInfo}},
 }
 
 // family is a [Family] with its descriptor.
@@ -321,6 +321,10 @@ var (
 	saveFailures = newFamily(Family{
 		Name: "prober_state_save_failures_total", Type: Counter, Help: "Failed attempts to save the state of a pod. Each is retried.",
 		Alert: "It grows: `--state-dir` is full or not writable, and a restart of the agent would lose results.",
+	})
+	connectionsClosed = newFamily(Family{
+		Name: "prober_http_connections_closed_total", Type: Counter, Help: "Connections over TCP that were closed or got status 503, because there were too many: 512, or 256 of one address.",
+		Alert: "It grows: a client opens connections and leaves them idle or slow; the log has its address.",
 	})
 	historyBytes = newFamily(Family{
 		Name: "prober_history_bytes", Type: Gauge, Unit: "bytes", Help: "What is in use of the history below `--state-dir`. It stays below `--history-budget`, and the file a sixteenth or 8 MiB above that.",

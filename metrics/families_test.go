@@ -62,7 +62,7 @@ func everything(t *testing.T) []*dto.MetricFamily {
 		metrics.RegisterHistory(registry, metrics.HistoryCounts{Bytes: func() int64 { return 1 }, Errors: none, Dropped: none}),
 		metrics.RegisterNode(registry, func() metrics.NodeCounts { return metrics.NodeCounts{} }),
 		metrics.RegisterAgent(registry, metrics.AgentCounts{
-			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none,
+			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none, ConnectionsClosed: none,
 		}),
 	} {
 		if err != nil {

@@ -3,36 +3,48 @@ package access
 import (
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // crossOrigin refuses requests of other origins with methods that may change something.
 var crossOrigin = http.NewCrossOriginProtection()
 
+// ScrapePath is the path of scrapes: a GET that makes the agent connect to a target of the caller.
+const ScrapePath = "/probe"
+
 // ownSite reports whether r comes from a page of the agent, or from no page. A link on another site
-// may lead to the agent: the page with the link cannot read the response.
+// may lead to the status page: the page with the link cannot read the response.
 func ownSite(r *http.Request) bool {
 	if !isRead(r.Method) {
 		return crossOrigin.Check(r) == nil
 	}
+	page := r.URL.Path == "/" && r.Method == http.MethodGet
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
 		return true
 	case "": // no browser, an old one, or plain HTTP to another host
-		return ownOrigin(r)
+		origin, referer := r.Header.Get("Origin"), r.Header.Get("Referer")
+		if !ownURL(r, origin) || !page && !ownURL(r, referer) {
+			return false
+		}
+		return r.URL.Path != ScrapePath || origin != "" || referer != "" || !isBrowser(r)
 	default:
-		return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
-			r.Header.Get("Sec-Fetch-Dest") == "document"
+		return page && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 	}
 }
 
-func ownOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
+// ownURL reports whether the URL in a header is none, or one of the agent.
+func ownURL(r *http.Request, text string) bool {
+	if text == "" {
 		return true
 	}
-	u, err := url.Parse(origin)
+	u, err := url.Parse(text)
 	return err == nil && u.Host == r.Host
 }
+
+// isBrowser reports whether a browser sent r. A page of another site cannot change the header in an image, a
+// form or a link, but it can leave out the Referer.
+func isBrowser(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "Mozilla/") }
 
 // SetHeaders sets headers that prevent browsers from embedding a response in another site, and from
 // guessing its type. It keeps headers that h has.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/internal/clip"
@@ -33,8 +34,9 @@ const (
 	OtherSite     Reason = "origin"      // a page of another site sent it
 	NoCredentials Reason = "credentials" // it needs credentials, and has none
 	WrongToken    Reason = "token"
-	TooMany       Reason = "rate"   // too many wrong credentials were tried
-	BadConfig     Reason = "config" // the file of [Web] or [Token] cannot be used
+	TooMany       Reason = "rate"        // too many wrong credentials were tried
+	BadConfig     Reason = "config"      // the file of [Web] or [Token] cannot be used
+	Crowded       Reason = "connections" // too many are open
 )
 
 // Refusal is the response to a request that is refused.
@@ -53,11 +55,16 @@ type Guard struct {
 	Token  *Token
 	Socket string // path of the socket; "" for none
 
+	scrapes  atomic.Pointer[Token]
 	throttle Throttle
 }
 
+// SetScrapes sets the token that scrapes over TCP need; nil: none. The agent's own is no such token, nor
+// the other way round.
+func (g *Guard) SetScrapes(t *Token) { g.scrapes.Store(t) }
+
 // Check returns who sent r, and why r is refused; nil if it is allowed. All methods but GET, HEAD
-// and OPTIONS, and all paths below /debug/, need credentials.
+// and OPTIONS, and all paths below /debug/, need credentials, and so may [ScrapePath].
 func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	caller, local := r.Context().Value(callerKey{}).(Caller)
 	if !local {
@@ -73,10 +80,16 @@ func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	if !ownSite(r) {
 		return caller, &Refusal{http.StatusForbidden, OtherSite, "a page of another site sent this request", nil}
 	}
-	if local || !needsCredentials(r) {
+	scrapes := g.scrapes.Load()
+	switch {
+	case local:
 		return caller, nil
+	case needsCredentials(r):
+		return g.authenticate(r, caller, g.Token, g.howToAct)
+	case scrapes != nil && r.URL.Path == ScrapePath:
+		return g.authenticate(r, caller, scrapes, howToScrape)
 	}
-	return g.authenticate(r, caller)
+	return caller, nil
 }
 
 // acceptPassword notes that the name and the password of r are good: the server of [Web] has checked
@@ -91,15 +104,16 @@ func (g *Guard) acceptPassword(r *http.Request, from string) {
 	}
 }
 
-func (g *Guard) authenticate(r *http.Request, caller Caller) (Caller, *Refusal) {
+// authenticate checks the token in r. how returns which credentials r needs.
+func (g *Guard) authenticate(r *http.Request, caller Caller, token *Token, how func(*http.Request) string) (Caller, *Refusal) {
 	given := tokenOf(r)
 	if given == "" {
-		return caller, &Refusal{http.StatusUnauthorized, NoCredentials, g.howToAct(r), nil}
+		return caller, &Refusal{http.StatusUnauthorized, NoCredentials, how(r), nil}
 	}
 	if !g.throttle.Try(caller.From, given, time.Now()) {
 		return caller, tooMany()
 	}
-	switch err := g.Token.check(given); {
+	switch err := token.check(given); {
 	case errors.Is(err, errWrongToken):
 		return caller, &Refusal{http.StatusUnauthorized, WrongToken, err.Error(), nil}
 	case err != nil:
@@ -120,6 +134,11 @@ func (g *Guard) howToAct(r *http.Request) string {
 	return text
 }
 
+func howToScrape(r *http.Request) string {
+	return r.Method + " " + ScrapePath + " over TCP needs the token of blackbox.tokenFile in prober.yaml in a header, " +
+		"as Authorization: Bearer TOKEN or " + TokenHeader + ": TOKEN"
+}
+
 func needsCredentials(r *http.Request) bool {
 	return !isRead(r.Method) || strings.HasPrefix(r.URL.Path, "/debug/")
 }
@@ -138,10 +157,13 @@ func SocketContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, callerKey{}, Caller{Via: ViaSocket, From: from, PID: pid})
 }
 
-func remoteIP(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+func remoteIP(r *http.Request) string { return hostOf(r.RemoteAddr) }
+
+// hostOf returns the host of HOST:PORT, or address without a port.
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return r.RemoteAddr
+		return address
 	}
 	return host
 }

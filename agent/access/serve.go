@@ -7,21 +7,31 @@ import (
 	"sync"
 
 	"github.com/prometheus/exporter-toolkit/web"
-	"golang.org/x/net/netutil"
 )
 
-// MaxConns is how many connections over TCP there are at once. Further ones wait to be accepted, so
-// that they cannot take the descriptors and the memory of the agent. The socket has no limit.
-const MaxConns = 512
+// ServeConfig is how [Web.Serve] serves. All fields are required.
+type ServeConfig struct {
+	Log *slog.Logger
+	// First is called with the handler that checks names and passwords, and returns what is called before it.
+	First func(http.Handler) http.Handler
+	// Health reports whether a path is one of health, which is answered however many connections there are.
+	Health func(path string) bool
+	// Crowded is called after a connection was closed for another one, or got no answer but that there are
+	// too many, with the IP address of its peer.
+	Crowded func(from string)
+}
 
-// Serve serves on listener until server is shut down. first is called with the handler that checks
-// names and passwords, and returns what is called before it.
-func (w Web) Serve(listener net.Listener, server *http.Server, log *slog.Logger, first func(http.Handler) http.Handler) error {
-	listener = &wrapping{Listener: netutil.LimitListener(listener, MaxConns), wrap: func() { server.Handler = first(server.Handler) }}
+// Serve serves on listener until server is shut down. It limits the connections, see [MaxConns].
+func (w Web) Serve(listener net.Listener, server *http.Server, cfg ServeConfig) error {
+	table := &conns{crowded: cfg.Crowded}
+	server.ConnState, server.ConnContext = table.state, connContext
+	listener = &wrapping{Listener: table.listener(listener), wrap: func() {
+		server.Handler = onlyHealth(&cfg, cfg.First(server.Handler))
+	}}
 	if w.ConfigFile == "" {
 		return server.Serve(listener)
 	}
-	return web.Serve(listener, server, &web.FlagConfig{WebConfigFile: &w.ConfigFile}, slog.New(warnings{log.Handler()}))
+	return web.Serve(listener, server, &web.FlagConfig{WebConfigFile: &w.ConfigFile}, slog.New(warnings{cfg.Log.Handler()}))
 }
 
 // wrapping calls wrap before the first connection: web.Serve has set the handler of its server then,

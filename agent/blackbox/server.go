@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/internal/redact"
 	"github.com/daeace23/prober/probe"
@@ -41,12 +43,16 @@ type Server struct {
 	slots chan struct{}
 }
 
-// Config is what a [Server] needs. All fields are required.
+// Config is what a [Server] needs. File and Prepare are required.
 type Config struct {
 	// File returns the present file.
 	File func() *File
 	// Prepare binds a handler.
 	Prepare func(ctx context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error)
+	// Listeners are those of this program, which no scrape may reach.
+	Listeners []net.Addr
+	// Allows reports whether a target may have a host, which is not looked up; nil: any.
+	Allows func(host string) bool
 }
 
 // NewServer returns a server.
@@ -143,7 +149,7 @@ func (s *Server) probe(ctx context.Context, m *Module, target, hostname string, 
 	if m.handler != grpcHandler {
 		deadline += reportTime
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(netns.WithGuard(ctx, guard(s.cfg.Listeners)), deadline)
 	defer cancel()
 	if v.module, v.err = m.fresh(); v.err != nil {
 		v.module = m
@@ -153,6 +159,10 @@ func (s *Server) probe(ctx context.Context, m *Module, target, hostname string, 
 	config, to, err := v.module.bind(target, hostname, timeout)
 	if v.config = config; err != nil {
 		v.fail(err)
+		return v
+	}
+	if s.cfg.Allows != nil && !s.cfg.Allows(to.Host) {
+		v.fail(fmt.Errorf("denied: blackbox.targets of prober.yaml does not list %.200q", to.Host))
 		return v
 	}
 	if m.handler != grpcHandler {

@@ -3,8 +3,6 @@ package history
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -13,6 +11,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/daeace23/prober/agent/history/record"
+	"github.com/daeace23/prober/internal/ownership"
 )
 
 // commit writes what was added, and the samples of a minute if it is not nil. It reports whether everything
@@ -277,8 +276,5 @@ func (w *writer) reopen() bool {
 // mkdir makes the folder of the history. That of the agent's state was there: it is not made again when it
 // was moved away.
 func mkdir(dir string) error {
-	if err := os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
+	return ownership.OwnDir(dir)
 }

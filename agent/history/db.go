@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/daeace23/prober/agent/history/record"
+	"github.com/daeace23/prober/internal/ownership"
 )
 
 const (
@@ -59,7 +60,7 @@ func openDB(path string, maxSize int64, noSync bool) (_ *db, err error) {
 	h.bolt, err = bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: time.Second, FreelistType: bbolt.FreelistMapType, MaxSize: int(min(maxSize, math.MaxInt)), NoSync: noSync, NoGrowSync: noSync,
 		OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
-			f, err := os.OpenFile(name, flag, perm)
+			f, err := ownership.OpenFile(name, flag, perm)
 			if err == nil {
 				h.file = f
 			}

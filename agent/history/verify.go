@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/daeace23/prober/internal/ownership"
 )
 
 // The layout of bbolt's files, version 2, which is in the order of bytes of the machine.
@@ -30,7 +32,7 @@ const (
 // page: a wrong length can take all memory, a page that is its own child recurses without end, and no
 // recover helps against either. That the values are right, their checksums tell when they are read.
 func verify(path string) error {
-	f, err := os.Open(path)
+	f, err := ownership.OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/probe"
 )
@@ -135,7 +136,7 @@ func newSaver(path string, log *slog.Logger, collect func() map[string]*savedRec
 	if path == "" {
 		return s
 	}
-	data, err := regular.Read(path, maxState)
+	data, err := readState(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s
 	}
@@ -152,6 +153,15 @@ func newSaver(path string, log *slog.Logger, collect func() map[string]*savedRec
 	}
 	s.loaded = state.Receivers
 	return s
+}
+
+func readState(path string) ([]byte, error) {
+	f, err := ownership.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return regular.ReadAll(f, path, maxState)
 }
 
 // take returns what an earlier agent has saved of a receiver, once.

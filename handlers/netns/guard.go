@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 
 	"github.com/daeace23/prober/probe"
 )
 
-// To is what an attempt is about to connect to. One of its fields is set.
+// To is what an attempt is about to connect to: a host, an address or a socket.
 type To struct {
 	Host   string     // an address or a name, before the name is looked up
 	Addr   netip.Addr // right before the connection, also where a name has led to it
+	Port   uint16     // of Addr; 0 if it is not known
 	Socket string     // path of a unix socket
 }
 
@@ -31,8 +33,19 @@ type guardKey struct{}
 
 // WithGuard returns ctx with a guard for the connections that are made with it to a target. In a namespace
 // of its own, set after it, the guard does not see addresses. What a grant of the operator allows to a
-// plugin needs no permission of the guard.
-func WithGuard(ctx context.Context, guard Guard) context.Context { return &guarded{ctx, guard} }
+// plugin needs no permission of the guard. A guard that ctx has already is asked first.
+func WithGuard(ctx context.Context, guard Guard) context.Context {
+	if before, _ := ctx.Value(guardKey{}).(Guard); before != nil {
+		own := guard
+		guard = func(to To) error {
+			if err := before(to); err != nil {
+				return err
+			}
+			return own(to)
+		}
+	}
+	return &guarded{ctx, guard}
+}
 
 // Inherit returns ctx with the namespace or the guard of another context, for a library that dials with
 // contexts of its own.
@@ -76,15 +89,19 @@ func CheckDial(ctx context.Context, network, address string) error {
 	if network == "unix" {
 		return Check(ctx, To{Socket: address})
 	}
-	host, _, err := net.SplitHostPort(address)
+	host, service, err := net.SplitHostPort(address)
 	if err != nil && address != "" {
 		return denied(fmt.Errorf("%.80q is no address", address))
 	}
-	return CheckHost(ctx, host)
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil {
+		port = 0 // a name of a service, which is known at CheckResolved
+	}
+	return CheckHost(ctx, host, int(port))
 }
 
-// CheckHost is [CheckDial] for a host, which may be an address.
-func CheckHost(ctx context.Context, host string) error {
+// CheckHost is [CheckDial] for a host, which may be an address. The port is 0 if it is not known.
+func CheckHost(ctx context.Context, host string, port int) error {
 	guard, _ := ctx.Value(guardKey{}).(Guard)
 	switch {
 	case guard == nil:
@@ -96,7 +113,7 @@ func CheckHost(ctx context.Context, host string) error {
 		return err
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return Check(ctx, To{Addr: addr})
+		return Check(ctx, To{Addr: addr, Port: uint16(port)})
 	}
 	return nil
 }
@@ -110,7 +127,7 @@ func CheckResolved(ctx context.Context, address string) error {
 	if err != nil {
 		return denied(fmt.Errorf("%q is no address", address))
 	}
-	return Check(ctx, To{Addr: at.Addr()})
+	return Check(ctx, To{Addr: at.Addr(), Port: at.Port()})
 }
 
 func denied(err error) error {

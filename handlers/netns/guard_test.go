@@ -47,3 +47,35 @@ func TestGuard(t *testing.T) {
 		}
 	}
 }
+
+func TestGuardsOfContextAreAllAsked(t *testing.T) {
+	refuse := func(host string) netns.Guard {
+		return func(to netns.To) error {
+			if to.Host == host {
+				return errors.New("denied")
+			}
+			return nil
+		}
+	}
+	ctx := netns.WithGuard(netns.WithGuard(t.Context(), refuse("outer.test")), refuse("inner.test"))
+	for host, allowed := range map[string]bool{"outer.test": false, "inner.test": false, "other.test": true} {
+		if err := netns.CheckHost(ctx, host, 80); (err == nil) != allowed {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+func TestGuardSeesPort(t *testing.T) {
+	var last netns.To
+	ctx := netns.WithGuard(t.Context(), func(to netns.To) error { last = to; return nil })
+	for name, check := range map[string]func() error{
+		"CheckDial":     func() error { return netns.CheckDial(ctx, "tcp", "10.0.0.7:80") },
+		"CheckHost":     func() error { return netns.CheckHost(ctx, "10.0.0.7", 80) },
+		"CheckResolved": func() error { return netns.CheckResolved(ctx, "10.0.0.7:80") },
+	} {
+		last = netns.To{}
+		if err := check(); err != nil || last.Port != 80 || !last.Addr.IsValid() {
+			t.Errorf("%s: %+v, %v", name, last, err)
+		}
+	}
+}

@@ -139,7 +139,7 @@ func checkNetwork(ctx context.Context, req *probe.Request) error {
 	case n == nil && req.Target.Unix != "":
 		return netns.Check(ctx, netns.To{Socket: req.Target.Unix})
 	case n == nil:
-		return netns.CheckHost(ctx, req.Target.Host)
+		return netns.CheckHost(ctx, req.Target.Host, req.Target.Port)
 	}
 	return &probe.Error{Reason: probe.ReasonDenied, Err: fmt.Errorf("a program cannot probe in the network namespace %s; WebAssembly plugins can", n.Path())}
 }

@@ -57,21 +57,25 @@ func newProbeHTTP(env *command.Env) *cobra.Command {
 	o := &oneshot.Probe{Env: env, Handler: "http"}
 	var (
 		headers []string
+		socket  string
 		cfg     builtin.Config
 	)
 	c := &cobra.Command{
 		Use:   "http URL [--header K:V]...",
 		Short: "GET a URL; a status from 200 to 299 is a Success, up to 399 a Warning",
 		Example: "  prober probe http http://127.0.0.1:8080/healthz\n" +
-			"  prober probe http https://shop.example.com --header Accept:text/html --timeout 500ms --explain",
+			"  prober probe http https://shop.example.com --header Accept:text/html --timeout 500ms --explain\n" +
+			"  prober probe http http://localhost/livez --unix-socket /run/prober/prober.sock",
 		Args: command.Arguments("URL"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.Config, o.Target, err = httpAction(args[0], headers); err != nil {
 				return err
 			}
+			o.Target.Unix = socket
 			return runBuiltin(cmd.Context(), o, cfg)
 		},
 	}
+	c.Flags().StringVar(&socket, "unix-socket", "", "path of a unix socket to connect to, in place of the host of the URL")
 	c.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as NAME:VALUE")
 	c.Flags().BoolVar(&cfg.ShowBody, "show-output", true, "show the beginning of the body where the probe fails")
 	return o.Flags(c)

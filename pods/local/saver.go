@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/daeace23/prober/internal/ownership"
 	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/pods"
@@ -43,6 +44,8 @@ type saver struct {
 	log  *slog.Logger
 	wake chan struct{} // holds a token while changed may have pods
 	done chan struct{} // closed at the end of run
+	// create makes a file. It is read-only after newSaver, but for tests.
+	create func(path string) (*os.File, error)
 
 	mu      sync.Mutex
 	changed map[types.UID]*pod // to be saved; nil: the pod is gone, and its file is to be removed
@@ -58,7 +61,7 @@ type saver struct {
 // newSaver creates the folder if it is missing, and returns the state in it.
 func newSaver(dir string, log *slog.Logger) (*saver, map[types.UID]savedPod, error) {
 	s := &saver{
-		dir: dir, log: log, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		dir: dir, log: log, wake: make(chan struct{}, 1), done: make(chan struct{}), create: create,
 		changed: make(map[types.UID]*pod), failed: make(map[types.UID]*pod), written: make(map[types.UID][sha256.Size]byte),
 	}
 	prior, err := s.load()
@@ -271,7 +274,12 @@ func (s *saver) file(uid types.UID) string {
 }
 
 func readState(file string) (saved savedPod, err error) {
-	text, err := regular.Read(file, maxState)
+	f, err := ownership.OpenFile(file, os.O_RDONLY, 0)
+	if err != nil {
+		return saved, err
+	}
+	defer f.Close()
+	text, err := regular.ReadAll(f, file, maxState)
 	if err != nil {
 		return saved, err
 	}
@@ -279,10 +287,20 @@ func readState(file string) (saved savedPod, err error) {
 	return saved, err
 }
 
+func create(path string) (*os.File, error) {
+	return ownership.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
 // write replaces the file of a pod.
 func (s *saver) write(uid types.UID, text []byte) error {
 	file := s.file(uid)
-	if err := os.WriteFile(file+newSuffix, text, 0o600); err != nil {
+	_ = os.Remove(file + newSuffix) // of a save that failed, or what others have put there
+	f, err := s.create(file + newSuffix)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file+newSuffix, file)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -159,14 +158,16 @@ func TestContainerThatIsNoTargetAnyMoreIsForgotten(t *testing.T) {
 	})
 }
 
-// A write to a pipe without a reader does not return: the disk does not answer.
 func TestStopDoesNotWaitForDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	run := func() (*local.Pods, *manager.Manager) {
+	run := func(until <-chan struct{}) (*local.Pods, *manager.Manager) {
 		pods, err := local.New(local.Config{StateDir: dir}, testHost())
 		if err != nil {
 			t.Fatal(err)
+		}
+		if until != nil {
+			pods.HangDisk(until)
 		}
 		m, err := manager.New(manager.Config{Status: pods, Handlers: succeed{}, RestartGrace: local.RestartGrace})
 		if err != nil {
@@ -179,7 +180,7 @@ func TestStopDoesNotWaitForDisk(t *testing.T) {
 		awaitReady(t.Context(), t, pods, 1)
 		return pods, m
 	}
-	first, m := run()
+	first, m := run(nil)
 	if err := errors.Join(first.Stop(t.Context()), m.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -187,8 +188,8 @@ func TestStopDoesNotWaitForDisk(t *testing.T) {
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	second, m := run()
-	makePipe(t, name+".new")
+	answer := make(chan struct{})
+	second, m := run(answer)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := second.Stop(ctx); err == nil || !strings.Contains(err.Error(), dir+": the disk did not answer") {
@@ -197,12 +198,7 @@ func TestStopDoesNotWaitForDisk(t *testing.T) {
 	if n := len(m.Probes()); n > 0 {
 		t.Errorf("%d probes run", n)
 	}
-	reader, err := os.Open(name + ".new") // ends the write
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.Copy(io.Discard, reader)
-	reader.Close()
+	close(answer)
 	if err := errors.Join(second.Stop(t.Context()), m.Close()); err != nil {
 		t.Error(err)
 	}

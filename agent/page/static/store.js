@@ -147,6 +147,20 @@ export function receive(kind, o) {
   schedule();
 }
 
+/**
+ * snapshot returns all objects with their kinds, the newest of each last, as receive takes them.
+ * @returns {[string, any][]}
+ */
+export function snapshot() {
+  const kinds = { p: "probe", o: "pod", e: "event" };
+  return [
+    .../** @type {[string, any][]} */ ([...probes.values()].map((row) => ["probe", row.p])),
+    .../** @type {[string, any][]} */ ([...pods.values()].map((pod) => ["pod", pod])),
+    .../** @type {[string, any][]} */ ([...events.values()].map((e) => ["event", e])),
+    .../** @type {[string, any][]} */ ([...pending].map(([key, o]) => [kinds[/** @type {"p"} */ (key[0])], o])),
+  ];
+}
+
 export function schedule() {
   if (scheduled) return;
   scheduled = true;
@@ -293,6 +307,7 @@ export function connected() {
 export function setLink(state, text = "") {
   link.state = state;
   link.text = text;
+  if (document.hidden) for (const f of listeners) f([]); // the title of a hidden tab shows it
   schedule();
 }
 

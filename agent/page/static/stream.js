@@ -1,73 +1,153 @@
 // @ts-check
 // Follows /api/v1/stream. It reads the response itself: an EventSource dispatches an event for each
 // frame, and 10,000 probes send thousands in a second.
+//
+// Over HTTP/1.1 a browser has six connections to an agent, and a stream takes one for good. So one tab
+// that is visible reads it for all tabs: the one that has the lock. It sends whole frames over a
+// channel, and all that it knows to a tab that says hello. Another tab gets the lock when it is closed
+// or hidden. Where a browser has no locks, which is over plain HTTP to another host, each visible tab
+// reads a stream of its own.
 
 import { setClock } from "./text.js";
 import { reasonOf } from "./api.js";
 import * as store from "./store.js";
 
 const PATIENCE = 40_000; // ms without a byte; a heartbeat comes every 15 s
-const HIDDEN = 60_000; // ms after which a hidden tab disconnects
+const HIDDEN = 5_000; // ms after which a hidden tab ends its stream
+const NAME = `prober-stream ${location.pathname}`; // of the lock and the channel
+const ME = Math.random().toString(36).slice(2);
+const shared = "locks" in navigator && "BroadcastChannel" in globalThis;
 
-/** @type {AbortController | null} */
-let current = null;
-let hiddenSince = 0;
+/** @type {BroadcastChannel | null} */
+let channel = null;
+/** @type {AbortController | null} while this tab reads the stream, or waits for the lock */
+let turn = null;
+let reading = false; // this tab has the lock
+let gone = false; // the browser has put this tab aside
+let hiding = 0; // the timer of a hidden tab
+let silence = 0; // the timer of a tab that another one reads for
+/** @type {Parser} of what another tab sends */
+let parser;
 
 /** start follows the stream until the tab is closed. */
 export function start() {
-  follow();
   document.addEventListener("visibilitychange", () => {
-    hiddenSince = document.hidden ? Date.now() : 0;
-    if (!document.hidden) resume();
-    else setTimeout(pauseIfHidden, HIDDEN + 500);
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(() => turn?.abort("hidden"), HIDDEN);
+    else join();
   });
-  addEventListener("online", () => resume());
+  addEventListener("pagehide", leave);
+  addEventListener("pageshow", (e) => { if (e.persisted) join(); });
+  document.addEventListener("freeze", leave); // messages to a frozen tab would pile up
+  document.addEventListener("resume", join);
+  addEventListener("online", () => wake?.());
+  join();
+  if (document.hidden) store.setLink("paused");
 }
 
-function pauseIfHidden() {
-  if (!document.hidden || Date.now() - hiddenSince < HIDDEN) return;
-  current?.abort("hidden");
+/** join follows what another tab reads, and reads the stream if none does. */
+function join() {
+  gone = false;
+  wake?.();
+  if (shared && !channel) {
+    channel = new BroadcastChannel(NAME);
+    channel.onmessage = (e) => hear(e.data);
+  }
+  if (store.link.state !== "live") channel?.postMessage({ hello: ME });
+  if (!document.hidden && !turn) takeTurn();
+}
+
+/** leave follows nothing. */
+function leave() {
+  gone = true;
+  turn?.abort("hidden");
+  clearTimeout(silence);
+  channel?.close();
+  channel = null;
+  store.setLink("paused");
+}
+
+async function takeTurn() {
+  const mine = (turn = new AbortController());
+  try {
+    if (shared) await navigator.locks.request(NAME, { signal: mine.signal }, () => follow(mine.signal));
+    else await follow(mine.signal);
+  } catch {
+    if (!mine.signal.aborted) await follow(mine.signal); // this page may use no locks
+  }
+  turn = null;
+  if (!document.hidden && !gone) takeTurn(); // it has come back meanwhile
+}
+
+/** hear takes a message of another tab. @param {any} m */
+function hear(m) {
+  if (!m || typeof m !== "object") return;
+  if (m.hello && reading) channel?.postMessage({ to: m.hello, connected: true, items: store.snapshot(), link: store.link.state, why: store.link.text });
+  if (reading || m.hello || m.to && m.to !== ME) return;
+  clearTimeout(silence);
+  silence = setTimeout(() => { if (!reading) store.setLink("paused"); }, PATIENCE);
+  if (m.connected) {
+    if (m.date) setClock(m.date);
+    store.connected();
+    parser = new Parser(store.receive);
+  }
+  if (Array.isArray(m.items)) for (const [kind, o] of m.items) store.receive(kind, o);
+  if (typeof m.text === "string" && parser) {
+    store.stats.bytes += m.text.length;
+    parser.feed(m.text);
+  }
+  if (typeof m.link === "string") store.setLink(m.link, String(m.why ?? ""));
+}
+
+/** show sets the state of the connection here and in the other tabs. @param {string} state */
+function show(state, why = "") {
+  store.setLink(state, why);
+  channel?.postMessage({ link: state, why });
 }
 
 /** @type {(() => void) | null} */
 let wake = null;
-function resume() {
-  wake?.();
-}
 
-async function follow() {
-  for (let attempt = 0; ; attempt++) {
+/** follow reads the stream until signal. @param {AbortSignal} signal */
+async function follow(signal) {
+  reading = true;
+  clearTimeout(silence);
+  if (store.link.state === "paused") store.setLink(store.link.epoch ? "reconnecting" : "connecting");
+  signal.addEventListener("abort", () => wake?.());
+  for (let attempt = 0; !signal.aborted; attempt++) {
     const began = Date.now();
     let why = "";
     try {
-      await once();
+      await once(signal);
       why = "the agent has ended the stream";
     } catch (e) {
-      why = current?.signal.reason === "hidden" ? "hidden" : e instanceof Error ? e.message : String(e);
+      why = e instanceof Error ? e.message : String(e);
     }
+    if (signal.aborted) break;
     if (Date.now() - began > 10_000) attempt = 0;
-    if (why === "hidden" && document.hidden) {
-      store.setLink("paused");
-      await new Promise((go) => (wake = () => go(null)));
-      attempt = 0;
-    } else {
-      store.setLink(store.link.epoch ? "reconnecting" : "connecting", why);
-      const delay = Math.min(5000, 250 * 2 ** Math.min(attempt, 5)) * (0.75 + Math.random() / 2);
-      await new Promise((go) => { wake = () => go(null); setTimeout(go, delay); });
-    }
+    show(store.link.epoch ? "reconnecting" : "connecting", why);
+    const delay = Math.min(5000, 250 * 2 ** Math.min(attempt, 5)) * (0.75 + Math.random() / 2);
+    await new Promise((go) => { wake = () => go(null); setTimeout(go, delay); });
     wake = null;
   }
+  reading = false;
+  show("paused");
 }
 
-async function once() {
-  const abort = (current = new AbortController());
+/** once reads one response. @param {AbortSignal} signal */
+async function once(signal) {
+  const abort = new AbortController();
+  const end = () => abort.abort(signal.reason);
+  signal.addEventListener("abort", end);
   let watchdog = setTimeout(() => abort.abort("silent"), PATIENCE);
   try {
     const response = await fetch("api/v1/stream?view=summary", { cache: "no-store", signal: abort.signal, headers: { Accept: "text/event-stream" } });
-    setClock(response.headers.get("date"));
+    const date = response.headers.get("date");
+    setClock(date);
     if (!response.ok || !response.body) throw new Error(await reasonOf(response));
     store.connected();
-    const parser = new Parser(store.receive);
+    channel?.postMessage({ connected: true, date, link: "live" });
+    const own = new Parser(store.receive);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
@@ -75,10 +155,12 @@ async function once() {
       clearTimeout(watchdog);
       watchdog = setTimeout(() => abort.abort("silent"), PATIENCE);
       store.stats.bytes += value.length;
-      parser.feed(value);
+      const text = own.feed(value);
+      if (text) channel?.postMessage({ text });
     }
   } finally {
     clearTimeout(watchdog);
+    signal.removeEventListener("abort", end);
     abort.abort();
   }
 }
@@ -93,13 +175,14 @@ export class Parser {
     this.rest = "";
   }
 
-  /** @param {string} text */
+  /** feed returns the frames that text completes. @param {string} text */
   feed(text) {
     const all = this.rest + text;
     let from = 0;
     for (let end; (end = all.indexOf("\n\n", from)) >= 0; from = end + 2) this.frame(all.slice(from, end));
     this.rest = all.slice(from);
     if (this.rest.length > MAX_FRAME) throw new Error("the stream has a frame that does not end");
+    return all.slice(0, from);
   }
 
   /** @param {string} frame */

@@ -33,6 +33,10 @@ func (a *attempt) bare(ctx context.Context) (out probe.Outcome, done bool, err e
 		out, err = a.notConnected(ctx, end)
 		return out, true, err
 	}
+	if isDenied(err) {
+		out, err = a.notConnected(ctx, err)
+		return out, true, err
+	}
 	if err != nil || !socket {
 		a.first = &dialed{conn, err}
 		if err == nil {

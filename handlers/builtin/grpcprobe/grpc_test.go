@@ -23,6 +23,7 @@ import (
 
 	"github.com/daeace23/prober/handlers/builtin/grpcprobe"
 	"github.com/daeace23/prober/handlers/builtin/internal/rig"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
 )
@@ -210,5 +211,21 @@ func TestBindGRPC(t *testing.T) {
 			got, err := rig.Attempt(t, h, probe.Request{}, time.Minute)
 			rig.Want(t, got, err, probe.Success, "service healthy")
 		})
+	}
+}
+
+// A guard refuses each dial, so that waiting for the deadline has no use.
+func TestDeniedDialEndsAttempt(t *testing.T) {
+	for _, compat := range []probe.Compat{0, probe.CompatGRPCLibrary} {
+		ctx, cancel := context.WithTimeout(netns.WithGuard(t.Context(), func(netns.To) error { return errors.New("not there") }), 10*time.Minute)
+		defer cancel()
+		h, err := grpcprobe.New(grpcprobe.Config{Compat: compat}).Bind(grpcprobe.Action{Host: "127.0.0.1", Port: 80})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := h.Probe(ctx, probe.Request{Spec: probe.Spec{Timeout: 10 * time.Minute}})
+		if err != nil || out.Result != probe.Failure || out.Reason != probe.ReasonDenied || !strings.HasSuffix(out.Output, "not there") {
+			t.Errorf("compat %v: %+v, %v", compat, out, err)
+		}
 	}
 }

@@ -50,8 +50,15 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 		options = a.handler.tls
 	}
 	attempted := ctx // grpc-go dials with a context of its own
-	options = append(options[:len(options):len(options)], grpc.WithContextDialer(
-		func(ctx context.Context, _ string) (net.Conn, error) { return a.connect(netns.Inherit(ctx, attempted)) }))
+	ctx, deny := context.WithCancelCause(ctx)
+	defer deny(nil)
+	options = append(options[:len(options):len(options)], grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		conn, err := a.connect(netns.Inherit(ctx, attempted))
+		if isDenied(err) { // grpc-go would dial until the deadline
+			deny(err)
+		}
+		return conn, err
+	}))
 	// An IPv6 zone has a percent sign, which must be escaped in the target's URL.
 	conn, err := grpc.NewClient("passthrough:///"+strings.ReplaceAll(a.at.Address(), "%", "%25"), options...)
 	if err != nil {
@@ -59,7 +66,10 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 	}
 	defer a.leave(conn)
 	if err := awaitReady(ctx, conn); err != nil {
-		return a.notConnected(ctx, err)
+		if cause := context.Cause(ctx); isDenied(cause) {
+			err = cause
+		}
+		return a.notConnected(attempted, err)
 	}
 	a.progress.Enter(network.StepGRPC)
 	res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: a.service})
@@ -69,6 +79,9 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 	a.progress.Done()
 	return serving(res.GetStatus()), nil
 }
+
+// isDenied reports whether a dial was refused by the guard of its context, which refuses it each time.
+func isDenied(err error) bool { return err != nil && probe.ReasonOf(err) == probe.ReasonDenied }
 
 // closeTimeout is the time to close connections in order after an attempt. Without it, grpc-go and
 // [tls.Conn.Close] would wait for five seconds for a peer that reads nothing.

@@ -35,7 +35,7 @@ func NewConnector(dial DialFunc, compat probe.Compat) *Connector {
 // On Linux, and to an IP address, Connect returns a [*Conn], which costs less. Like every other
 // wait of a Conn, that for the connection ends with ctx.
 func (c *Connector) Connect(ctx context.Context, at Endpoint) (net.Conn, error) {
-	if to := at.literal(); c.own && at.Unix == "" && to.IsValid() && httptrace.ContextClientTrace(ctx) == nil && netns.CheckHost(ctx, at.Host) == nil {
+	if to := at.literal(); c.own && at.Unix == "" && to.IsValid() && httptrace.ContextClientTrace(ctx) == nil && netns.CheckHost(ctx, at.Host, at.Port) == nil {
 		if conn, known, err := rawconn.Dial(ctx, to); known {
 			return c.finish(conn, err)
 		}

@@ -44,31 +44,5 @@ func sameSocket(a, b string) bool {
 // reachesListener reports whether a connection to addr reaches the listener.
 func reachesListener(listener netip.AddrPort, addr string) bool {
 	to, err := netip.ParseAddrPort(addr)
-	if err != nil || to.Port() != listener.Port() {
-		return false
-	}
-	at := netaddr.Plain(listener.Addr())
-	for _, form := range netaddr.Forms(to.Addr()) {
-		if form == at || at.IsUnspecified() && isLocal(form) {
-			return true
-		}
-	}
-	return false
-}
-
-// isLocal reports whether addr is one of this host.
-func isLocal(addr netip.Addr) bool {
-	if addr.IsLoopback() || addr.IsUnspecified() {
-		return true
-	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return true // refuse rather than guess
-	}
-	for _, a := range addrs {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && netaddr.Plain(prefix.Addr()) == addr {
-			return true
-		}
-	}
-	return false
+	return err == nil && netaddr.Reaches(listener, to)
 }
