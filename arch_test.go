@@ -227,8 +227,8 @@ var packages = map[string]struct {
 	},
 	"agent/client": {ours: []string{"agent/api", "internal/outbound"}},
 	"agent/sidecar": {
-		ours:   []string{"core/declared", "core/results", "core/worker", "internal/explain", "internal/joined", "internal/nearest", "probe", "internal/clip"},
-		others: []string{"golang.org/x/net/netutil", "google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
+		ours:   []string{"agent/access", "core/declared", "core/results", "core/worker", "internal/explain", "internal/joined", "internal/nearest", "probe", "internal/clip"},
+		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
 		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/stream", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},

@@ -13,7 +13,7 @@ const (
 	// MaxConns is how many connections there are at once, beside the reserve.
 	MaxConns = 512
 	// MaxPeerConns is how many of them one peer has: an address, of IPv6 a /64.
-	MaxPeerConns = 256
+	MaxPeerConns = MaxConns / 2
 	// maxReserve is how many connections there are beyond these limits. They answer health only.
 	maxReserve = 16
 )
@@ -22,6 +22,7 @@ const (
 // another one, or gets a place in the reserve. It is safe for concurrent use.
 type conns struct {
 	crowded func(from string) // see [ServeConfig]; read-only
+	most    int               // connections, half of them of one peer; read-only
 
 	mu     sync.Mutex
 	newest uint64 // number of the newest connection
@@ -91,9 +92,9 @@ func (t *conns) placeLocked(c *conn) (victim *conn) {
 		all += n
 	}
 	switch {
-	case own >= MaxPeerConns:
+	case own >= t.most/2:
 		victim = t.oldestLocked(func(o *conn) bool { return !o.reserve && o.waiting && o.peer == c.peer })
-	case all >= MaxConns:
+	case all >= t.most:
 		victim = t.oldestOfGreatestLocked(own)
 	default:
 		return nil

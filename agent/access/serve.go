@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"net/http"
@@ -9,7 +10,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 )
 
-// ServeConfig is how [Web.Serve] serves. All fields are required.
+// ServeConfig is how [Web.Serve] serves. All fields but Conns are required.
 type ServeConfig struct {
 	Log *slog.Logger
 	// First is called with the handler that checks names and passwords, and returns what is called before it.
@@ -19,11 +20,14 @@ type ServeConfig struct {
 	// Crowded is called after a connection was closed for another one, or got no answer but that there are
 	// too many, with the IP address of its peer.
 	Crowded func(from string)
+	// Conns is how many connections there are at once, beside the reserve; 0 means [MaxConns]. One peer has
+	// half of them.
+	Conns int
 }
 
 // Serve serves on listener until server is shut down. It limits the connections, see [MaxConns].
 func (w Web) Serve(listener net.Listener, server *http.Server, cfg ServeConfig) error {
-	table := &conns{crowded: cfg.Crowded}
+	table := &conns{crowded: cfg.Crowded, most: cmp.Or(cfg.Conns, MaxConns)}
 	server.ConnState, server.ConnContext = table.state, connContext
 	listener = &wrapping{Listener: table.listener(listener), wrap: func() {
 		server.Handler = onlyHealth(&cfg, cfg.First(server.Handler))

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"github.com/daeace23/prober/agent/access"
 )
 
 // Limits, so that peers who can connect cannot take the memory of a small container.
@@ -40,7 +40,16 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			_ = server.Close()
 		}
 	})
-	err := server.Serve(netutil.LimitListener(listener, maxConns))
+	err := access.Web{}.Serve(listener, server, access.ServeConfig{
+		Log:   s.cfg.Log,
+		First: func(next http.Handler) http.Handler { return next },
+		// The kubelet asks for every path.
+		Health: func(string) bool { return true },
+		Crowded: func(from string) {
+			s.cfg.Log.Debug("connection closed for another one", "peer", from)
+		},
+		Conns: maxConns,
+	})
 	ended()
 	ending.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
