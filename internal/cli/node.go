@@ -94,7 +94,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 	}
 	cfg.Act = func(own liveness.Config) kube.Actor {
 		all := actions
-		all.Current, all.Failing, all.Asked, all.Stalled = own.Current, own.Failing, own.Asked, own.Stalled
+		all.Current, all.Party, all.Failing, all.Asked, all.Stalled = own.Current, own.Party, own.Failing, own.Asked, own.Stalled
 		all.Recorder, all.Logger = own.Recorder, own.Logger
 		return liveness.New(all)
 	}

@@ -25,7 +25,7 @@ type Config struct {
 	Policy     *config.Kubernetes  // nil: [config.DefaultKubernetes]
 	Conditions Conditions
 	Events     Events
-	// Act makes what acts on failures of liveness and startup probes. The source sets Current,
+	// Act makes what acts on failures of liveness and startup probes. The source sets Current, Party,
 	// Failing, Asked, Stalled, Recorder and Logger.
 	Act     func(liveness.Config) Actor
 	Runtime Runtime // nil: there is none
@@ -75,8 +75,7 @@ func (r recorders) Event(object runtime.Object, eventType, reason, message strin
 type Actor interface {
 	states.Reader
 	Failed(f liveness.Failure)
-	Open() string
-	Blind() string
+	Doubts() liveness.Doubts
 	Run(ctx context.Context)
 	Counts() liveness.Counts
 }

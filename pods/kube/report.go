@@ -30,7 +30,7 @@ const (
 func (s *Source) reportLoop(ctx context.Context) {
 	ticker := time.NewTicker(breakerPoll)
 	defer ticker.Stop()
-	open, last := "", time.Now()
+	doubts, last := s.actor.Doubts(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,11 +40,11 @@ func (s *Source) reportLoop(ctx context.Context) {
 				s.report(uid)
 			}
 		case now := <-ticker.C:
-			why := s.actor.Blind()
-			if why == open && now.Sub(last) < resync {
+			before := doubts
+			if doubts = s.actor.Doubts(); maps.Equal(doubts, before) && now.Sub(last) < resync {
 				continue
 			}
-			open, last = why, now
+			last = now
 			s.reportAll()
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Source) report(uid types.UID) {
 		return
 	}
 	latest, shown, perProbe := p.latest, p.shown, p.plan.perProbe
-	text := p.told
+	text, workload := p.told, p.party().Scope
 	s.mu.Unlock()
 	known := s.states.of(uid)
 	s.tellTransitions(p, shown, known)
@@ -82,7 +82,7 @@ func (s *Source) report(uid types.UID) {
 	}
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
-		Gated: isGated(latest), PerProbe: perProbe, Frozen: s.actor.Blind(),
+		Gated: isGated(latest), PerProbe: perProbe, Frozen: s.actor.Doubts().About(workload).Blind,
 		Probes: probes, Published: publishedConditions(latest),
 	})
 	if !s.has(uid, p) { // removed meanwhile

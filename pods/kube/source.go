@@ -104,7 +104,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 	s.watched = newWatched(cfg.Pods, s)
 	s.events = recorders{cfg.Events, host.Recorder}
 	s.actor = cfg.Act(liveness.Config{
-		Current: s.current, Failing: s.failing, Asked: s.asked, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
+		Current: s.current, Party: s.party, Failing: s.failing, Asked: s.asked, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
 	})
 	return s, nil
 }
@@ -238,6 +238,22 @@ func (s *Source) current(uid types.UID) *v1.Pod {
 	}
 	pod.Status = status
 	return &pod
+}
+
+// party returns whose a pod is, and what depends on its probes.
+func (s *Source) party(uid types.UID) (liveness.Party, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pods[uid]
+	if p == nil || p.gone || p.plan == nil {
+		return liveness.Party{}, false
+	}
+	return p.party(), true
+}
+
+// party returns whose the pod is. It has a plan, and the caller the lock.
+func (p *pod) party() liveness.Party {
+	return liveness.PartyOf(p.latest, isGated(p.latest), p.plan.mode == liveness.Restart || p.plan.mode == liveness.Evict)
 }
 
 // failing reports whether the decided result of the present container is a failure of an attempt.

@@ -322,6 +322,27 @@ func TestSourceBreakerFreezes(t *testing.T) {
 		if got := w.source.Troubles(); !slices.Contains(got, want) || !w.source.NodeCounts().BreakerOpen {
 			t.Errorf("troubles: %v", got)
 		}
+		for _, other := range []liveness.Scope{{Namespace: "other"}, {Namespace: "shop", Workload: "other"}} {
+			w.mu.Lock()
+			w.doubted = other
+			w.mu.Unlock()
+			w.wait(1500 * time.Millisecond)
+			if got := w.setOf("web").Frozen; got != "" {
+				t.Errorf("frozen with doubts about %v: %q", other, got)
+			}
+			if got := w.source.Troubles(); len(got) != 0 || !w.source.NodeCounts().BreakerOpen {
+				t.Errorf("troubles of the agent: %v", got)
+			}
+		}
+		for _, own := range []liveness.Scope{{Namespace: "shop"}, {Namespace: "shop", Workload: "uid-web"}} {
+			w.mu.Lock()
+			w.doubted = own
+			w.mu.Unlock()
+			w.wait(1500 * time.Millisecond)
+			if got := w.setOf("web").Frozen; got == "" {
+				t.Errorf("not frozen with doubts about %v", own)
+			}
+		}
 		w.mu.Lock()
 		w.open = ""
 		w.mu.Unlock()
