@@ -80,9 +80,12 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 	if err != nil {
 		return pods.Source{}, fmt.Errorf("%w: %w", errNoCluster, err)
 	}
+	events := api.NewRecorder(client)
 	cfg := kube.Config{
-		Node: o.nodeName, Pods: client.Pods(), Policy: policy, Events: api.NewRecorder(client), Exec: client.Exec,
-		Conditions: conditions.NewWriter(conditions.Config{Patcher: client, Logger: host.Logger, DryRun: policy.DryRun, QPS: float64(policy.QPS)}),
+		Node: o.nodeName, Pods: client.Pods(), Policy: policy, Events: events, Exec: client.Exec,
+		Conditions: conditions.NewWriter(conditions.Config{
+			Patcher: client, Logger: host.Logger, Events: kube.Recorders{Cluster: events, Agent: host.Recorder}, DryRun: policy.DryRun, QPS: float64(policy.QPS),
+		}),
 	}
 	actions := actionsOf(policy, client)
 	if o.criSocket != "" {

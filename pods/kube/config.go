@@ -59,16 +59,13 @@ type Events interface {
 	Run(ctx context.Context)
 }
 
-// recorders record events at the API server, and in the log and the API of the agent.
-type recorders struct {
-	cluster Events
-	agent   manager.Recorder
-}
+// Recorders record events at the API server, and in the log and the API of the agent.
+type Recorders struct{ Cluster, Agent manager.Recorder }
 
 // Event implements [manager.Recorder].
-func (r recorders) Event(object runtime.Object, eventType, reason, message string) {
-	r.cluster.Event(object, eventType, reason, message)
-	r.agent.Event(object, eventType, reason, message)
+func (r Recorders) Event(object runtime.Object, eventType, reason, message string) {
+	r.Cluster.Event(object, eventType, reason, message)
+	r.Agent.Event(object, eventType, reason, message)
 }
 
 // Actor acts on failures: a [liveness.Actor].

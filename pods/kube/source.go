@@ -36,7 +36,7 @@ type Source struct {
 	store   manager.StatusStore
 	feed    pods.Feed
 	watched *watched // the pods at the API server
-	events  recorders
+	events  Recorders
 	actor   Actor
 	manager *manager.Manager // set once by Start
 	states  stateTable
@@ -102,7 +102,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }
 	s.watched = newWatched(cfg.Pods, s)
-	s.events = recorders{cfg.Events, host.Recorder}
+	s.events = Recorders{cfg.Events, host.Recorder}
 	s.actor = cfg.Act(liveness.Config{
 		Current: s.current, Party: s.party, Failing: s.failing, Asked: s.asked, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
 	})
