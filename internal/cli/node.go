@@ -22,6 +22,8 @@ import (
 type nodeOptions struct {
 	agentOptions
 	nodeName, kubeconfig, context, criSocket, leaseNamespace string
+
+	section nodeSection
 }
 
 func newNode(env *command.Env) *cobra.Command {
@@ -47,7 +49,7 @@ func newNode(env *command.Env) *cobra.Command {
 			if o.nodeName == "" {
 				return command.Usage("prober node --node-name worker-1; in a pod, NODE_NAME from spec.nodeName", "node: --node-name or NODE_NAME is required")
 			}
-			o.Source = o.newPodSource
+			o.Source, o.Configured = o.newPodSource, o.section.configured
 			return o.run(cmd.Context(), env)
 		},
 	}
@@ -106,6 +108,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 			return client.RenewLease(ctx, o.leaseNamespace, kube.LeaseDuration)
 		}
 	}
+	o.section.start(policy, host.Logger, o.ConfigFile)
 	source, err := kube.New(cfg, host)
 	if err != nil {
 		return pods.Source{}, err

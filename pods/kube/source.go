@@ -54,6 +54,7 @@ type Source struct {
 	synced    bool // the pods of the node are known
 	pods      map[types.UID]*pod
 	preparing map[types.UID][]string // plugins that take long, of pods that wait for them
+	unprobed  map[types.UID]bool     // pods with the gate of which an event has told that nothing decides it
 }
 
 // pod is a pod with the annotation. The mutex of its Source guards all but what the report loop owns.
@@ -61,6 +62,7 @@ type pod struct {
 	latest *v1.Pod           // as the API server has told last, trimmed; read-only
 	ids    map[string]string // containers by ID, of the last published status
 	gone   bool              // it was deleted, has ended, or has lost the annotation
+	left   *v1.Pod           // as it is then; nil if it was deleted
 
 	// An attempt sets these.
 	plan    *plan     // nil before the first attempt
@@ -97,7 +99,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string),
+		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string), unprobed: make(map[types.UID]bool),
 		toApply: newQueue(), toPublish: newQueue(), toReport: newQueue(), toPrepare: newQueue(),
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }

@@ -38,6 +38,7 @@ func TestSourceFollowsAnnotatedPods(t *testing.T) {
 		h := w.script("/r", success, failure)
 		plain := podNamed("plain", readiness)
 		delete(plain.Annotations, declared.Annotation)
+		plain.Spec.ReadinessGates = nil
 		pod := podNamed("web", readiness)
 		pod.Spec.Containers[0].LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
 		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "TOKEN", Value: "secret"}}

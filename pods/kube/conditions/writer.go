@@ -11,9 +11,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
 )
@@ -25,14 +25,19 @@ type Patcher interface {
 
 var _ Patcher = (*api.Client)(nil)
 
+// Recorder records events of pods.
+type Recorder interface {
+	Event(object runtime.Object, eventType, reason, message string)
+}
+
 // Config is what a [Writer] needs.
 type Config struct {
 	Patcher Patcher
 	Logger  *slog.Logger
-	Events  manager.Recorder // of patches that are denied; nil: there are none
-	DryRun  bool             // log what would be written
-	QPS     float64          // patches a second; 0: 20
-	Burst   int              // patches at once; 0: as many as in a second
+	Events  Recorder // of patches that are denied; nil: there are none
+	DryRun  bool     // log what would be written
+	QPS     float64  // patches a second; 0: 20
+	Burst   int      // patches at once; 0: as many as in a second
 }
 
 // Limits of a [Writer].
