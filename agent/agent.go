@@ -88,6 +88,9 @@ type Config struct {
 	Stdout    io.Writer  // for the lines that containers write; nil drops them
 
 	LookupEnv func(name string) (string, bool) // of ${env:NAME}; nil: there are no variables
+	// Configured is called with the contents of ConfigFile at the start and at each reload, if they are valid; it may be
+	// nil, and must not block.
+	Configured func(c *config.Agent)
 	// Reload requests to read manifests, ConfigFile and plugins again; it may be nil.
 	Reload <-chan os.Signal
 	// Notify is told each [Step]; nil for nobody. It must not block.

@@ -24,6 +24,7 @@ type Kubernetes struct {
 	APIExec   bool
 	Targets   []Target      // of probes, beside the addresses of the pod itself
 	MinPeriod time.Duration // the shortest that a pod may ask for
+	MaxRate   int           // attempts a second that the probes of one namespace may make on the node
 	QPS       int           // patches of conditions a second
 	DryRun    bool          // write and do nothing, but record what would be done
 }
@@ -75,7 +76,7 @@ func DefaultKubernetes() *Kubernetes {
 			Share: 0.5, Least: 5, Window: 30 * time.Second, Lag: 2 * time.Second,
 			Pressure: map[string]float64{"cpu": 100, "memory": 40, "io": 60},
 		},
-		MinPeriod: 100 * time.Millisecond, QPS: 20,
+		MinPeriod: 100 * time.Millisecond, MaxRate: 500, QPS: 20,
 	}
 }
 
@@ -97,6 +98,7 @@ func (d *decoder) kubernetes(a *Agent) yamlpos.Reader {
 				k.Targets = append(k.Targets, t)
 			}),
 			"minPeriod": d.interval(&k.MinPeriod, shortestPeriod, time.Hour),
+			"maxRate":   d.Int(&k.MaxRate, 1, 1_000_000),
 			"conditions": func(n *yamlpos.Node, path string) {
 				d.Mapping(n, path, yamlpos.Fields{"qps": d.Int(&k.QPS, 1, 1000)})
 			},

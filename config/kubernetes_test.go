@@ -19,6 +19,7 @@ func TestKubernetes(t *testing.T) {
   apiExec: true
   targets: [10.0.0.0/8, 192.0.2.7, "2001:db8::/32", DB.Example.]
   minPeriod: 1s
+  maxRate: 50
   conditions: {qps: 5}
   dryRun: true
 `))
@@ -34,7 +35,7 @@ func TestKubernetes(t *testing.T) {
 		Share: 0.25, Least: 3, Window: time.Minute, Lag: 500 * time.Millisecond,
 		Pressure: map[string]float64{"cpu": 95.5, "memory": 40, "io": 60},
 	}
-	want.PodNetwork, want.APIExec, want.MinPeriod, want.QPS, want.DryRun = true, true, time.Second, 5, true
+	want.PodNetwork, want.APIExec, want.MinPeriod, want.MaxRate, want.QPS, want.DryRun = true, true, time.Second, 50, 5, true
 	want.Targets = []config.Target{
 		{Prefix: netip.MustParsePrefix("10.0.0.0/8")}, {Prefix: netip.MustParsePrefix("192.0.2.7/32")},
 		{Prefix: netip.MustParsePrefix("2001:db8::/32")}, {Host: "db.example"},
@@ -56,7 +57,7 @@ func TestKubernetesDefaults(t *testing.T) {
 
 func TestKubernetesErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"unknown field", "kubernetes: {mode: observe}\n", `f:3: kubernetes.mode: unknown field; known: apiExec, breaker, budgets, conditions, dryRun, liveness, minPeriod, podNetwork, targets`},
+		{"unknown field", "kubernetes: {mode: observe}\n", `f:3: kubernetes.mode: unknown field; known: apiExec, breaker, budgets, conditions, dryRun, liveness, maxRate, minPeriod, podNetwork, targets`},
 		{"unknown mode", "kubernetes:\n  liveness: {modes: [observe, reboot]}\n", `f:4: kubernetes.liveness.modes[1]: unknown value "reboot"; known: evict, observe, restart, sidecar`},
 		{"no observe", "kubernetes:\n  liveness: {modes: [restart]}\n", `f:4: kubernetes.liveness.modes: must have observe, the mode of pods that ask for none`},
 		{"on failure", "kubernetes:\n  liveness: {onFailure: stop}\n", `f:4: kubernetes.liveness.onFailure: unknown value "stop"; known: kill, refuse`},

@@ -444,8 +444,8 @@ var (
 	})
 	nodeBreakerOpen = newFamily(Family{
 		Name: "prober_node_breaker_open", Type: Gauge,
-		Help:  "1 while the agent distrusts its own probes, and lets no condition become false.",
-		Alert: "1 for some minutes: the node is overloaded, or has lost its network.",
+		Help:  "1 while the breaker is open for the node, a namespace or a workload: nothing of it is restarted or evicted.",
+		Alert: "1 for some minutes: the node is overloaded or has lost its network, or most pods of a namespace or workload fail. The log says which.",
 	})
 	nodeCommandsLeft = newFamily(Family{
 		Name: "prober_node_commands_left", Type: Gauge,

@@ -24,6 +24,8 @@ import (
 type nodeOptions struct {
 	agentOptions
 	nodeName, kubeconfig, context, criSocket, leaseNamespace string
+
+	section nodeSection
 }
 
 func newNode(env *command.Env) *cobra.Command {
@@ -49,7 +51,7 @@ func newNode(env *command.Env) *cobra.Command {
 			if o.nodeName == "" {
 				return command.Usage("prober node --node-name worker-1; in a pod, NODE_NAME from spec.nodeName", "node: --node-name or NODE_NAME is required")
 			}
-			o.Source = o.newPodSource
+			o.Source, o.Configured = o.newPodSource, o.section.configured
 			return o.run(cmd.Context(), env)
 		},
 	}
@@ -82,9 +84,12 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 	if err != nil {
 		return pods.Source{}, fmt.Errorf("%w: %w", errNoCluster, err)
 	}
+	events := api.NewRecorder(client)
 	cfg := kube.Config{
-		Node: o.nodeName, Pods: client.Pods(), Policy: policy, Events: api.NewRecorder(client), Exec: client.Exec,
-		Conditions: conditions.NewWriter(conditions.Config{Patcher: client, Logger: host.Logger, DryRun: policy.DryRun, QPS: float64(policy.QPS)}),
+		Node: o.nodeName, Pods: client.Pods(), Policy: policy, Events: events, Exec: client.Exec,
+		Conditions: conditions.NewWriter(conditions.Config{
+			Patcher: client, Logger: host.Logger, Events: kube.Recorders{Cluster: events, Agent: host.Recorder}, DryRun: policy.DryRun, QPS: float64(policy.QPS),
+		}),
 	}
 	actions := actionsOf(policy, client)
 	if o.criSocket != "" {
@@ -100,7 +105,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 	actions.Claim = claims.Claim
 	cfg.Act = func(own liveness.Config) kube.Actor {
 		all := actions
-		all.Current, all.Failing, all.Asked, all.Stalled = own.Current, own.Failing, own.Asked, own.Stalled
+		all.Current, all.Party, all.Failing, all.Asked, all.Stalled = own.Current, own.Party, own.Failing, own.Asked, own.Stalled
 		all.Recorder, all.Logger = own.Recorder, own.Logger
 		return &actor{liveness.New(all), claims}
 	}
@@ -110,6 +115,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 		}
 		cfg.DropLease = func(ctx context.Context) error { return client.DropLease(ctx, o.leaseNamespace) }
 	}
+	o.section.start(policy, host.Logger, o.ConfigFile)
 	source, err := kube.New(cfg, host)
 	if err != nil {
 		return pods.Source{}, err

@@ -81,6 +81,7 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) e
 	for _, uid := range uids { // first, since it takes no time
 		s.remove(uid)
 	}
+	s.sortByAge(uids)
 	for _, uid := range uids {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -104,6 +105,19 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) e
 	return s.host.Applied(ctx, r, applied, errors.Join(errs...))
 }
 
+// sortByAge sorts pods, the oldest first: it finds room before younger ones, whatever agent applies them.
+func (s *Source) sortByAge(uids []types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	created := func(uid types.UID) (at time.Time) {
+		if p := s.pods[uid]; p != nil {
+			at = p.latest.CreationTimestamp.Time
+		}
+		return at
+	}
+	slices.SortFunc(uids, func(a, b types.UID) int { return cmp.Or(created(a).Compare(created(b)), cmp.Compare(a, b)) })
+}
+
 // remove ends the probes of a pod that is gone, and forgets it.
 func (s *Source) remove(uid types.UID) {
 	s.mu.Lock()
@@ -117,7 +131,7 @@ func (s *Source) remove(uid types.UID) {
 		s.manager.RemovePod(p.shown) // before NetworkOf forgets it
 	}
 	s.mu.Lock()
-	latest, again := p.latest, !p.gone
+	latest, again, left := p.latest, !p.gone, p.left
 	delete(s.pods, uid)
 	s.mu.Unlock()
 	if again {
@@ -128,6 +142,35 @@ func (s *Source) remove(uid types.UID) {
 	s.cfg.Conditions.Remove(uid)
 	if p.shown != nil {
 		s.feed.Removed(p.shown)
+	}
+	if left != nil {
+		s.notProbed(left)
+	}
+	s.retryRefused(latest.Namespace)
+}
+
+// roomFor returns how many attempts a second the probes of a pod may make: what those of the other pods of its namespace
+// leave.
+func (s *Source) roomFor(pod *v1.Pod) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := float64(s.cfg.Policy.MaxRate)
+	for uid, p := range s.pods {
+		if uid != pod.UID && !p.gone && p.plan != nil && p.latest.Namespace == pod.Namespace {
+			room -= p.plan.rate
+		}
+	}
+	return room
+}
+
+// retryRefused has the pods of a namespace applied again of which probes found no room.
+func (s *Source) retryRefused(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, p := range s.pods {
+		if !p.gone && p.plan != nil && p.plan.crowded && p.latest.Namespace == namespace {
+			s.toApply.put(uid)
+		}
 	}
 }
 
@@ -154,7 +197,7 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 	if early {
 		return // its own configs take too long, and would delay all other pods
 	}
-	next := newPlan(latest, &s.cfg)
+	next := newPlan(latest, &s.cfg, s.roomFor(latest))
 	if next.inPod && !s.findNetwork(ctx, p, latest) {
 		return // it is tried again, and what runs fails in the network that is gone
 	}
@@ -237,7 +280,7 @@ func (s *Source) prepare(ctx context.Context, uid types.UID) {
 	}
 	s.mu.Unlock()
 	if latest != nil {
-		next := newPlan(latest, &s.cfg)
+		next := newPlan(latest, &s.cfg, s.roomFor(latest))
 		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", clip.Text(strings.Join(next.plugins, ", "), maxMessage))
 		limited, cancel := context.WithTimeout(ctx, preparing)
 		_ = s.host.Check(limited, next.declared) // the next attempt reports errors
@@ -254,7 +297,7 @@ func (s *Source) prepare(ctx context.Context, uid types.UID) {
 
 // applied records what the manager has, and tells what is wrong with the pod.
 func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
-	errs := slices.Clone(next.errs)
+	errs := slices.Concat(next.errs, next.notes)
 	var mendable []error
 	for _, err := range failed {
 		if slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
@@ -269,6 +312,7 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	if first {
 		p.prior, p.earlier = priorOf(latest, s.since), toldOf(latest, next.declared, s.since)
 	}
+	less := !first && next.rate < p.plan.rate
 	p.plan, p.added, p.failed, p.told = next, true, mendable, text
 	p.prior = withStatus(next.pod, p.prior.Status)
 	p.shown = published(next.pod)
@@ -282,6 +326,9 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	}
 	if acts {
 		s.failedAlready(uid)
+	}
+	if less {
+		s.retryRefused(latest.Namespace)
 	}
 	s.toPublish.put(uid)
 	s.toReport.put(uid)

@@ -25,7 +25,7 @@ type Config struct {
 	Policy     *config.Kubernetes  // nil: [config.DefaultKubernetes]
 	Conditions Conditions
 	Events     Events
-	// Act makes what acts on failures of liveness and startup probes. The source sets Current,
+	// Act makes what acts on failures of liveness and startup probes. The source sets Current, Party,
 	// Failing, Asked, Stalled, Recorder and Logger.
 	Act     func(liveness.Config) Actor
 	Runtime Runtime // nil: there is none
@@ -60,24 +60,20 @@ type Events interface {
 	Run(ctx context.Context)
 }
 
-// recorders record events at the API server, and in the log and the API of the agent.
-type recorders struct {
-	cluster Events
-	agent   manager.Recorder
-}
+// Recorders record events at the API server, and in the log and the API of the agent.
+type Recorders struct{ Cluster, Agent manager.Recorder }
 
 // Event implements [manager.Recorder].
-func (r recorders) Event(object runtime.Object, eventType, reason, message string) {
-	r.cluster.Event(object, eventType, reason, message)
-	r.agent.Event(object, eventType, reason, message)
+func (r Recorders) Event(object runtime.Object, eventType, reason, message string) {
+	r.Cluster.Event(object, eventType, reason, message)
+	r.Agent.Event(object, eventType, reason, message)
 }
 
 // Actor acts on failures: a [liveness.Actor].
 type Actor interface {
 	states.Reader
 	Failed(f liveness.Failure)
-	Open() string
-	Blind() string
+	Doubts() liveness.Doubts
 	Run(ctx context.Context)
 	Counts() liveness.Counts
 }

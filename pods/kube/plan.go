@@ -12,6 +12,7 @@ import (
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/internal/clip"
+	"github.com/daeace23/prober/pods/kube/conditions"
 	"github.com/daeace23/prober/pods/kube/liveness"
 	"github.com/daeace23/prober/probe"
 )
@@ -36,6 +37,9 @@ type plan struct {
 	pod      *v1.Pod       // for the manager and for readers
 	declared *declared.Pod // its probes; those that the policy refuses are taken out
 	errs     []error       // the faults of the pod
+	notes    []error       // what it asks for and does not get, though its probes run
+	rate     float64       // attempts a second of its probes
+	crowded  bool          // some are refused because its namespace makes too many
 
 	mode     liveness.Mode
 	perProbe bool
@@ -49,8 +53,8 @@ type plan struct {
 	addresses []string // of the pod
 }
 
-// newPlan returns what pod asks for. pod is trimmed; see trim.
-func newPlan(pod *v1.Pod, cfg *Config) *plan {
+// newPlan returns what pod asks for, with at most room attempts a second. pod is trimmed; see trim.
+func newPlan(pod *v1.Pod, cfg *Config, room float64) *plan {
 	p := &plan{pod: withoutKubeletProbes(pod), mode: liveness.Observe, grace: make(map[probeKey]*int64), period: make(map[probeKey]time.Duration), startup: make(map[string]bool), addresses: addressesOf(&pod.Status)}
 	network := p.options(pod, cfg)
 	allowed := newTargets(cfg.Policy.Targets, pod, p.inPod)
@@ -58,6 +62,9 @@ func newPlan(pod *v1.Pod, cfg *Config) *plan {
 		refusal := network
 		if refusal == nil {
 			refusal = p.check(c, cfg, allowed)
+		}
+		if refusal == nil {
+			refusal = p.admit(c, cfg, room)
 		}
 		if refusal == nil {
 			return nil // a nil *field.Error is no nil error
@@ -70,6 +77,9 @@ func newPlan(pod *v1.Pod, cfg *Config) *plan {
 	for _, c := range p.declared.Probes() {
 		key := probeKey{c.Container, c.Kind}
 		p.grace[key], p.period[key] = c.TerminationGracePeriodSeconds, c.Spec.Period
+		if p.perProbe && conditions.TypeOf(c.Container, c.Kind) == "" {
+			p.notes = append(p.notes, field.Invalid(annotationPath(ConditionsAnnotation), c.Kind.String()+"."+c.Container, "the name of the condition would be longer than 63 characters: this probe has none of its own"))
+		}
 		p.startup[c.Container] = p.startup[c.Container] || c.Kind == probe.Startup
 		if !declared.IsBuiltin(c.Handler) && !slices.Contains(p.plugins, c.Handler) {
 			p.plugins = append(p.plugins, c.Handler)
@@ -88,6 +98,9 @@ func (p *plan) options(pod *v1.Pod, cfg *Config) (network *field.Error) {
 		}
 	}
 	p.option(pod, AgentLossAnnotation, "keep", agentLossUnready)
+	if _, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror && cfg.Runtime != nil {
+		return field.Forbidden(annotationPath(v1.MirrorPodAnnotationKey), "the runtime does not know the containers of a static pod by the UID of its mirror pod: an agent with --cri-socket does not probe it")
+	}
 	p.perProbe = p.option(pod, ConditionsAnnotation, "true", "false") == "true"
 	if p.option(pod, NetworkAnnotation, "node", "pod") != "pod" {
 		return nil
@@ -132,6 +145,21 @@ func (p *plan) check(c *declared.Probe, cfg *Config, allowed *targets) *field.Er
 	p.own = p.own || own
 	return refusal
 }
+
+// admit counts the attempts of a probe, and returns why it may not be started if they are too many.
+func (p *plan) admit(c *declared.Probe, cfg *Config, room float64) *field.Error {
+	rate := 1 / c.Spec.Period.Seconds()
+	if p.rate+rate > room+rounding {
+		p.crowded = true
+		return field.Forbidden(c.Path.Child("period"), fmt.Sprintf(
+			"kubernetes.maxRate of the agent allows the probes of namespace %s on this node %d attempts a second", p.pod.Namespace, cfg.Policy.MaxRate))
+	}
+	p.rate += rate
+	return nil
+}
+
+// rounding is more than the error of a sum of rates.
+const rounding = 1e-6
 
 // appendNew appends err unless there is one with the same text.
 func appendNew(errs []error, err error) []error {

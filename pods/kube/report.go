@@ -30,7 +30,7 @@ const (
 func (s *Source) reportLoop(ctx context.Context) {
 	ticker := time.NewTicker(breakerPoll)
 	defer ticker.Stop()
-	open, last := "", time.Now()
+	doubts, last := s.actor.Doubts(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,11 +40,11 @@ func (s *Source) reportLoop(ctx context.Context) {
 				s.report(uid)
 			}
 		case now := <-ticker.C:
-			why := s.actor.Blind()
-			if why == open && now.Sub(last) < resync {
+			before := doubts
+			if doubts = s.actor.Doubts(); maps.Equal(doubts, before) && now.Sub(last) < resync {
 				continue
 			}
-			open, last = why, now
+			last = now
 			s.reportAll()
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Source) report(uid types.UID) {
 		return
 	}
 	latest, shown, perProbe := p.latest, p.shown, p.plan.perProbe
-	text := p.told
+	text, workload := p.told, p.party().Scope
 	s.mu.Unlock()
 	known := s.states.of(uid)
 	s.tellTransitions(p, shown, known)
@@ -80,9 +80,17 @@ func (s *Source) report(uid types.UID) {
 		markStarted(&status, probes)
 		s.markRenewed(p, latest, &status, probes)
 	}
+	switch {
+	case len(probes) > 0:
+		s.mu.Lock()
+		delete(s.unprobed, uid)
+		s.mu.Unlock()
+	case latest.DeletionTimestamp == nil:
+		s.tellNotProbed(latest)
+	}
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
-		Gated: isGated(latest), PerProbe: perProbe, Frozen: s.actor.Blind(),
+		Gated: isGated(latest), Generation: latest.Generation, PerProbe: perProbe, Frozen: s.actor.Doubts().About(workload).Blind,
 		Probes: probes, Published: publishedConditions(latest),
 	})
 	if !s.has(uid, p) { // removed meanwhile
@@ -176,6 +184,11 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 		if !told {
 			before = p.earlier[key]
 		}
+		if is.state == states.Unknown && !is.decided && is.text != "" && (!told || before != states.Unknown) {
+			p.known[key] = is.state
+			s.tellState(pod, key, v1.EventTypeWarning, "ProbeUnknown", fmt.Sprintf("%s probe cannot be carried out: %s", titleOf(key.kind), is.text))
+			continue
+		}
 		if is.state == states.Unknown || is.ended {
 			continue
 		}
@@ -184,8 +197,7 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 		if is.state == before {
 			continue
 		}
-		kind := map[probe.Kind]string{probe.Liveness: "Liveness", probe.Readiness: "Readiness", probe.Startup: "Startup"}[key.kind]
-		object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
+		kind := titleOf(key.kind)
 		eventType, reason, message := v1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: %s", kind, is.text)
 		switch {
 		case is.state == states.Warning:
@@ -195,10 +207,21 @@ func (s *Source) tellTransitions(p *pod, pod *v1.Pod, known map[probeKey]probeSt
 		case is.state == states.Success:
 			eventType, reason, message = v1.EventTypeNormal, "Healthy", fmt.Sprintf("%s probe succeeded after a %s", kind, before)
 		}
-		target := s.manager.Target(manager.Key{PodUID: pod.UID, Container: key.container, Kind: key.kind})
-		s.cfg.Events.TargetEvent(object, target, eventType, reason, clip.Text(message, maxMessage))
+		s.tellState(pod, key, eventType, reason, message)
 	}
 	maps.DeleteFunc(p.known, func(key probeKey, _ states.State) bool { _, ok := known[key]; return !ok })
+}
+
+// tellState writes an event about a probe.
+func (s *Source) tellState(pod *v1.Pod, key probeKey, eventType, reason, message string) {
+	object := manager.ContainerReference(pod.Namespace, pod.Name, pod.UID, key.container, isInit(pod, key.container))
+	target := s.manager.Target(manager.Key{PodUID: pod.UID, Container: key.container, Kind: key.kind})
+	s.cfg.Events.TargetEvent(object, target, eventType, reason, clip.Text(message, maxMessage))
+}
+
+// titleOf returns a kind as the events of the kubelet begin with it.
+func titleOf(kind probe.Kind) string {
+	return map[probe.Kind]string{probe.Liveness: "Liveness", probe.Readiness: "Readiness", probe.Startup: "Startup"}[kind]
 }
 
 // trueBefore reports whether a condition is true, and became so before begun.

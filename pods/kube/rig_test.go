@@ -156,6 +156,7 @@ type world struct {
 	own      []string // events of the agent itself
 	failures []liveness.Failure
 	open     string
+	doubted  liveness.Scope
 	applied  []error // of each attempt
 	actor    liveness.Config
 	network  map[types.UID]string
@@ -431,13 +432,14 @@ func (f fakeActor) Failed(failure liveness.Failure) {
 	f.w.failures = append(f.w.failures, failure)
 }
 
-func (f fakeActor) Open() string {
+func (f fakeActor) Doubts() liveness.Doubts {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
-	return f.w.open
+	if f.w.open == "" {
+		return nil
+	}
+	return liveness.Doubts{f.w.doubted: {Blind: f.w.open, Open: f.w.open}}
 }
-
-func (f fakeActor) Blind() string { return f.Open() }
 
 func (f fakeActor) Run(ctx context.Context) { <-ctx.Done() }
 

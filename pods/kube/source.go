@@ -36,7 +36,7 @@ type Source struct {
 	store   manager.StatusStore
 	feed    pods.Feed
 	watched *watched // the pods at the API server
-	events  recorders
+	events  Recorders
 	actor   Actor
 	manager *manager.Manager // set once by Start
 	states  stateTable
@@ -54,6 +54,7 @@ type Source struct {
 	synced    bool // the pods of the node are known
 	pods      map[types.UID]*pod
 	preparing map[types.UID][]string // plugins that take long, of pods that wait for them
+	unprobed  map[types.UID]bool     // pods with the gate of which an event has told that nothing decides it
 }
 
 // pod is a pod with the annotation. The mutex of its Source guards all but what the report loop owns.
@@ -61,6 +62,7 @@ type pod struct {
 	latest *v1.Pod           // as the API server has told last, trimmed; read-only
 	ids    map[string]string // containers by ID, of the last published status
 	gone   bool              // it was deleted, has ended, or has lost the annotation
+	left   *v1.Pod           // as it is then; nil if it was deleted
 
 	// An attempt sets these.
 	plan    *plan     // nil before the first attempt
@@ -97,14 +99,14 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string),
+		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string), unprobed: make(map[types.UID]bool),
 		toApply: newQueue(), toPublish: newQueue(), toReport: newQueue(), toPrepare: newQueue(),
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }
 	s.watched = newWatched(cfg.Pods, s)
-	s.events = recorders{cfg.Events, host.Recorder}
+	s.events = Recorders{cfg.Events, host.Recorder}
 	s.actor = cfg.Act(liveness.Config{
-		Current: s.current, Failing: s.failing, Asked: s.asked, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
+		Current: s.current, Party: s.party, Failing: s.failing, Asked: s.asked, Stalled: s.stalled, Recorder: s.events, Logger: host.Logger,
 	})
 	return s, nil
 }
@@ -241,6 +243,22 @@ func (s *Source) current(uid types.UID) *v1.Pod {
 	}
 	pod.Status = status
 	return &pod
+}
+
+// party returns whose a pod is, and what depends on its probes.
+func (s *Source) party(uid types.UID) (liveness.Party, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pods[uid]
+	if p == nil || p.gone || p.plan == nil {
+		return liveness.Party{}, false
+	}
+	return p.party(), true
+}
+
+// party returns whose the pod is. It has a plan, and the caller the lock.
+func (p *pod) party() liveness.Party {
+	return liveness.PartyOf(p.latest, isGated(p.latest), p.plan.mode == liveness.Restart || p.plan.mode == liveness.Evict)
 }
 
 // failing reports whether the decided result of the present container is a failure of an attempt.

@@ -38,6 +38,7 @@ func TestSourceFollowsAnnotatedPods(t *testing.T) {
 		h := w.script("/r", success, failure)
 		plain := podNamed("plain", readiness)
 		delete(plain.Annotations, declared.Annotation)
+		plain.Spec.ReadinessGates = nil
 		pod := podNamed("web", readiness)
 		pod.Spec.Containers[0].LivenessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
 		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "TOKEN", Value: "secret"}}
@@ -321,6 +322,27 @@ func TestSourceBreakerFreezes(t *testing.T) {
 		want := pods.Trouble{Name: "breaker", Text: "no condition becomes false, and nothing is restarted or evicted: 6 of 8 probes failed within 30s"}
 		if got := w.source.Troubles(); !slices.Contains(got, want) || !w.source.NodeCounts().BreakerOpen {
 			t.Errorf("troubles: %v", got)
+		}
+		for _, other := range []liveness.Scope{{Namespace: "other"}, {Namespace: "shop", Workload: "other"}} {
+			w.mu.Lock()
+			w.doubted = other
+			w.mu.Unlock()
+			w.wait(1500 * time.Millisecond)
+			if got := w.setOf("web").Frozen; got != "" {
+				t.Errorf("frozen with doubts about %v: %q", other, got)
+			}
+			if got := w.source.Troubles(); len(got) != 0 || !w.source.NodeCounts().BreakerOpen {
+				t.Errorf("troubles of the agent: %v", got)
+			}
+		}
+		for _, own := range []liveness.Scope{{Namespace: "shop"}, {Namespace: "shop", Workload: "uid-web"}} {
+			w.mu.Lock()
+			w.doubted = own
+			w.mu.Unlock()
+			w.wait(1500 * time.Millisecond)
+			if got := w.setOf("web").Frozen; got == "" {
+				t.Errorf("not frozen with doubts about %v", own)
+			}
 		}
 		w.mu.Lock()
 		w.open = ""

@@ -7,22 +7,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/daeace23/prober/core/declared"
+	"github.com/daeace23/prober/pods/kube/conditions"
 )
 
 // prefix begins the names of all annotations and conditions of prober.
 const prefix = "prober.dev/"
 
 // trim is the transform of the informer: it keeps of a pod what the agent needs, which is little if
-// the pod has no probes of the agent. Other objects stay as they are.
+// the pod has no probes of the agent: whether it has the gate, or conditions of prober. Other objects stay as they are.
 func trim(object any) (any, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
 		return object, nil
 	}
 	kept := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Generation: pod.Generation,
 	}}
 	if _, ok := pod.Annotations[declared.Annotation]; !ok {
+		if isGated(pod) {
+			kept.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: conditions.Ready}}
+		}
+		kept.DeletionTimestamp = pod.DeletionTimestamp
+		kept.Status.Phase, kept.Status.Conditions = pod.Status.Phase, publishedConditions(pod)
 		return kept, nil
 	}
 	kept.Labels, kept.OwnerReferences = pod.Labels, pod.OwnerReferences
@@ -30,7 +36,7 @@ func trim(object any) (any, error) {
 	kept.CreationTimestamp = pod.CreationTimestamp
 	kept.Annotations = make(map[string]string)
 	for name, value := range pod.Annotations {
-		if strings.HasPrefix(name, prefix) {
+		if strings.HasPrefix(name, prefix) || name == v1.MirrorPodAnnotationKey {
 			kept.Annotations[name] = value
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/pods"
+	"github.com/daeace23/prober/pods/kube/liveness"
 )
 
 // lease is the result of the last renewal.
@@ -97,11 +98,11 @@ func (s *Source) Troubles() (all []pods.Trouble) {
 		all = append(all, pods.Trouble{Name: "lease", Text: "it cannot be renewed: " + s.lease.err.Error()})
 	}
 	s.lease.mu.Unlock()
-	switch {
-	case s.actor.Blind() != "":
-		all = append(all, pods.Trouble{Name: "breaker", Text: "no condition becomes false, and nothing is restarted or evicted: " + s.actor.Blind()})
-	case s.actor.Open() != "":
-		all = append(all, pods.Trouble{Name: "breaker", Text: "nothing is restarted or evicted: " + s.actor.Open()})
+	switch node := s.actor.Doubts()[liveness.Scope{}]; { // those about namespaces are no trouble of the agent
+	case node.Blind != "":
+		all = append(all, pods.Trouble{Name: "breaker", Text: "no condition becomes false, and nothing is restarted or evicted: " + node.Blind})
+	case node.Open != "":
+		all = append(all, pods.Trouble{Name: "breaker", Text: "nothing is restarted or evicted: " + node.Open})
 	}
 	return all
 }
@@ -111,7 +112,7 @@ func (s *Source) NodeCounts() metrics.NodeCounts {
 	written, acted := s.cfg.Conditions.Counts(), s.actor.Counts()
 	n := metrics.NodeCounts{
 		PatchesWritten: written.Written, PatchesFailed: written.Failed, PatchesDenied: written.Denied, PatchesPending: written.Pending,
-		Done: make(map[string]uint64), Failed: make(map[string]uint64), Withheld: acted.Withheld, BreakerOpen: s.actor.Open() != "",
+		Done: make(map[string]uint64), Failed: make(map[string]uint64), Withheld: acted.Withheld, BreakerOpen: len(s.actor.Doubts()) > 0,
 	}
 	for mode, count := range acted.Done {
 		n.Done[string(mode)] = count

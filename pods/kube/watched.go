@@ -22,6 +22,8 @@ import (
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/internal/pace"
+	"github.com/daeace23/prober/pods/kube/api"
+	"github.com/daeace23/prober/pods/kube/conditions"
 )
 
 // watched are the pods of the node at the API server. It knows since when that cannot be reached.
@@ -53,7 +55,7 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 		AddFunc: func(o any) { s.observe(o.(*v1.Pod)) },
 		UpdateFunc: func(old, next any) {
 			if old, next := old.(*v1.Pod), next.(*v1.Pod); old.UID != next.UID { // deleted and made again
-				s.forget(old.UID)
+				s.deleted(old.UID)
 			}
 			s.observe(next.(*v1.Pod))
 		},
@@ -62,7 +64,7 @@ func newWatched(from cache.ListerWatcher, s *Source) *watched {
 				o = last.Obj
 			}
 			if pod, ok := o.(*v1.Pod); ok {
-				s.forget(pod.UID)
+				s.deleted(pod.UID)
 			}
 		},
 	})
@@ -180,7 +182,9 @@ func (s *Source) observe(next *v1.Pod) {
 	_, wanted := next.Annotations[declared.Annotation]
 	wanted = wanted && next.Status.Phase != v1.PodSucceeded && next.Status.Phase != v1.PodFailed
 	if !wanted {
-		s.forget(next.UID)
+		if !s.forget(next) {
+			s.notProbed(next)
+		}
 		return
 	}
 	s.mu.Lock()
@@ -190,7 +194,7 @@ func (s *Source) observe(next *v1.Pod) {
 		s.pods[next.UID] = p
 	}
 	before := p.latest
-	p.latest, p.gone = next, false
+	p.latest, p.gone, p.left = next, false, nil
 	s.mu.Unlock()
 	if before == nil || asksOtherwise(before, next) {
 		s.toApply.put(next.UID)
@@ -199,16 +203,61 @@ func (s *Source) observe(next *v1.Pod) {
 	s.toReport.put(next.UID) // the conditions may be other ones
 }
 
-// forget has a pod removed.
-func (s *Source) forget(uid types.UID) {
+// forget has a pod removed that is not probed any more. It reports false if it was not.
+func (s *Source) forget(left *v1.Pod) bool {
 	s.mu.Lock()
-	p := s.pods[uid]
+	p := s.pods[left.UID]
 	if p != nil {
-		p.gone = true
+		p.gone, p.left = true, left
 	}
 	s.mu.Unlock()
 	if p != nil {
+		s.toApply.put(left.UID)
+	}
+	return p != nil
+}
+
+// deleted has a pod removed that does not exist any more.
+func (s *Source) deleted(uid types.UID) {
+	s.mu.Lock()
+	p := s.pods[uid]
+	if p != nil {
+		p.gone, p.left = true, nil
+	}
+	delete(s.unprobed, uid)
+	s.mu.Unlock()
+	if p != nil {
 		s.toApply.put(uid)
+	} else {
+		s.cfg.Conditions.Remove(uid)
+	}
+}
+
+// notProbed tells that no probe decides the conditions of a pod that is not probed, or not any more.
+func (s *Source) notProbed(pod *v1.Pod) {
+	ended := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed || pod.DeletionTimestamp != nil
+	if ended || !isGated(pod) && len(publishedConditions(pod)) == 0 {
+		return
+	}
+	s.tellNotProbed(pod)
+	s.cfg.Conditions.Set(conditions.Pod{
+		Pod: api.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Gated: isGated(pod), Generation: pod.Generation, Published: publishedConditions(pod),
+	})
+}
+
+// tellNotProbed writes an event if a pod has the gate, and no probe that decides it. An earlier agent has told it if
+// the gate says so.
+func (s *Source) tellNotProbed(pod *v1.Pod) {
+	gate := conditionOf(pod, conditions.Ready)
+	if !isGated(pod) || gate != nil && gate.Reason == conditions.NotProbed {
+		return
+	}
+	s.mu.Lock()
+	told := s.unprobed[pod.UID]
+	s.unprobed[pod.UID] = true
+	s.mu.Unlock()
+	if !told {
+		s.events.Event(reference(pod), v1.EventTypeWarning, conditions.NotProbed, "the pod has the readiness gate prober.dev/ready, and no probe in its annotation prober.dev/probes: it is not ready")
 	}
 }
 

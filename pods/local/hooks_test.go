@@ -106,7 +106,7 @@ func restartOnNode(t *testing.T, h v1.LifecycleHandler) (failed bool) {
 	stopped, events := make(chan struct{}), make(reasons, 10)
 	actor := liveness.New(liveness.Config{
 		Stop:    func(context.Context, string, time.Duration) error { close(stopped); return nil },
-		Current: func(types.UID) *v1.Pod { return pod }, Failing: func(types.UID, string, probe.Kind) bool { return true },
+		Current: func(types.UID) *v1.Pod { return pod }, Party: func(types.UID) (liveness.Party, bool) { return liveness.Party{}, false }, Failing: func(types.UID, string, probe.Kind) bool { return true },
 		Recorder: events, Logger: slog.New(slog.DiscardHandler), PressureDir: t.TempDir(), Breaker: liveness.Breaker{Least: 10},
 	})
 	ctx, cancel := context.WithCancel(t.Context())

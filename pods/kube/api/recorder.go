@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,26 +27,42 @@ const (
 	maxQueued    = 1000    // events
 	maxMessage   = 1 << 10 // bytes
 	maxEventWait = 30 * time.Second
-	maxForbidden = 5 // requests for one event: an API server that starts forbids what it allows later
+	maxTries     = 12               // of an event that the API server has answered, as many as those of client-go
+	settleTime   = 30 * time.Second // after an outage: an API server that starts forbids what it allows later
 )
 
 // Recorder writes events of pods to the API server. Equal events are counted in one; floods are
 // dropped: for each pod it writes 25 at once and one in five minutes then. It never blocks. It uses
-// client-go's correlator, and a queue of its own: client-go's counts no drops, and gives an event up
-// after two minutes without an API server.
+// client-go's correlator, and a queue for each namespace: one that a quota, a policy or a webhook holds up delays no
+// other. While the API server does not answer at all, events wait; client-go gives them up after two minutes.
 type Recorder struct {
 	client     *Client
-	queue      chan *v1.Event
-	again      chan struct{}           // holds a token: do not wait for the next try
-	correlator *record.EventCorrelator // owned by Run
+	wake       chan struct{}           // holds a token: a queue may have to be written
+	correlator *record.EventCorrelator // safe for concurrent use
 	counts     struct{ written, dropped, filtered atomic.Uint64 }
+
+	mu      sync.Mutex
+	queues  map[string]*eventQueue // by namespace
+	queued  int                    // events in all of them
+	again   chan struct{}          // closed by Retry: do not wait for the next try
+	away    time.Time              // when the API server last did not answer, or was reached again
+	written time.Time              // when an event was last written
+}
+
+// eventQueue has the events of a namespace that are not written yet, the oldest first. The recorder's lock guards it.
+type eventQueue struct {
+	events []*v1.Event
+	busy   bool // a goroutine writes them
 }
 
 var _ manager.TargetRecorder = (*Recorder)(nil)
 
 // NewRecorder returns a recorder. Nothing is written before Run.
 func NewRecorder(c *Client) *Recorder {
-	return &Recorder{client: c, queue: make(chan *v1.Event, maxQueued), again: make(chan struct{}, 1), correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})}
+	return &Recorder{
+		client: c, wake: make(chan struct{}, 1), again: make(chan struct{}), queues: make(map[string]*eventQueue),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
+	}
 }
 
 // EventCounts are the counts of a [Recorder] since its start.
@@ -83,67 +100,144 @@ func (r *Recorder) TargetEvent(object runtime.Object, target, eventType, reason,
 	if target != "" {
 		event.Annotations = map[string]string{manager.TargetAnnotation: target}
 	}
-	select {
-	case r.queue <- event:
-	default:
+	r.put(event)
+}
+
+// put queues an event. If there are too many, the newest one of the namespace with most of them is dropped.
+func (r *Recorder) put(event *v1.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.queues[event.Namespace]
+	if q == nil {
+		q = &eventQueue{}
+		r.queues[event.Namespace] = q
+	}
+	if r.queued == maxQueued {
 		r.counts.dropped.Add(1)
+		longest := q
+		for _, other := range r.queues {
+			if len(other.events) > len(longest.events) {
+				longest = other
+			}
+		}
+		if longest == q {
+			return
+		}
+		longest.events = longest.events[:len(longest.events)-1]
+		r.queued--
+	}
+	q.events = append(q.events, event)
+	r.queued++
+	select {
+	case r.wake <- struct{}{}:
+	default:
 	}
 }
 
 // Retry tries at once what has failed: the API server can be reached again.
 func (r *Recorder) Retry() {
-	select {
-	case r.again <- struct{}{}:
-	default:
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = time.Now()
+	close(r.again)
+	r.again = make(chan struct{})
 }
 
 // Run writes events until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
+	var queues sync.WaitGroup
+	defer queues.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case event := <-r.queue:
-			r.record(ctx, event)
+		case <-r.wake:
 		}
+		r.mu.Lock()
+		for namespace, q := range r.queues {
+			if !q.busy {
+				q.busy = true
+				queues.Go(func() { r.writeAll(ctx, namespace, q) })
+			}
+		}
+		r.mu.Unlock()
 	}
 }
 
-// record writes one event, however long the API server is away.
+// writeAll writes the events of a namespace, one after the other, until there is none.
+func (r *Recorder) writeAll(ctx context.Context, namespace string, q *eventQueue) {
+	for {
+		r.mu.Lock()
+		if len(q.events) == 0 || ctx.Err() != nil {
+			delete(r.queues, namespace)
+			r.mu.Unlock()
+			return
+		}
+		event := q.events[0]
+		q.events = q.events[1:]
+		r.queued--
+		r.mu.Unlock()
+		r.record(ctx, event)
+	}
+}
+
+// record writes one event, however long the API server is away. One that it answers with errors is given up.
 func (r *Recorder) record(ctx context.Context, event *v1.Event) {
 	result, err := r.correlator.EventCorrelate(event)
 	if err != nil || result.Skip {
 		r.counts.filtered.Add(1)
 		return
 	}
-	forbidden := 0
+	tries, first := 0, time.Now()
 	for wait := time.Second; ; wait = min(2*wait, maxEventWait) {
+		r.mu.Lock()
+		again := r.again
+		r.mu.Unlock()
 		err := r.write(ctx, result)
-		if apierrors.IsForbidden(err) {
-			forbidden++
-		}
 		if err == nil {
 			r.counts.written.Add(1)
+			r.mu.Lock()
+			r.written = time.Now()
+			r.mu.Unlock()
 			return
 		}
-		refused := !apierrors.IsForbidden(err) || forbidden >= maxForbidden || apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause)
-		if !retried(err) && refused {
+		if !r.isAway(err, first) {
+			tries++
+		}
+		if tries >= maxTries || !r.retried(err) {
 			r.counts.dropped.Add(1)
 			r.client.log.Debug("the API server refuses an event", "namespace", event.Namespace, "object", event.InvolvedObject.Name, "reason", event.Reason, "error", err)
 			return
 		}
-		if pace.Wait(ctx, r.again, pace.Jitter(wait/2, wait)); ctx.Err() != nil {
+		if pace.Wait(ctx, again, pace.Jitter(wait/2, wait)); ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// retried reports whether a request that failed with err may succeed later.
-func retried(err error) bool {
+// isAway reports whether err says that the API server does not answer or is not ready, which would be so for all
+// namespaces: no event was written since a time.
+func (r *Recorder) isAway(err error, since time.Time) bool {
+	_, answered := errors.AsType[*apierrors.StatusError](err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if answered && !apierrors.IsServiceUnavailable(err) || !r.written.Before(since) {
+		return false
+	}
+	r.away = time.Now()
+	return true
+}
+
+// retried reports whether a request that was answered with err may succeed later.
+func (r *Recorder) retried(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
 		return true
+	}
+	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return time.Since(r.away) < settleTime
 	}
 	code := status.ErrStatus.Code
 	return code >= 500 || code == http.StatusTooManyRequests || code == http.StatusUnauthorized

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -24,11 +25,16 @@ var _ manager.Recorder = (*api.Recorder)(nil)
 
 // events is an API server of events. It tells each that it has stored.
 type events struct {
-	stored map[string]v1.Event // owned by the requests, which come one after the other
+	stored map[string]v1.Event
 	told   chan v1.Event
 	fails  atomic.Int32 // requests
 	forbid atomic.Int32 // requests, after those
 	ended  atomic.Int32 // requests for the namespace gone, which is being deleted
+
+	broken func(w http.ResponseWriter) // answers requests for the namespace broken
+	tries  atomic.Int32                // of them
+	asked  chan struct{}               // gets one for each of them and of those for gone
+	mu     sync.Mutex                  // of stored
 }
 
 func (e *events) handle(w http.ResponseWriter, r request) {
@@ -42,11 +48,20 @@ func (e *events) handle(w http.ResponseWriter, r request) {
 	}
 	if strings.Contains(r.path, "/namespaces/gone/") {
 		e.ended.Add(1)
+		defer func() { e.asked <- struct{}{} }()
 		terminating := apierrors.NewForbidden(v1.Resource("events"), "", errors.New("unable to create new content in namespace gone because it is being terminated"))
 		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1.NamespaceTerminatingCause, Field: "metadata.namespace"}}
 		refuse(w, terminating)
 		return
 	}
+	if strings.Contains(r.path, "/namespaces/broken/") {
+		e.tries.Add(1)
+		e.asked <- struct{}{}
+		e.broken(w)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var event v1.Event
 	if r.method == "PATCH" {
 		name := r.path[strings.LastIndex(r.path, "/")+1:]
@@ -70,7 +85,7 @@ func (e *events) handle(w http.ResponseWriter, r request) {
 // record returns a recorder that runs, and the server that it writes to.
 func record(t *testing.T) (*api.Recorder, *events) {
 	t.Helper()
-	e := &events{stored: map[string]v1.Event{}, told: make(chan v1.Event, 2000)}
+	e := &events{stored: map[string]v1.Event{}, told: make(chan v1.Event, 2000), asked: make(chan struct{}, 2000)}
 	c, _ := connect(t, e.handle)
 	r := api.NewRecorder(c)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,9 +169,12 @@ func TestRecorderNamespaceIsDeleted(t *testing.T) {
 	gone := *container
 	gone.Namespace = "gone"
 	r.Event(&gone, v1.EventTypeWarning, "Unhealthy", "refused")
+	r.Event(&gone, v1.EventTypeWarning, "Another", "refused")
 	r.Event(container, v1.EventTypeWarning, "Unhealthy", "refused")
 	<-e.told
-	if counts := r.Counts(); e.ended.Load() != 1 || counts.Dropped != 1 {
+	<-e.asked
+	<-e.asked // the first one was dropped
+	if counts := r.Counts(); e.ended.Load() != 2 || counts.Dropped < 1 {
 		t.Errorf("%d requests, counts %+v", e.ended.Load(), counts)
 	}
 }
@@ -175,5 +193,76 @@ func TestRecorderRetry(t *testing.T) {
 			r.Retry()
 			runtime.Gosched()
 		}
+	}
+}
+
+// Whatever is wrong with the events of one namespace, those of another one are written.
+func TestRecorderNamespacesAreIndependent(t *testing.T) {
+	end := make(chan struct{})
+	for _, c := range []struct {
+		name   string
+		broken func(w http.ResponseWriter)
+	}{
+		{"hang", func(http.ResponseWriter) { <-end }},
+		{"fail", func(w http.ResponseWriter) {
+			refuse(w, apierrors.NewInternalError(errors.New("failed calling webhook")))
+		}},
+		{"are unavailable", func(w http.ResponseWriter) { refuse(w, apierrors.NewServiceUnavailable("the webhook says so")) }},
+		{"exceed a quota", func(w http.ResponseWriter) {
+			refuse(w, apierrors.NewForbidden(v1.Resource("events"), "", errors.New("exceeded quota")))
+		}},
+		{"are too many", func(w http.ResponseWriter) { refuse(w, apierrors.NewTooManyRequests("later", 1)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, e := record(t)
+			e.broken = c.broken
+			for i := range 1500 { // more than there is place for
+				bad := *container
+				bad.Namespace, bad.Name = "broken", fmt.Sprint("pod", i)
+				r.Event(&bad, v1.EventTypeWarning, "Unhealthy", "refused")
+			}
+			<-e.asked
+			for i := range 20 {
+				good := *container
+				good.Name = fmt.Sprint("pod", i)
+				r.Event(&good, v1.EventTypeWarning, "Unhealthy", "refused")
+			}
+			for range 20 {
+				<-e.told
+			}
+			if c.name == "hang" {
+				close(end)
+			}
+		})
+	}
+}
+
+// What the API server refuses is not sent again. What it answers with an error is given up after 12 tries.
+func TestRecorderGivesUp(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		err   *apierrors.StatusError
+		tries int32
+	}{
+		{"forbidden", apierrors.NewForbidden(v1.Resource("events"), "", errors.New("exceeded quota")), 1},
+		{"bad request", apierrors.NewBadRequest("no"), 1},
+		{"error", apierrors.NewInternalError(errors.New("failed calling webhook")), 12},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, e := record(t)
+			e.broken = func(w http.ResponseWriter) { refuse(w, c.err) }
+			bad := *container
+			bad.Namespace = "broken"
+			r.Event(&bad, v1.EventTypeWarning, "Unhealthy", "refused")
+			for r.Counts().Dropped == 0 {
+				if e.tries.Load() > 0 && c.tries > 1 {
+					r.Retry()
+				}
+				runtime.Gosched()
+			}
+			if got := e.tries.Load(); got != c.tries {
+				t.Errorf("%d tries, want %d", got, c.tries)
+			}
+		})
 	}
 }

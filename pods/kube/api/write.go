@@ -41,13 +41,14 @@ type condition struct {
 	Status             v1.ConditionStatus  `json:"status"`
 	Reason             string              `json:"reason"`
 	Message            string              `json:"message"`
+	ObservedGeneration int64               `json:"observedGeneration,omitzero"` // 0: that of the server stays
 	LastTransitionTime metav1.Time         `json:"lastTransitionTime,omitzero"`
 }
 
 func newPatch(pod Pod, conditions []v1.PodCondition) (p patch) {
 	p.Metadata.UID = pod.UID
 	for _, c := range conditions {
-		p.Status.Conditions = append(p.Status.Conditions, condition{c.Type, c.Status, c.Reason, c.Message, c.LastTransitionTime})
+		p.Status.Conditions = append(p.Status.Conditions, condition{c.Type, c.Status, c.Reason, c.Message, c.ObservedGeneration, c.LastTransitionTime})
 	}
 	return p
 }

@@ -29,6 +29,7 @@ const (
 	ProbeUnknown   = "ProbeUnknown"
 	Paused         = "Paused"
 	AgentLost      = "AgentLost"
+	NotProbed      = "NotProbed" // nothing decides the condition any more, or yet
 )
 
 // Probe is the state of one probe of a pod.
@@ -45,11 +46,13 @@ type Probe struct {
 // Pod is what the conditions of a pod are made of. A [Writer] keeps it: it must not be modified.
 type Pod struct {
 	api.Pod
-	Gated     bool              // it has the readiness gate
-	PerProbe  bool              // it asks for a condition for each probe
-	Frozen    string            // why no condition may turn false at present, "" if it may
-	Probes    []Probe           // in a stable order
-	Published []v1.PodCondition // of the pod, as the API server last told
+	Gated    bool // it has the readiness gate
+	PerProbe bool // it asks for a condition for each probe
+	// Generation is that of the pod whose probes these are, for observedGeneration. 0: it has none.
+	Generation int64
+	Frozen     string            // why no condition may turn false at present, "" if it may
+	Probes     []Probe           // in a stable order
+	Published  []v1.PodCondition // of the pod, as the API server last told
 }
 
 // find returns the condition of a type; nil if there is none.
@@ -65,7 +68,18 @@ func find(conditions []v1.PodCondition, of v1.PodConditionType) *v1.PodCondition
 // alike reports whether two conditions say the same but for numbers: what changes at each attempt, and what
 // an earlier agent has written, is not written again. published may be nil.
 func alike(next, published *v1.PodCondition) bool {
-	return published != nil && next.Status == published.Status && next.Reason == published.Reason && alikeMessages(next.Message, published.Message)
+	return alikeStates(next, published) && alikeMessages(next.Message, published.Message) && !outdated(next, published)
+}
+
+// alikeStates reports whether two conditions differ in the message at most. published may be nil.
+func alikeStates(next, published *v1.PodCondition) bool {
+	return published != nil && next.Status == published.Status && next.Reason == published.Reason
+}
+
+// outdated reports whether a condition was published for another generation of the pod. An API server that
+// does not store generations of conditions shows none.
+func outdated(next, published *v1.PodCondition) bool {
+	return published.ObservedGeneration != 0 && next.ObservedGeneration != published.ObservedGeneration
 }
 
 // alikeMessages reports whether two messages are about the same probes, and tell the same of each but for numbers.
@@ -84,5 +98,5 @@ func same(a, b *v1.PodCondition) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
+	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && (a.ObservedGeneration == b.ObservedGeneration || a.ObservedGeneration == 0 || b.ObservedGeneration == 0)
 }

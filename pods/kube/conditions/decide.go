@@ -2,6 +2,7 @@ package conditions
 
 import (
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -14,24 +15,61 @@ import (
 // Decide returns the conditions of prober that the pod should have and has not published, without
 // times. Those that are to be left alone are not among them.
 func Decide(pod *Pod) (changed []v1.PodCondition) {
-	set := func(of v1.PodConditionType, probes []*Probe) {
-		published := find(pod.Published, of)
-		if next := decide(of, probes, published, pod.Frozen); next != nil && !alike(next, published) {
+	var kept []v1.PodConditionType
+	put := func(next *v1.PodCondition) {
+		if next.ObservedGeneration = pod.Generation; !alike(next, find(pod.Published, next.Type)) {
 			changed = append(changed, *next)
 		}
 	}
-	if pod.Gated {
+	set := func(of v1.PodConditionType, probes []*Probe) {
+		kept = append(kept, of)
+		if next := decide(of, probes, find(pod.Published, of), pod.Frozen); next != nil {
+			put(next)
+		}
+	}
+	switch {
+	case pod.Gated && len(pod.Probes) > 0:
 		set(Ready, pod.of(probe.Readiness, probe.Startup))
+	case pod.Gated:
+		kept = append(kept, Ready)
+		put(notProbed(Ready))
 	}
 	if live := pod.of(probe.Liveness, probe.Startup); len(live) > 0 {
 		set(Live, live)
 	}
 	for _, p := range pod.of(probe.Kinds[:]...) {
-		if name := p.Kind.String() + "." + p.Container; pod.PerProbe && len(name) <= maxName {
-			set(v1.PodConditionType(Prefix+name), []*Probe{p})
+		if of := TypeOf(p.Container, p.Kind); pod.PerProbe && of != "" {
+			set(of, []*Probe{p})
+		}
+	}
+	for i := range pod.Published {
+		if of := pod.Published[i].Type; isOurs(of) && !slices.Contains(kept, of) {
+			put(notProbed(of))
 		}
 	}
 	return changed
+}
+
+// notProbed returns the condition of a type that no probe decides: neither the last result of a probe that is gone
+// nor that nothing is wrong would be true. A readiness gate counts as False then.
+func notProbed(of v1.PodConditionType) *v1.PodCondition {
+	return &v1.PodCondition{Type: of, Status: v1.ConditionUnknown, Reason: NotProbed, Message: "no probe of prober decides this condition"}
+}
+
+// TypeOf returns the type of the condition of a single probe; "" if its name would be too long for one.
+func TypeOf(container string, kind probe.Kind) v1.PodConditionType {
+	if name := kind.String() + "." + container; len(name) <= maxName {
+		return v1.PodConditionType(Prefix + name)
+	}
+	return ""
+}
+
+// isOurs reports whether a condition is of a type that this package writes.
+func isOurs(of v1.PodConditionType) bool {
+	name, ok := strings.CutPrefix(string(of), Prefix)
+	kind, _, single := strings.Cut(name, ".")
+	_, err := probe.ParseKind(kind)
+	return of == Ready || of == Live || ok && single && err == nil
 }
 
 // decide returns the condition of some probes; nil if it is to be left alone.

@@ -60,7 +60,22 @@ func TestDecide(t *testing.T) {
 	}{
 		{name: "success", pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success)}}, want: "prober.dev/ready=True ProbeSucceeded"},
 		{name: "success without a gate", ungated: true, pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success)}}},
-		{name: "gate without probes", want: "prober.dev/ready=True ProbeSucceeded"},
+		{name: "gate without probes", want: "prober.dev/ready=Unknown NotProbed no probe of prober decides this condition"},
+		{name: "gate without probes any more", published: []v1.PodCondition{readyTrue}, want: "prober.dev/ready=Unknown NotProbed no probe of prober decides this condition"},
+		{name: "gate without probes, as published", published: []v1.PodCondition{condition(conditions.Ready, v1.ConditionUnknown, conditions.NotProbed, "no probe of prober decides this condition")}},
+		{name: "gate and a liveness probe alone", pod: conditions.Pod{Probes: []conditions.Probe{with(web(states.Success), liveness)}}, want: "prober.dev/ready=True ProbeSucceeded\nprober.dev/live=True ProbeSucceeded"},
+		{name: "liveness probe is gone", pod: conditions.Pod{PerProbe: true, Probes: []conditions.Probe{web(states.Success)}}, published: []v1.PodCondition{
+			readyTrue, condition(conditions.Live, v1.ConditionFalse, conditions.ProbeFailed, "web liveness: no"), condition("prober.dev/readiness.web", v1.ConditionTrue, conditions.ProbeSucceeded, ""), condition("prober.dev/liveness.web", v1.ConditionFalse, conditions.ProbeFailed, "web liveness: no"),
+		}, want: "prober.dev/live=Unknown NotProbed no probe of prober decides this condition\nprober.dev/liveness.web=Unknown NotProbed no probe of prober decides this condition"},
+		{name: "conditions of single probes are not asked for any more", pod: conditions.Pod{Probes: []conditions.Probe{web(states.Success)}}, published: []v1.PodCondition{
+			readyTrue, condition("prober.dev/readiness.web", v1.ConditionTrue, conditions.ProbeSucceeded, ""),
+		}, want: "prober.dev/readiness.web=Unknown NotProbed no probe of prober decides this condition"},
+		{name: "undecided liveness probe keeps its condition", pod: conditions.Pod{PerProbe: true, Probes: []conditions.Probe{undecided("web", probe.Liveness)}}, ungated: true, published: []v1.PodCondition{
+			condition(conditions.Live, v1.ConditionFalse, conditions.ProbeFailed, "web liveness: no"), condition("prober.dev/liveness.web", v1.ConditionFalse, conditions.ProbeFailed, "web liveness: no"),
+		}},
+		{name: "conditions of others", ungated: true, published: []v1.PodCondition{condition("Ready", v1.ConditionTrue, "", ""), condition("prober.dev/other", v1.ConditionTrue, "", ""), condition("example.com/liveness.web", v1.ConditionTrue, "", "")}},
+		{name: "another generation", pod: conditions.Pod{Generation: 3, Probes: []conditions.Probe{web(states.Success)}}, published: []v1.PodCondition{{Type: conditions.Ready, Status: v1.ConditionTrue, Reason: conditions.ProbeSucceeded, ObservedGeneration: 2}}, want: "prober.dev/ready=True ProbeSucceeded"},
+		{name: "API server without generations", pod: conditions.Pod{Generation: 3, Probes: []conditions.Probe{web(states.Success)}}, published: []v1.PodCondition{readyTrue}},
 		{name: "failure", pod: conditions.Pod{Probes: []conditions.Probe{probeIn("web", states.Failure, "refused")}}, want: "prober.dev/ready=False ProbeFailed web readiness: refused"},
 		{name: "equal state", pod: conditions.Pod{Probes: []conditions.Probe{probeIn("web", states.Failure, "refused")}}, published: []v1.PodCondition{readyFalse}},
 		{name: "another number", pod: conditions.Pod{Probes: []conditions.Probe{probeIn("web", states.Failure, "refused after 3ms")}}, published: []v1.PodCondition{condition(conditions.Ready, v1.ConditionFalse, conditions.ProbeFailed, "web readiness: refused after 1.2s")}},

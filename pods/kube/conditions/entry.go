@@ -14,6 +14,8 @@ import (
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
+	minQuiet   = 10 * time.Second // between two patches that change messages alone, doubled
+	maxQuiet   = time.Minute
 	minResync  = 10 * time.Minute
 	maxResync  = 20 * time.Minute
 )
@@ -36,11 +38,16 @@ type entry struct {
 	// written again even if the pod has gone back to what was there before.
 	unsure map[v1.PodConditionType]bool
 
+	quiet time.Time // until then a message that has changed alone is not written
+	tales int       // patches in a row that have changed messages alone
+
+	notBefore   time.Time         // after a failure or a denial
 	failures    int               // patches in a row
+	failing     time.Time         // since when
 	denied      []v1.PodCondition // the changes that were denied
 	denials     int               // in a row
 	deniedUntil time.Time
-	told        bool // of a denial
+	told        bool // of a denial, since the last patch that was written
 }
 
 func newEntry(now time.Time) *entry {
@@ -55,8 +62,8 @@ func (e *entry) set(pod Pod, now time.Time) {
 	}
 	e.published(pod.Published)
 	e.pod, e.pending = pod, true
-	if e.failures == 0 {
-		e.due = now
+	if e.due = now; now.Before(e.notBefore) { // a change does not shorten the wait
+		e.due = e.notBefore
 	}
 }
 
@@ -92,8 +99,8 @@ func (e *entry) present() []v1.PodCondition {
 }
 
 // changes returns what is to be written now. If there is nothing, it sets when to look again. Nothing
-// of a dry run is ever published.
-func (e *entry) changes(now time.Time, dryRun bool) []v1.PodCondition {
+// of a dry run is ever published. hurry has messages written that would wait.
+func (e *entry) changes(now time.Time, dryRun, hurry bool) []v1.PodCondition {
 	if !now.Before(e.resync) {
 		e.resync = now.Add(pace.Jitter(minResync, maxResync))
 		if !dryRun {
@@ -106,15 +113,22 @@ func (e *entry) changes(now time.Time, dryRun bool) []v1.PodCondition {
 	stamp(changes, pod.Published, now)
 	for of := range e.unsure {
 		if old := find(pod.Published, of); old != nil && find(changes, of) == nil {
-			changes = append(changes, v1.PodCondition{Type: of, Status: old.Status, Reason: old.Reason, Message: old.Message, LastTransitionTime: metav1.NewTime(now)})
+			again := *old
+			again.LastTransitionTime = metav1.NewTime(now)
+			changes = append(changes, again)
 		}
 	}
 	switch {
 	case len(changes) == 0:
-		e.pending, e.denied, e.failures, e.due = false, nil, 0, e.resync
+		if e.pending, e.due = false, e.resync; now.Sub(e.notBefore) > maxBackoff { // else the next change may fail again
+			e.denied, e.denials, e.failures = nil, 0, 0
+		}
 		return nil
 	case now.Before(e.deniedUntil) && slices.EqualFunc(changes, e.denied, func(a, b v1.PodCondition) bool { return a.Type == b.Type && same(&a, &b) }):
-		e.due = e.deniedUntil
+		e.due = earlier(e.deniedUntil, now.Add(maxBackoff)) // it may change meanwhile
+		return nil
+	case !hurry && now.Before(e.quiet) && len(e.unsure) == 0 && !slices.ContainsFunc(changes, func(c v1.PodCondition) bool { return !alikeStates(&c, find(pod.Published, c.Type)) }):
+		e.due = e.quiet
 		return nil
 	}
 	return changes
@@ -125,6 +139,14 @@ const maxWrites = 16
 
 // written takes changes that were written.
 func (e *entry) written(changes []v1.PodCondition, now time.Time) {
+	present := e.present()
+	e.tales++
+	for _, c := range changes {
+		if !alikeStates(&c, find(present, c.Type)) {
+			e.tales = 0
+		}
+	}
+	e.quiet = now.Add(pace.Doubled(minQuiet, maxQuiet, e.tales))
 	for _, c := range changes {
 		e.writes[c.Type] = append(e.writes[c.Type], c)
 		if over := len(e.writes[c.Type]) - maxWrites; over > 0 {
@@ -132,7 +154,7 @@ func (e *entry) written(changes []v1.PodCondition, now time.Time) {
 		}
 	}
 	clear(e.unsure)
-	e.failures, e.denials, e.denied, e.due = 0, 0, nil, now
+	e.failures, e.denials, e.denied, e.told, e.notBefore, e.due = 0, 0, nil, false, now, now
 }
 
 // deny takes changes that were denied, and reports whether it is the first time.
@@ -141,7 +163,8 @@ func (e *entry) deny(changes []v1.PodCondition, now time.Time) (first bool) {
 	wait := pace.Doubled(firstDenial, denialTime, e.denials)
 	e.denials++
 	e.told, e.failures, e.denied, e.deniedUntil = true, 0, changes, now.Add(wait)
-	e.due = now // the pod may have changed meanwhile
+	e.notBefore = now.Add(min(wait, maxBackoff)) // the pod may have changed by then
+	e.due = e.notBefore
 	return first
 }
 
@@ -150,9 +173,20 @@ func (e *entry) retry(changes []v1.PodCondition, now time.Time) {
 	for _, c := range changes {
 		e.unsure[c.Type] = true
 	}
+	if e.failures == 0 {
+		e.failing = now
+	}
 	e.failures++
 	wait := pace.Doubled(minBackoff, maxBackoff, e.failures-1)
-	e.due = now.Add(pace.Jitter(wait/2, wait))
+	e.notBefore = now.Add(pace.Jitter(wait/2, wait))
+	e.due = e.notBefore
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // forget keeps nothing of a pod that is gone, until it is removed or a resync.

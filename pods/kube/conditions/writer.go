@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/internal/pace"
@@ -24,36 +25,47 @@ type Patcher interface {
 
 var _ Patcher = (*api.Client)(nil)
 
+// Recorder records events of pods.
+type Recorder interface {
+	Event(object runtime.Object, eventType, reason, message string)
+}
+
 // Config is what a [Writer] needs.
 type Config struct {
 	Patcher Patcher
 	Logger  *slog.Logger
-	DryRun  bool    // log what would be written
-	QPS     float64 // patches a second; 0: 20
-	Burst   int     // patches at once; 0: as many as in a second
+	Events  Recorder // of patches that are denied; nil: there are none
+	DryRun  bool     // log what would be written
+	QPS     float64  // patches a second; 0: 20
+	Burst   int      // patches at once; 0: as many as in a second
 }
 
 // Limits of a [Writer].
 const (
-	maxInFlight = 4
+	maxInFlight = 4                // patches of one namespace
+	maxFailing  = 1                // of those, of pods whose last patch has failed
 	drainTime   = 5 * time.Second  // for what is pending when the context of Run ends
 	firstDenial = 5 * time.Second  // until what was denied is tried again unchanged: an API server that starts denies what it allows later
 	denialTime  = 10 * time.Minute // the same after further denials
 )
 
 // Writer writes the conditions of pods when they change: one patch for a pod, with all of its changed
-// conditions, of the newest state. It is safe for concurrent use, and blocks no caller.
+// conditions, of the newest state. A message that changes alone is written 10 s after the last patch at the
+// earliest, and then less often, once a minute. Namespaces get patches in turn, and each has its own share of those in
+// flight: whatever holds up the patches of one keeps no other waiting. It is safe for concurrent use, and blocks no
+// caller.
 type Writer struct {
 	cfg  Config
 	wake chan struct{} // holds one: something is due
 
-	mu      sync.Mutex
-	pods    map[types.UID]*entry
-	rate    pace.Rate
-	patches pace.Bucket
-	active  int // patches in flight
-	failing bool
-	counts  Counts
+	mu        sync.Mutex
+	pods      map[types.UID]*entry
+	shares    map[string]*share // by namespace
+	rate      pace.Rate
+	patches   pace.Bucket
+	succeeded time.Time // when a patch was written last
+	ending    bool
+	counts    Counts
 }
 
 // NewWriter returns a writer. Nothing is written before Run.
@@ -67,7 +79,7 @@ func NewWriter(cfg Config) *Writer {
 	}
 	burst := cmp.Or(cfg.Burst, int(math.Ceil(cfg.QPS)))
 	return &Writer{
-		cfg: cfg, wake: make(chan struct{}, 1), pods: make(map[types.UID]*entry),
+		cfg: cfg, wake: make(chan struct{}, 1), pods: make(map[types.UID]*entry), shares: make(map[string]*share),
 		rate: pace.Rate{Burst: burst, Every: time.Duration(float64(time.Second) / cfg.QPS)},
 	}
 }
@@ -81,7 +93,9 @@ func (w *Writer) Set(pod Pod) {
 		e = newEntry(time.Now())
 		w.pods[pod.UID] = e
 	}
-	e.set(pod, time.Now())
+	if e.set(pod, time.Now()); w.ending {
+		e.due = time.Now()
+	}
 	w.wakeUp()
 }
 
@@ -95,6 +109,7 @@ func (w *Writer) Remove(uid types.UID) {
 	}
 	if e.removed = true; !e.busy { // else its patch in flight comes before the next one of the pod
 		delete(w.pods, uid)
+		w.forgetShareLocked(e.pod.Namespace)
 	}
 	w.wakeUp()
 }
@@ -103,13 +118,14 @@ func (w *Writer) Remove(uid types.UID) {
 func (w *Writer) Retry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.retryLocked()
+	w.retryLocked(time.Time{})
 }
 
-func (w *Writer) retryLocked() {
+// retryLocked tries at once what has failed since a time.
+func (w *Writer) retryLocked(since time.Time) {
 	for _, e := range w.pods {
-		if e.failures > 0 {
-			e.due = time.Now()
+		if e.failures > 0 && e.pending && !e.failing.Before(since) {
+			e.notBefore, e.due = time.Now(), time.Now()
 		}
 	}
 	w.wakeUp()
@@ -171,20 +187,18 @@ func (w *Writer) wakeUp() {
 func (w *Writer) start(ctx context.Context, patches *sync.WaitGroup) (wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.active < maxInFlight {
+	for {
 		now := time.Now()
-		uid, e := w.nextLocked()
-		if e == nil || e.due.After(now) {
-			if e == nil {
-				return time.Hour
-			}
-			return e.due.Sub(now)
+		uid, e, wait := w.nextLocked(now)
+		if e == nil {
+			return wait
 		}
 		if e.gone {
 			delete(w.pods, uid)
+			w.forgetShareLocked(e.pod.Namespace)
 			continue
 		}
-		changes := e.changes(now, w.cfg.DryRun)
+		changes := e.changes(now, w.cfg.DryRun, w.ending)
 		if changes == nil {
 			continue
 		}
@@ -193,66 +207,120 @@ func (w *Writer) start(ctx context.Context, patches *sync.WaitGroup) (wait time.
 		}
 		w.patches = w.patches.Take(w.rate, now)
 		e.busy = true
-		w.active++
+		end := w.shareLocked(e.pod.Namespace).begin(now, e.failures > 0)
 		pod := e.pod.Pod
-		patches.Go(func() { w.ended(uid, e, changes, w.cfg.Patcher.PatchConditions(ctx, pod, changes)) })
+		patches.Go(func() {
+			err := w.cfg.Patcher.PatchConditions(ctx, pod, changes)
+			w.ended(uid, e, changes, err, end)
+		})
 	}
-	return time.Hour
 }
 
-// nextLocked returns the pod that is due first. There are as many as a node has: a few hundred.
-func (w *Writer) nextLocked() (first types.UID, next *entry) {
+// nextLocked returns the pod that is due, of those of the namespace whose last patch began longest ago; nil and how
+// long it takes until one is due, if none is. There are as many as a node has: a few hundred.
+func (w *Writer) nextLocked(now time.Time) (first types.UID, next *entry, wait time.Duration) {
+	wait = time.Hour
+	var of *share
 	for uid, e := range w.pods {
-		if !e.busy && (next == nil || e.due.Before(next.due)) {
-			first, next = uid, e
+		if e.busy {
+			continue
+		}
+		s := w.shareLocked(e.pod.Namespace)
+		switch {
+		case e.due.After(now):
+			wait = min(wait, e.due.Sub(now))
+		case !s.hasPlace(e.failures > 0): // the end of one of its patches wakes Run
+		case next == nil || cmp.Or(s.served.Compare(of.served), e.due.Compare(next.due)) < 0:
+			first, next, of = uid, e, s
 		}
 	}
-	return first, next
+	return first, next, wait
 }
 
-// ended takes the result of a patch.
-func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err error) {
+func (w *Writer) shareLocked(namespace string) *share {
+	s := w.shares[namespace]
+	if s == nil {
+		s = &share{}
+		w.shares[namespace] = s
+	}
+	return s
+}
+
+// ended takes the result of a patch. end gives its place back.
+func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err error, end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.wakeUp()
-	w.active--
+	end()
 	e.busy = false
+	s := w.shareLocked(e.pod.Namespace)
 	log := w.cfg.Logger.With("namespace", e.pod.Namespace, "pod", e.pod.Name)
 	switch now := time.Now(); {
 	case err == nil:
 		if !w.cfg.DryRun {
 			w.counts.Written++
 		}
-		if w.failing {
-			w.failing = false
-			log.Info("conditions of pods are written again")
-			w.retryLocked()
-		}
 		e.written(changes, now)
+		if !w.troubledLocked(e.pod.Namespace) && s.recovers() {
+			log.Info("conditions of pods of a namespace are written again")
+		}
+		w.retryLocked(w.succeeded) // nothing was written since they failed: the API server was away
+		w.succeeded = now
 	case errors.Is(err, api.ErrGone):
 		e.forget()
 	case errors.Is(err, api.ErrDenied):
 		w.counts.Denied++
-		if e.deny(changes, now) {
+		if s.reports(now) {
 			log.Warn("conditions of a pod cannot be written", "error", err)
+		}
+		if first := e.deny(changes, now); first && w.cfg.Events != nil {
+			w.cfg.Events.Event(reference(e.pod.Pod), v1.EventTypeWarning, "ProbeConditionDenied", "the API server refuses the conditions of the pod: "+err.Error())
 		}
 	default:
 		w.counts.Failed++
-		if !w.failing {
-			w.failing = true
-			log.Warn("conditions of pods cannot be written, and are retried", "error", err)
+		if s.reports(now) {
+			log.Warn("conditions of pods of a namespace cannot be written, and are retried", "error", err)
 		}
 		e.retry(changes, now)
 	}
 	if e.removed {
 		delete(w.pods, uid)
 	}
+	w.forgetShareLocked(e.pod.Namespace)
+}
+
+// troubledLocked reports whether a patch of a namespace waits after a failure or a denial.
+func (w *Writer) troubledLocked(namespace string) bool {
+	for _, e := range w.pods {
+		if e.pod.Namespace == namespace && e.pending && e.failures+e.denials > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetShareLocked drops what is kept of a namespace without pods.
+func (w *Writer) forgetShareLocked(namespace string) {
+	for _, e := range w.pods {
+		if e.pod.Namespace == namespace {
+			return
+		}
+	}
+	if s := w.shares[namespace]; s != nil && s.active == 0 {
+		delete(w.shares, namespace)
+	}
+}
+
+// reference returns the object of events about a pod.
+func reference(pod api.Pod) *v1.ObjectReference {
+	return &v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
 // hurry makes all that is pending due.
 func (w *Writer) hurry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ending = true
 	for _, e := range w.pods {
 		if e.pending && e.denied == nil {
 			e.due = time.Now()

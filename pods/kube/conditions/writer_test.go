@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/states"
@@ -24,6 +25,7 @@ import (
 // rig is a writer that runs, and a server.
 type rig struct {
 	*server
+	events []string
 	*conditions.Writer
 	log  bytes.Buffer // read it when nothing runs
 	stop func()
@@ -35,6 +37,7 @@ func inBubble(t *testing.T, change func(*conditions.Config), test func(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{server: newServer()}
 		cfg := conditions.Config{Patcher: r.server, Logger: slog.New(slog.NewTextHandler(&r.log, nil))}
+		cfg.Events = r
 		if change != nil {
 			change(&cfg)
 		}
@@ -46,6 +49,13 @@ func inBubble(t *testing.T, change func(*conditions.Config), test func(t *testin
 		defer r.stop()
 		test(t, r)
 	})
+}
+
+// Event implements manager.Recorder.
+func (r *rig) Event(object runtime.Object, eventType, reason, message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, fmt.Sprint(eventType, " ", reason, " ", object.(*v1.ObjectReference).UID, " ", message))
 }
 
 // podOf returns a gated pod whose UID is its name and "-uid".
@@ -304,7 +314,9 @@ func TestWriterDeniedIsLoggedOnceAndTriedAfterChange(t *testing.T) {
 		p := r.pod("web", probeIn("web", states.Failure, ""))
 		r.changed = func(_ types.UID, now []v1.PodCondition) { p.Published = now; r.Set(p) } // an informer
 		r.Set(p)
-		step("another state", 2)
+		step("another state does not shorten the wait", 1)
+		time.Sleep(5 * time.Second)
+		step("another state, 5 s later", 2)
 		time.Sleep(9 * time.Minute)
 		step("after 9 minutes, with waits that are doubled", 7)
 		if got := r.Counts(); got != (conditions.Counts{Denied: 7, Pending: 1}) {
@@ -313,6 +325,10 @@ func TestWriterDeniedIsLoggedOnceAndTriedAfterChange(t *testing.T) {
 		allowed.Store(true)
 		time.Sleep(2 * time.Minute)
 		step("after 11 minutes", 8)
+		time.Sleep(time.Minute)
+		if want := "Warning ProbeConditionDenied web-uid the API server refuses the conditions of the pod: denied by the API server: policy"; len(r.events) != 1 || r.events[0] != want {
+			t.Errorf("events %q, want %q", r.events, want)
+		}
 		r.stop()
 		if got := strings.Count(r.log.String(), "denied by the API server: policy"); got != 1 {
 			t.Errorf("%d lines about it:\n%s", got, &r.log)
@@ -505,6 +521,160 @@ func TestWriterDeniedOnceIsTriedSoon(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		if got := r.ready("web"); !strings.HasPrefix(got, "prober.dev/ready=False") {
 			t.Errorf("after 6 s: %q", got)
+		}
+	})
+}
+
+// Patches of one namespace that hang, fail or are denied, while its pods change all the time, delay nothing of another
+// one. The numbers of tries and of lines in the log stay small.
+func TestWriterNamespacesAreIndependent(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(context.Context) error
+	}{
+		{"hang", func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(15 * time.Second):
+				return errors.New("failed calling webhook")
+			}
+		}},
+		{"fail", func(context.Context) error { return errors.New("failed calling webhook") }},
+		{"are denied", func(context.Context) error { return fmt.Errorf("%w: policy", api.ErrDenied) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, r *rig) {
+				var tries atomic.Int32
+				r.before = func(ctx context.Context, pod api.Pod) error {
+					if pod.Namespace != "broken" {
+						return nil
+					}
+					tries.Add(1)
+					return c.fault(ctx)
+				}
+				const pods, minutes = 30, 10
+				var slowest time.Duration
+				state := map[bool]states.State{false: states.Success, true: states.Failure}
+				for i := range minutes * 60 { // each second
+					for j := range pods {
+						p := podOf(fmt.Sprint("broken-", j), probeIn("web", state[i%2 == 1], ""))
+						p.Namespace = "broken"
+						r.Set(p)
+					}
+					begun, sick := time.Now(), i%2 == 0
+					r.Set(r.pod("victim", probeIn("web", state[sick], "")))
+					synctest.Wait()
+					for want := map[bool]string{false: "True", true: "False"}[sick]; !strings.HasPrefix(r.ready("victim"), "prober.dev/ready="+want); {
+						if time.Since(begun) > time.Minute {
+							t.Fatal("the pod of another namespace is not written")
+						}
+						time.Sleep(100 * time.Millisecond)
+					}
+					slowest = max(slowest, time.Since(begun))
+					time.Sleep(time.Second)
+				}
+				if slowest > 100*time.Millisecond {
+					t.Errorf("a pod of another namespace was written after %v", slowest)
+				}
+				if most := int32(pods * (8 + minutes*60/15)); tries.Load() > most {
+					t.Errorf("%d tries of %d pods in %d minutes, more than %d", tries.Load(), pods, minutes, most)
+				}
+				r.stop()
+				if lines := strings.Count(r.log.String(), "\n"); lines > 2*minutes {
+					t.Errorf("%d lines in the log:\n%.2000s", lines, r.log.String())
+				}
+			})
+		})
+	}
+}
+
+// A pod that cannot be written delays no other pod of its namespace for long.
+func TestWriterFailingPodsShareOnePlace(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		r.before = func(ctx context.Context, pod api.Pod) error {
+			if !strings.HasPrefix(pod.Name, "bad") {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(15 * time.Second):
+			}
+			return errors.New("failed calling webhook")
+		}
+		for i := range 10 {
+			r.Set(r.pod(fmt.Sprint("bad", i), probeIn("web", states.Success, "")))
+		}
+		time.Sleep(time.Minute) // each has failed once
+		for i := range 60 {
+			name := fmt.Sprint("good", i)
+			r.Set(r.pod(name, probeIn("web", states.Success, "")))
+			time.Sleep(time.Second)
+			if r.ready(name) == "" {
+				t.Errorf("%s is not written after a second", name)
+			}
+		}
+	})
+}
+
+func TestWriterCoalescesMessages(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		const minutes = 30
+		for i := range minutes * 60 {
+			r.Set(r.pod("web", probeIn("web", states.Failure, []string{"refused", "reset", "timed out"}[i%3])))
+			time.Sleep(time.Second)
+		}
+		if got := r.count(); got < minutes/2 || got > minutes+4 {
+			t.Errorf("%d patches in %d minutes", got, minutes)
+		}
+		r.Set(r.pod("web", probeIn("web", states.Failure, "no route to host")))
+		time.Sleep(time.Minute)
+		if got := r.ready("web"); got != "prober.dev/ready=False ProbeFailed web readiness: no route to host" {
+			t.Errorf("the newest message is not written within a minute: %s", got)
+		}
+		before := r.count()
+		r.Set(r.pod("web", probeIn("web", states.Success, "")))
+		synctest.Wait()
+		if r.count() != before+1 {
+			t.Error("another status has waited")
+		}
+		r.Set(r.pod("web", probeIn("web", states.Failure, "refused")))
+		synctest.Wait()
+		r.Set(r.pod("web", probeIn("web", states.Failure, "reset")))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := r.ready("web"); got != "prober.dev/ready=False ProbeFailed web readiness: reset" || r.count() != before+3 {
+			t.Errorf("10 s after a transition: %s, %d patches", got, r.count()-before)
+		}
+		r.Set(r.pod("web", probeIn("web", states.Failure, "refused")))
+		r.stop()
+		if got := r.ready("web"); got != "prober.dev/ready=False ProbeFailed web readiness: refused" {
+			t.Errorf("at the end: %s", got)
+		}
+	})
+}
+
+func TestWriterTellsGeneration(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		set := func(generation int64) int64 {
+			p := r.pod("web", probeIn("web", states.Success, ""))
+			p.Generation = generation
+			r.Set(p)
+			time.Sleep(2 * time.Minute)
+			for _, c := range r.conditions(p.UID) {
+				if c.Type == conditions.Ready {
+					return c.ObservedGeneration
+				}
+			}
+			return -1
+		}
+		for i, generation := range []int64{1, 1, 2, 2, 2} {
+			if got := set(generation); got != generation {
+				t.Errorf("step %d: observedGeneration %d, want %d", i, got, generation)
+			}
+		}
+		if r.count() != 2 {
+			t.Errorf("%d patches, want one for each generation", r.count())
 		}
 	})
 }

@@ -34,7 +34,7 @@ type task struct {
 // act begins an action, or says that it would.
 func (l *loop) act(ctx context.Context, p *pending, pod *v1.Pod, o order, now time.Time) {
 	t := &task{p: p, failure: p.Failure, pod: pod, workload: workloadOf(pod), order: o, hooked: p.hooked}
-	l.guards.take(t.workload, now)
+	l.guards.take(t.workload, pod.Namespace, now)
 	if l.cfg.DryRun {
 		l.guards.acted(p.key, now)
 		l.withheld(p, WithheldDryRun)
@@ -47,7 +47,7 @@ func (l *loop) act(ctx context.Context, p *pending, pod *v1.Pod, o order, now ti
 		return
 	}
 	p.running = true
-	l.begun[p.key.uid] = now
+	l.begun[p.key.uid] = action{now, pod.Namespace}
 	l.running.Go(func() {
 		o := outcome{t, l.claimed(ctx, t)}
 		select {
@@ -90,7 +90,7 @@ func (a *Actor) restart(ctx context.Context, t *task) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case a.Open() != "":
+		case a.Doubts().About(scopeOf(t.pod)).Open != "":
 			return errOpened
 		}
 	}
@@ -120,22 +120,32 @@ func (l *loop) ended(o outcome, now time.Time) {
 		l.count(func(c *Counts) { c.Done[mode]++ })
 		l.actedOn(p, now)
 	case errors.Is(o.err, errOpened):
-		l.guards.giveBack(o.task.workload)
+		l.giveBack(o.task.workload, now)
 		p.hooked, p.next = true, now
 	case errors.Is(o.err, api.ErrGone):
-		l.guards.giveBack(o.task.workload)
+		l.giveBack(o.task.workload, now)
 		l.withheld(p, WithheldGone)
 		l.remove(p)
 	case errors.Is(o.err, api.ErrBlocked):
-		l.guards.giveBack(o.task.workload)
+		l.giveBack(o.task.workload, now)
 		l.blocked(p, o, now)
 	case errors.Is(o.err, api.ErrDenied):
-		l.guards.giveBack(o.task.workload)
+		l.giveBack(o.task.workload, now)
 		l.failed(p, o)
 		l.remove(p)
 	default:
 		l.failed(p, o)
 		l.actedOn(p, now)
+	}
+}
+
+// giveBack returns the tokens of an action that did nothing, for which others may wait.
+func (l *loop) giveBack(workload types.UID, now time.Time) {
+	l.guards.giveBack(workload)
+	for _, p := range l.pending {
+		if p.reason == WithheldBudget {
+			p.next = now
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	settleMost   = 10 * time.Second
 	recheck      = 10 * time.Second
 	maxActions   = 4           // at once
+	maxActionsOf = 3           // of one namespace: others find a place
 	longAction   = time.Minute // an action that takes longer does not count
 )
 
@@ -59,9 +60,15 @@ type loop struct {
 	breaker *breaker
 	guards  guards
 	pending map[key]*pending
-	begun   map[types.UID]time.Time // actions under way, by pod
+	begun   map[types.UID]action // under way, by pod
 	done    chan outcome
 	running sync.WaitGroup
+}
+
+// action is one that is under way.
+type action struct {
+	begun     time.Time
+	namespace string
 }
 
 // outcome is how an action ended.
@@ -74,8 +81,8 @@ type outcome struct {
 // the next agent too.
 func (a *Actor) Run(ctx context.Context) {
 	l := &loop{
-		Actor: a, breaker: newBreaker(&a.cfg, a.log), pending: map[key]*pending{}, begun: map[types.UID]time.Time{}, done: make(chan outcome),
-		guards: guards{cfg: &a.cfg, workloads: map[types.UID]pace.Bucket{}, backoffs: map[key]backoff{}},
+		Actor: a, breaker: newBreaker(&a.cfg, a.log), pending: map[key]*pending{}, begun: map[types.UID]action{}, done: make(chan outcome),
+		guards: guards{cfg: &a.cfg, workloads: map[types.UID]pace.Bucket{}, backoffs: map[key]backoff{}, served: map[string]time.Time{}},
 	}
 	defer l.running.Wait()
 	ticks := time.NewTicker(measureEvery)
@@ -112,23 +119,29 @@ func (l *loop) step(ctx context.Context, now time.Time) {
 		f := &in.failures[i]
 		l.add(f, now)
 		if l.cfg.Failing(f.Pod.UID, f.Container, f.Kind) {
-			l.breaker.fails(probeKey{string(f.Pod.UID), f.Container, f.Kind}, now)
+			l.breaker.fails(f.Pod.UID, probeKey{f.Container, f.Kind}, now)
 		}
 	}
-	before := l.Open()
+	before := l.Doubts()
 	doubts := l.breaker.check(now)
-	if doubts != *l.open.Load() {
+	if !maps.Equal(doubts, before) {
 		l.open.Store(&doubts)
 	}
-	open := doubts.any()
-	due := slices.SortedFunc(maps.Values(l.pending), func(a, b *pending) int {
-		return cmp.Or(a.settled.Compare(b.settled), cmp.Compare(a.key.uid, b.key.uid), cmp.Compare(a.key.container, b.key.container))
-	})
-	for _, p := range due {
-		closed := before != "" && open == "" && p.reason == WithheldBreaker
+	var due []*pending
+	for _, p := range l.pending {
+		of := scopeOf(p.Pod)
+		closed := p.reason == WithheldBreaker && before.About(of).Open != "" && doubts.About(of).Open == ""
 		if !p.running && (closed || !now.Before(p.next)) {
-			l.decide(ctx, p, now)
+			due = append(due, p)
 		}
+	}
+	for len(due) > 0 { // the namespace first whose last action is longest ago
+		first := slices.MinFunc(due, func(a, b *pending) int {
+			return cmp.Or(l.guards.served[a.Pod.Namespace].Compare(l.guards.served[b.Pod.Namespace]), a.settled.Compare(b.settled),
+				cmp.Compare(a.key.uid, b.key.uid), cmp.Compare(a.key.container, b.key.container))
+		})
+		due = slices.DeleteFunc(due, func(p *pending) bool { return p == first })
+		l.decide(ctx, first, now)
 	}
 }
 
@@ -206,7 +219,7 @@ func (l *loop) situation(p *pending, now time.Time) *situation {
 	s := &situation{
 		held:    held || p.Mode != Restart && p.Mode != Evict,
 		failure: &p.Failure, restarts: p.restarts, acted: p.acted, pod: l.cfg.Current(p.key.uid),
-		failing: l.cfg.Failing(p.key.uid, p.Container, p.Kind), open: l.Open(), onFailure: l.cfg.OnFailure,
+		failing: l.cfg.Failing(p.key.uid, p.Container, p.Kind), open: l.Doubts().About(scopeOf(p.Pod)).Open, onFailure: l.cfg.OnFailure,
 		possible: p.Mode == Restart && l.cfg.Stop != nil || p.Mode == Evict && l.cfg.Evict != nil,
 		settled:  p.settled, blocked: p.blocked,
 	}
@@ -215,14 +228,17 @@ func (l *loop) situation(p *pending, now time.Time) *situation {
 		uid, ok := l.cfg.Owner(p.ContainerID)
 		s.owned = ok && uid == p.key.uid
 	}
-	busy := 0
-	for _, begun := range l.begun {
-		if now.Sub(begun) < longAction {
+	busy, own := 0, 0
+	for _, a := range l.begun {
+		if now.Sub(a.begun) < longAction {
 			busy++
+			if a.namespace == p.Pod.Namespace {
+				own++
+			}
 		}
 	}
 	_, s.busy = l.begun[p.key.uid]
-	s.noSlot = busy >= maxActions
+	s.noSlot = busy >= maxActions || own >= maxActionsOf
 	if s.pod != nil {
 		l.guards.fill(s, p.key, workloadOf(s.pod))
 	}

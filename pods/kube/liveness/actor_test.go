@@ -537,7 +537,7 @@ func TestFourActionsAtOnceAndOneForEachPod(t *testing.T) {
 		for i := range 7 {
 			uid := types.UID(fmt.Sprint("u", i))
 			if i > 0 {
-				n.add(uid, "")
+				n.add(uid, "", func(p *v1.Pod) { p.Namespace = fmt.Sprint("ns", i%2) })
 			}
 			n.fail(a, uid)
 		}
@@ -566,7 +566,7 @@ func TestRunEndsActions(t *testing.T) {
 			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 20}}}
 		})
 		a := liveness.New(liveness.Config{
-			Current: n.Current, Failing: n.Failing, Logger: slog.New(slog.DiscardHandler), PressureDir: t.TempDir(),
+			Current: n.Current, Party: n.Party, Failing: n.Failing, Logger: slog.New(slog.DiscardHandler), PressureDir: t.TempDir(),
 			Stop: n.Stop,
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -640,4 +640,65 @@ func TestClaim(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A namespace whose containers take long to end, or fail again and again, leaves places and tokens to others.
+func TestActionsAreSharedByNamespaces(t *testing.T) {
+	noisy := func(p *v1.Pod) { p.Namespace = "noisy" }
+	t.Run("places", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode()
+			n.onStop = func(id string, _ time.Duration) error {
+				if strings.Contains(id, "noisy") {
+					time.Sleep(30 * time.Second)
+				}
+				return nil
+			}
+			a := n.actor(t, nil)
+			for i := range 40 {
+				uid := types.UID(fmt.Sprint("noisy", i))
+				n.add(uid, "", noisy)
+				n.fail(a, uid)
+			}
+			after(10 * time.Second)
+			n.add("victim", "")
+			begun := time.Now()
+			n.fail(a, "victim")
+			after(time.Minute)
+			if took, ok := n.stoppedAfter("victim", begun); !ok || took > 5*time.Second {
+				t.Errorf("the pod of another namespace: %v, %t", took, ok)
+			}
+		})
+	})
+	t.Run("tokens", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode()
+			n.heals = false
+			n.onStop = func(id string, _ time.Duration) error { // and the next container fails, too
+				uid, _, _ := strings.Cut(strings.TrimPrefix(id, "x://"), "-")
+				if uid != "victim" {
+					time.AfterFunc(5*time.Second, func() { n.fail(n.running, types.UID(uid)) })
+				}
+				return nil
+			}
+			a := n.actor(t, func(cfg *liveness.Config) { cfg.Workload, cfg.Node = liveness.Bucket{}, liveness.Bucket{} })
+			n.running = a
+			for i := range 60 {
+				uid := types.UID(fmt.Sprint("noisy", i))
+				n.add(uid, "", noisy)
+				n.fail(a, uid)
+			}
+			after(30 * time.Minute)
+			if got := len(n.stopped()); got < 30 {
+				t.Fatalf("the noisy namespace had %d restarts, which is no loop", got)
+			}
+			n.add("victim", "")
+			begun := time.Now()
+			n.fail(a, "victim")
+			after(10 * time.Minute)
+			if took, ok := n.stoppedAfter("victim", begun); !ok || took > time.Minute+5*time.Second {
+				t.Errorf("the pod of another namespace: %v, %t; a token comes each minute", took, ok)
+			}
+		})
+	})
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/probe"
@@ -20,6 +22,7 @@ import (
 
 // change is what the breaker needs of a change of the state of a probe.
 type change struct {
+	pod             types.UID
 	probe           probeKey
 	good            bool // it was or is a success
 	failed, removed bool
@@ -27,9 +30,10 @@ type change struct {
 	at              time.Time
 }
 
+// probeKey names a probe of a pod.
 type probeKey struct {
-	podUID, container string
-	kind              probe.Kind
+	container string
+	kind      probe.Kind
 }
 
 // changeOf returns what the breaker needs of c. The end of a container is no failure of its probes:
@@ -38,8 +42,8 @@ type probeKey struct {
 func changeOf(c *states.Change) change {
 	isGood := func(s states.State) bool { return s == states.Success || s == states.Warning }
 	return change{
-		probe: probeKey{c.Info.PodUID, c.Info.Container, c.Info.Kind},
-		good:  isGood(c.From) || isGood(c.To), failed: c.To == states.Failure && c.Reason != string(results.NotRunning), removed: c.Removed, at: c.Time,
+		pod: types.UID(c.Info.PodUID), probe: probeKey{c.Info.Container, c.Info.Kind},
+		good: isGood(c.From) || isGood(c.To), failed: c.To == states.Failure && c.Reason != string(results.NotRunning), removed: c.Removed, at: c.Time,
 		first: c.Info.Kind != probe.Readiness,
 	}
 }
@@ -50,18 +54,20 @@ type history struct {
 	failed time.Time // when it began to fail, as far as that counts; zero: never
 }
 
-// breaker decides whether the agent distrusts its probes. The goroutine of Run owns it.
+// breaker decides whose probes the agent distrusts. The goroutine of Run owns it.
 type breaker struct {
 	limits      Breaker
+	party       func(types.UID) (Party, bool)
 	stalled     func() time.Duration
 	pressureDir string
 	log         *slog.Logger
 
-	probes    map[probeKey]history // all that are known
-	pressures map[string]float64   // of those that can be read
-	unread    map[string]bool      // resources whose pressure cannot be read
+	pods      map[types.UID]map[probeKey]history // all probes that are known
+	pressures map[string]float64                 // of those that can be read
+	unread    map[string]bool                    // resources whose pressure cannot be read
 
-	blind, strained latch
+	late latch            // keeps the results of all probes from being trusted
+	open map[Scope]*latch // keep actions from being done
 }
 
 // latch is a cause that holds the breaker open, and for a while after it has ended.
@@ -83,17 +89,20 @@ func (l *latch) check(cause string, now time.Time, window time.Duration) string 
 
 func newBreaker(cfg *Config, log *slog.Logger) *breaker {
 	return &breaker{
-		limits: cfg.Breaker, stalled: cfg.Stalled, pressureDir: cfg.PressureDir, log: log,
-		probes: map[probeKey]history{}, pressures: map[string]float64{}, unread: map[string]bool{},
+		limits: cfg.Breaker, party: cfg.Party, stalled: cfg.Stalled, pressureDir: cfg.PressureDir, log: log,
+		pods: map[types.UID]map[probeKey]history{}, pressures: map[string]float64{}, unread: map[string]bool{}, open: map[Scope]*latch{},
 	}
 }
 
 func (b *breaker) changed(c *change) {
 	if c.removed {
-		delete(b.probes, c.probe)
+		delete(b.pods[c.pod], c.probe)
+		if len(b.pods[c.pod]) == 0 {
+			delete(b.pods, c.pod)
+		}
 		return
 	}
-	h := b.probes[c.probe]
+	h := b.pods[c.pod][c.probe]
 	h.good = h.good || c.good
 	if c.failed {
 		if h.good || c.first && h.failed.IsZero() {
@@ -101,87 +110,168 @@ func (b *breaker) changed(c *change) {
 		}
 		h.good = false
 	}
-	b.probes[c.probe] = h
+	b.put(c.pod, c.probe, h)
+}
+
+func (b *breaker) put(pod types.UID, of probeKey, h history) {
+	if b.pods[pod] == nil {
+		b.pods[pod] = map[probeKey]history{}
+	}
+	b.pods[pod][of] = h
 }
 
 // fails takes a failure that is to be acted upon. There is no change of a state where the container before had
 // ended: the probe has failed since then.
-func (b *breaker) fails(of probeKey, now time.Time) {
-	if h := b.probes[of]; h.good || h.failed.IsZero() {
-		b.probes[of] = history{failed: now}
+func (b *breaker) fails(pod types.UID, of probeKey, now time.Time) {
+	if h := b.pods[pod][of]; h.good || h.failed.IsZero() {
+		b.put(pod, of, history{failed: now})
 	}
 }
 
-// check returns why the breaker is open, and logs when that changes. The zero value means that it is
-// closed.
-func (b *breaker) check(now time.Time) doubts {
-	before := doubts{b.blind.reason, b.strained.reason}
-	after := doubts{b.blind.check(b.blindness(now), now, b.limits.Window), b.strained.check(cmp.Or(b.crowd(), b.strain()), now, b.limits.Window)}
+// check returns the present doubts, and logs when the breaker of a scope opens and closes.
+func (b *breaker) check(now time.Time) Doubts {
+	blind := b.crowds(func(of probeKey, h history, p Party) (counted, failed bool) {
+		return p.depends(of.kind), !h.failed.IsZero() && now.Sub(h.failed) < b.limits.Window
+	})
+	crowd := b.crowds(func(of probeKey, h history, p Party) (counted, failed bool) {
+		fails := !h.good && !h.failed.IsZero()
+		return p.Acts && (of.kind == probe.Liveness || of.kind == probe.Startup && fails), fails
+	})
+	lag := b.lag()
+	late := b.late.check(lag, now, b.limits.Window)
+	next := Doubts{}
+	for _, scope := range slices.Concat(slices.Collect(maps.Keys(blind)), slices.Collect(maps.Keys(crowd)), slices.Collect(maps.Keys(b.open)), []Scope{{}}) {
+		if _, ok := next[scope]; ok {
+			continue
+		}
+		var failures, strain string
+		if t, ok := blind[scope]; ok {
+			failures = fmt.Sprintf("%d of %d probes of the %s began to fail within %v", t.failed, t.all, scope, b.limits.Window)
+		}
+		if t, ok := crowd[scope]; ok {
+			strain = fmt.Sprintf("%d of %d liveness and startup probes of the %s fail", t.failed, t.all, scope)
+		}
+		d := Doubt{Blind: failures}
+		cause := cmp.Or(failures, strain)
+		if scope == (Scope{}) {
+			d.Blind, cause = cmp.Or(late, failures), cmp.Or(lag, cause, b.strain())
+		}
+		if d.Open = b.hold(scope, cause, now); d.Open != "" {
+			next[scope] = d
+		}
+	}
+	return next
+}
+
+// hold returns why nothing is done to the pods of a scope, with the present cause.
+func (b *breaker) hold(scope Scope, cause string, now time.Time) string {
+	l := b.open[scope]
+	if l == nil {
+		if cause == "" {
+			return ""
+		}
+		l = &latch{}
+		b.open[scope] = l
+	}
+	before := l.reason
+	after := l.check(cause, now, b.limits.Window)
 	switch {
-	case after.any() != "" && before.any() == "":
-		b.log.Warn("the breaker is open: no restarts and evictions", "reason", after.any())
-	case after.any() == "" && before.any() != "":
-		b.log.Info("the breaker is closed again", "after", before.any())
+	case after != "" && before == "":
+		b.log.Warn("the breaker is open: no restarts and evictions", "reason", after)
+	case after == "":
+		b.log.Info("the breaker is closed again", "after", before)
+		delete(b.open, scope)
 	}
 	return after
 }
 
-// doubts are why the breaker is open.
-type doubts struct {
-	blind    string // what probes say may be wrong; "" if it is not
-	strained string // probes say what is, but restarts make it worse: the node is under pressure, or there would be too many
-}
-
-func (d doubts) any() string { return cmp.Or(d.blind, d.strained) }
-
-// blindness returns why the results of probes are not to be trusted; "" if they are.
-func (b *breaker) blindness(now time.Time) string {
+// lag returns why the ticks of all probes are not to be trusted; "" if they are.
+func (b *breaker) lag() string {
 	if b.stalled != nil {
 		if lag := b.stalled(); lag > b.limits.Lag {
 			return fmt.Sprintf("probes are %v late, more than %v", lag.Round(time.Millisecond), b.limits.Lag)
 		}
 	}
-	failed := 0
-	for _, h := range b.probes {
-		if b.recent(h, now) {
-			failed++
-		}
-	}
-	if b.many(failed, len(b.probes)) {
-		return fmt.Sprintf("%d of %d probes of the node began to fail within %v", failed, len(b.probes), b.limits.Window)
-	}
 	return ""
 }
 
-// crowd returns how many of the probes that act fail, however long; "" if they are few. What fails for so
-// many at once is the probe, or something that they all need, and no restart mends that. Readiness
-// probes that succeed say nothing about a bad liveness probe that many pods have. Nor do startup probes,
-// which have succeeded once.
-func (b *breaker) crowd() string {
-	failed, all := 0, 0
-	for probeOf, h := range b.probes {
-		fails := !h.good && !h.failed.IsZero()
-		if probeOf.kind == probe.Liveness || probeOf.kind == probe.Startup && fails {
-			all++
-			if fails {
-				failed++
+// tally is what the probes of a pod, a workload or a namespace say.
+type tally struct {
+	failed, all int     // probes
+	share       float64 // that failed: each pod counts the same in its workload, each workload in its namespace
+}
+
+// crowds returns the scopes in which so much fails that one cause is likely, which no restart mends, or that
+// the agent itself is at fault. It counts probes of which counted is true.
+func (b *breaker) crowds(count func(probeKey, history, Party) (counted, failed bool)) map[Scope]tally {
+	least, pods := 0, make(map[Scope][]tally)
+	for uid, probes := range b.pods {
+		party, ok := b.party(uid)
+		if !ok {
+			continue
+		}
+		var t tally
+		for of, h := range probes {
+			counted, failed := count(of, h, party)
+			if counted {
+				t.all++
+			}
+			if counted && failed {
+				t.failed++
 			}
 		}
+		if t.all > 0 {
+			t.share = float64(t.failed) / float64(t.all)
+			pods[party.Scope] = append(pods[party.Scope], t)
+			least += t.failed
+		}
 	}
-	if b.many(failed, all) {
-		return fmt.Sprintf("%d of %d liveness and startup probes of the node fail", failed, all)
+	if least < b.limits.Least {
+		return nil
 	}
-	return ""
+	doubted := make(map[Scope]tally)
+	workloads := b.merged(pods, doubted, func(s Scope) Scope { return Scope{Namespace: s.Namespace} })
+	namespaces := b.merged(workloads, doubted, func(Scope) Scope { return Scope{} })
+	b.merged(namespaces, doubted, func(s Scope) Scope { return s })
+	return doubted
 }
 
-// recent reports whether a probe began to fail within the window.
-func (b *breaker) recent(h history, now time.Time) bool {
-	return !h.failed.IsZero() && now.Sub(h.failed) < b.limits.Window
+// merged adds the parties of each scope up to a tally of the scope that has it, and notes scopes in which many fail.
+func (b *breaker) merged(parties map[Scope][]tally, doubted map[Scope]tally, within func(Scope) Scope) map[Scope][]tally {
+	all := make(map[Scope][]tally)
+	for scope, tallies := range parties {
+		t := sum(tallies)
+		if b.many(t, tallies) {
+			doubted[scope] = t
+		}
+		t.share /= float64(len(tallies))
+		all[within(scope)] = append(all[within(scope)], t)
+	}
+	return all
 }
 
-func (b *breaker) many(failed, all int) bool {
-	return failed >= b.limits.Least && float64(failed) >= b.limits.Share*float64(all)
+// sum returns the sums of tallies.
+func sum(tallies []tally) (t tally) {
+	for _, of := range tallies {
+		t.failed, t.all, t.share = t.failed+of.failed, t.all+of.all, t.share+of.share
+	}
+	return t
 }
+
+// many reports whether many probes of a scope fail even without any one of its parties: a pod, workload or
+// namespace alone, whatever number of probes it has, is never a reason to distrust those of others.
+func (b *breaker) many(total tally, parties []tally) bool {
+	for _, without := range parties {
+		rest := len(parties) - 1
+		if rest == 0 || total.failed-without.failed < b.limits.Least || total.share-without.share < b.limits.Share*float64(rest)-rounding {
+			return false
+		}
+	}
+	return true
+}
+
+// rounding is more than the error of a sum of shares.
+const rounding = 1e-9
 
 // strain returns for which resource tasks of the node wait too long; "" for none.
 func (b *breaker) strain() string {

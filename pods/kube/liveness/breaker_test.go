@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,9 +45,9 @@ func TestBreakerShareOfProbes(t *testing.T) {
 		apart        time.Duration // between two failures
 		open         string
 	}{
-		{"half of them", 10, 5, time.Second, "5 of 10 probes of the node began to fail within 30s"},
-		{"fewer than half", 11, 5, time.Second, ""},
-		{"fewer than 5", 4, 4, time.Second, ""},
+		{"half of them beside one", 11, 6, time.Second, "6 of 11 probes of the namespace default began to fail within 30s"},
+		{"fewer than half beside one", 12, 6, time.Second, ""},
+		{"fewer than 5 beside one", 5, 5, time.Second, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -59,7 +60,7 @@ func TestBreakerShareOfProbes(t *testing.T) {
 					flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Failure)
 					synctest.Wait()
 					if open == "" {
-						open = a.Open()
+						open = openFor(a)
 					}
 				}
 				if open != c.open {
@@ -69,13 +70,21 @@ func TestBreakerShareOfProbes(t *testing.T) {
 					return
 				}
 				flip(a, "0", states.Failure, states.Success)
-				after(53 * time.Second) // the first failure was 4 s ago: there are five within 30 s for 25 s more
-				if a.Open() == "" {
+				after(24 * time.Second) // the first failure was 5 s ago: there are six within 30 s for 25 s more
+				if blindFor(a) == "" {
+					t.Error("probes are trusted while so many began to fail within the window")
+				}
+				after(2 * time.Second)
+				if blindFor(a) != "" {
+					t.Errorf("probes are not trusted after the window: %q", blindFor(a))
+				}
+				after(27 * time.Second)
+				if openFor(a) == "" {
 					t.Error("it closed before the window was over without trouble")
 				}
 				after(3 * time.Second)
-				if a.Open() != "" {
-					t.Errorf("still open: %q", a.Open())
+				if openFor(a) != "" {
+					t.Errorf("still open: %q", openFor(a))
 				}
 				for _, line := range []string{"the breaker is open: no restarts and evictions", "the breaker is closed again"} {
 					if got := strings.Count(n.logged(), line); got != 1 {
@@ -92,18 +101,18 @@ func TestBreakerShareOfProbes(t *testing.T) {
 func TestBreakerIsOpenWhileHalfFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := breakerNode(t, 10, nil)
-		for i := range 5 {
+		for i := range 6 {
 			flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Failure)
 			after(time.Minute)
 		}
 		after(time.Hour)
-		if want := "5 of 10 liveness and startup probes of the node fail"; a.Open() != want || a.Blind() != "" {
-			t.Errorf("open: %q, want %q; blind: %q", a.Open(), want, a.Blind())
+		if want := "6 of 10 liveness and startup probes of the namespace default fail"; openFor(a) != want || blindFor(a) != "" {
+			t.Errorf("open: %q, want %q; blind: %q", openFor(a), want, blindFor(a))
 		}
 		flip(a, "0", states.Failure, states.Success)
 		after(32 * time.Second)
-		if a.Open() != "" {
-			t.Errorf("still open: %q", a.Open())
+		if openFor(a) != "" {
+			t.Errorf("still open: %q", openFor(a))
 		}
 	})
 }
@@ -116,14 +125,17 @@ func TestBreakerLivenessAlone(t *testing.T) {
 		failed int
 		open   string
 	}{
-		{"liveness", probe.Liveness, 5, "5 of 10 liveness and startup probes of the node fail"},
-		{"fewer", probe.Liveness, 4, ""},
-		{"startup", probe.Startup, 10, "10 of 20 liveness and startup probes of the node fail"},
+		{"liveness", probe.Liveness, 6, "6 of 10 liveness and startup probes of the namespace default fail"},
+		{"fewer", probe.Liveness, 5, ""},
+		{"startup", probe.Startup, 12, "12 of 22 liveness and startup probes of the namespace default fail"},
 		{"readiness", probe.Readiness, 10, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, a := breakerNode(t, 10, nil) // liveness
+				n, a := breakerNode(t, 10, nil) // liveness
+				for i := 10; i < 30; i++ {
+					n.add(types.UID(fmt.Sprint(i)), "")
+				}
 				change := func(uid int, kind probe.Kind, from, to states.State) {
 					info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(uid), Container: "app"}, Kind: kind}
 					a.Changed(&states.Change{Info: info, From: from, To: to, Time: time.Now()})
@@ -136,8 +148,8 @@ func TestBreakerLivenessAlone(t *testing.T) {
 					change(i, c.kind, states.Success, states.Failure)
 				}
 				synctest.Wait()
-				if a.Open() != c.open || a.Blind() != "" {
-					t.Errorf("open: %q, want %q; blind: %q", a.Open(), c.open, a.Blind())
+				if openFor(a) != c.open || blindFor(a) != "" {
+					t.Errorf("open: %q, want %q; blind: %q", openFor(a), c.open, blindFor(a))
 				}
 			})
 		})
@@ -147,18 +159,20 @@ func TestBreakerLivenessAlone(t *testing.T) {
 // A bad probe may come with new pods.
 func TestBreakerLivenessOfNewPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, a := breakerNode(t, 5, nil)
-		for i := range 5 {
-			flip(a, types.UID(fmt.Sprint("new", i)), states.Unknown, states.Failure)
+		n, a := breakerNode(t, 6, nil)
+		for i := range 7 {
+			uid := types.UID(fmt.Sprint("new", i))
+			n.add(uid, "")
+			flip(a, uid, states.Unknown, states.Failure)
 		}
 		synctest.Wait()
-		if want := "5 of 10 probes of the node began to fail within 30s"; a.Open() != want {
-			t.Errorf("open: %q, want %q", a.Open(), want)
+		if want := "7 of 13 probes of the namespace default began to fail within 30s"; openFor(a) != want {
+			t.Errorf("open: %q, want %q", openFor(a), want)
 		}
 		flip(a, "new0", states.Failure, states.Success)
 		after(61 * time.Second)
-		if a.Open() != "" {
-			t.Errorf("still open: %q", a.Open())
+		if openFor(a) != "" {
+			t.Errorf("still open: %q", openFor(a))
 		}
 	})
 }
@@ -189,8 +203,8 @@ func TestBreakerOtherChangesDoNotCount(t *testing.T) {
 					change(a, i)
 				}
 				after(2 * time.Second)
-				if a.Open() != "" {
-					t.Errorf("open: %s", a.Open())
+				if openFor(a) != "" {
+					t.Errorf("open: %s", openFor(a))
 				}
 			})
 		})
@@ -207,15 +221,15 @@ func TestBreakerFailureOfNextContainerCounts(t *testing.T) {
 			a.Changed(&states.Change{Info: info, From: states.Success, To: states.Failure, Time: time.Now(), Cause: states.Cause{Reason: string(results.NotRunning)}})
 		}
 		after(time.Minute)
-		if a.Open() != "" {
-			t.Errorf("containers have ended: %q", a.Open())
+		if openFor(a) != "" {
+			t.Errorf("containers have ended: %q", openFor(a))
 		}
 		for i := range 6 {
 			n.fail(a, types.UID(fmt.Sprint(i)))
 		}
 		after(10 * time.Minute)
-		if want := "6 of 10 liveness and startup probes of the node fail"; a.Open() != want {
-			t.Errorf("open: %q, want %q", a.Open(), want)
+		if want := "6 of 10 liveness and startup probes of the namespace default fail"; openFor(a) != want {
+			t.Errorf("open: %q, want %q", openFor(a), want)
 		}
 		if stops := n.stopped(); len(stops) != 0 {
 			t.Errorf("stopped %v", stops)
@@ -226,12 +240,12 @@ func TestBreakerFailureOfNextContainerCounts(t *testing.T) {
 func TestBreakerFailureByWayOfUnknownCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a := breakerNode(t, 10, nil)
-		for i := range 5 {
+		for i := range 6 {
 			flip(a, types.UID(fmt.Sprint(i)), states.Success, states.Unknown)
 			flip(a, types.UID(fmt.Sprint(i)), states.Unknown, states.Failure)
 		}
 		synctest.Wait()
-		if a.Open() == "" {
+		if openFor(a) == "" {
 			t.Error("it is closed")
 		}
 	})
@@ -246,8 +260,8 @@ func TestBreakerRemovedProbesDoNotCount(t *testing.T) {
 			}
 			a.Changed(&states.Change{Info: worker.Info{Subject: results.Subject{PodUID: fmt.Sprint(i), Container: "app"}, Kind: probe.Liveness}, From: states.Failure, Removed: true})
 			synctest.Wait()
-			if a.Open() != "" && i < 4 {
-				t.Errorf("open: %s", a.Open())
+			if openFor(a) != "" && i < 4 {
+				t.Errorf("open: %s", openFor(a))
 			}
 		}
 	})
@@ -267,11 +281,11 @@ func TestBreakerHoldsRestartsUntilItCloses(t *testing.T) {
 			t.Errorf("stopped %v", n.stopped())
 		}
 		counted(t, a, "withheld breaker 6")
-		want := "container app is not restarted: the breaker is open (6 of 6 probes of the node began to fail within 30s); it is tried again when the breaker closes"
+		want := "container app is not restarted: the breaker is open (6 of 6 probes of the namespace default began to fail within 30s); it is tried again when the breaker closes"
 		if e := n.told("ProbeRestartWithheld"); len(e) != 6 || !strings.HasSuffix(e[5], want) {
 			t.Errorf("events %q", e)
 		}
-		for _, uid := range []types.UID{"3", "4"} { // now there are fewer than five
+		for _, uid := range []types.UID{"3", "4"} { // now there are fewer than five beside one
 			n.setSick(uid, false)
 			flip(a, uid, states.Failure, states.Success)
 		}
@@ -287,14 +301,14 @@ func TestBreakerLag(t *testing.T) {
 		n, a := breakerNode(t, 1, nil)
 		n.setLag(2 * time.Second)
 		after(2 * time.Second)
-		if a.Open() != "" {
-			t.Errorf("open at the limit: %s", a.Open())
+		if openFor(a) != "" {
+			t.Errorf("open at the limit: %s", openFor(a))
 		}
 		n.setLag(3*time.Second + 1)
 		n.fail(a, "0")
 		after(2 * time.Second)
-		if want := "probes are 3s late, more than 2s"; a.Open() != want {
-			t.Errorf("open %q, want %q", a.Open(), want)
+		if want := "probes are 3s late, more than 2s"; openFor(a) != want {
+			t.Errorf("open %q, want %q", openFor(a), want)
 		}
 		n.setLag(0)
 		after(28 * time.Second)
@@ -302,8 +316,8 @@ func TestBreakerLag(t *testing.T) {
 			t.Errorf("stopped %v", n.stopped())
 		}
 		after(3 * time.Second)
-		if a.Open() != "" || len(n.stopped()) != 1 {
-			t.Errorf("open %q, stopped %v", a.Open(), n.stopped())
+		if openFor(a) != "" || len(n.stopped()) != 1 {
+			t.Errorf("open %q, stopped %v", openFor(a), n.stopped())
 		}
 	})
 }
@@ -325,22 +339,22 @@ func TestBreakerPressure(t *testing.T) {
 		write(t, dir, "io", "nonsense")
 		n, a := breakerNode(t, 1, func(cfg *liveness.Config) { cfg.PressureDir = dir })
 		after(2 * time.Second)
-		if a.Open() != "" {
-			t.Errorf("open at the limit: %s", a.Open())
+		if openFor(a) != "" {
+			t.Errorf("open at the limit: %s", openFor(a))
 		}
 		write(t, dir, "memory", line("41.20"))
 		write(t, dir, "io", line("99.00")) // too late
 		after(2 * time.Second)
-		if want := "memory: tasks waited for it 41 % of the last 10 s, more than 40 %"; a.Open() != want {
-			t.Errorf("open %q, want %q", a.Open(), want)
+		if want := "memory: tasks waited for it 41 % of the last 10 s, more than 40 %"; openFor(a) != want {
+			t.Errorf("open %q, want %q", openFor(a), want)
 		}
-		if a.Blind() != "" { // conditions follow the probes
-			t.Errorf("the results of probes are not trusted: %s", a.Blind())
+		if blindFor(a) != "" { // conditions follow the probes
+			t.Errorf("the results of probes are not trusted: %s", blindFor(a))
 		}
 		write(t, dir, "memory", line("1.00"))
 		after(32 * time.Second)
-		if a.Open() != "" {
-			t.Errorf("still open: %s", a.Open())
+		if openFor(a) != "" {
+			t.Errorf("still open: %s", openFor(a))
 		}
 		if got := strings.Count(n.logged(), "the pressure of a resource cannot be read"); got != 1 || !strings.Contains(n.logged(), "no avg10 of some") {
 			t.Errorf("%d lines say that io cannot be read:\n%s", got, n.logged())
@@ -350,8 +364,8 @@ func TestBreakerPressure(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n, a := breakerNode(t, 1, nil)
 			after(time.Minute)
-			if got := strings.Count(n.logged(), "the pressure of a resource cannot be read"); got != 2 || a.Open() != "" {
-				t.Errorf("%d lines, want one for each of 2 resources; open %q", got, a.Open())
+			if got := strings.Count(n.logged(), "the pressure of a resource cannot be read"); got != 2 || openFor(a) != "" {
+				t.Errorf("%d lines, want one for each of 2 resources; open %q", got, openFor(a))
 			}
 		})
 	})
@@ -390,4 +404,111 @@ func TestBreakerOpensDuringHook(t *testing.T) {
 			t.Errorf("events %q", e)
 		}
 	})
+}
+
+// What one party does never keeps others from being told, or from their restarts. Each case has a node whose other
+// pods, of the namespace default, are well but for three.
+func TestBreakerOnePartyAlone(t *testing.T) {
+	spread := func(namespaces int) func(i int) string {
+		return func(i int) string { return fmt.Sprint("evil", i%namespaces) }
+	}
+	for _, c := range []struct {
+		name      string
+		pods      int // of the party
+		probes    int // of each of its pods
+		namespace func(i int) string
+		workload  types.UID
+		observed  bool
+		own       bool // it is doubted itself
+	}{
+		{"one pod with many probes", 1, 200, spread(1), "", false, false},
+		{"one pod of the same namespace", 1, 200, func(int) string { return "default" }, "", false, false},
+		{"one workload of the same namespace", 50, 4, func(int) string { return "default" }, "w", false, false},
+		{"one workload", 50, 4, spread(1), "w", false, true},
+		{"one namespace", 50, 4, spread(1), "", false, true},
+		{"two namespaces that are observed", 50, 4, spread(2), "", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, a := breakerNode(t, 20, nil)
+				flap := func(to states.State) {
+					for i := range c.pods {
+						for j := range c.probes {
+							kind := []probe.Kind{probe.Liveness, probe.Readiness}[j%2]
+							info := worker.Info{Subject: results.Subject{PodUID: fmt.Sprint("evil", i), Container: fmt.Sprint(j)}, Kind: kind}
+							a.Changed(&states.Change{Info: info, From: states.Success + states.Failure - to, To: to, Time: time.Now()})
+						}
+					}
+				}
+				for i := range c.pods {
+					namespace := c.namespace(i)
+					n.observed[namespace] = c.observed
+					n.add(types.UID(fmt.Sprint("evil", i)), c.workload, func(p *v1.Pod) { p.Namespace = namespace })
+				}
+				flap(states.Success)
+				for range 10 {
+					flap(states.Failure)
+					after(4 * time.Second)
+					if d := about(a, "default"); d != (liveness.Doubt{}) {
+						t.Fatalf("others: %+v", d)
+					}
+					flap(states.Success)
+					after(4 * time.Second)
+				}
+				flap(states.Failure)
+				for i := range 3 {
+					uid := types.UID(fmt.Sprint(i))
+					flip(a, uid, states.Success, states.Failure)
+					n.fail(a, uid)
+				}
+				after(time.Minute)
+				if d := about(a, "default"); d != (liveness.Doubt{}) {
+					t.Errorf("others: %+v", d)
+				}
+				if got := len(n.stopped()); got != 3 {
+					t.Errorf("%d of 3 pods were restarted", got)
+				}
+				if d := about(a, "evil0"); (d.Open != "" || a.Doubts()[liveness.Scope{Namespace: "evil0", Workload: "w"}].Open != "") != c.own {
+					t.Errorf("the party itself is doubted: %t, want %t", !c.own, c.own)
+				}
+			})
+		})
+	}
+}
+
+// Namespaces that fail together say something about the node, whatever the number of their pods.
+func TestBreakerNamespacesCountTheSame(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		failed []string
+		blind  bool
+	}{
+		{"all", []string{"a", "b", "c"}, true},
+		{"two of three", []string{"b", "c"}, true},
+		{"one of three, with most pods", []string{"a"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, a := breakerNode(t, 0, nil)
+				for name, pods := range map[string]int{"a": 100, "b": 6, "c": 6} {
+					for i := range pods {
+						uid := types.UID(fmt.Sprint(name, i))
+						n.add(uid, types.UID(name), func(p *v1.Pod) { p.Namespace = name })
+						flip(a, uid, states.Unknown, states.Success)
+						if slices.Contains(c.failed, name) {
+							flip(a, uid, states.Success, states.Failure)
+						}
+					}
+				}
+				synctest.Wait()
+				if got := a.Doubts()[liveness.Scope{}].Blind; (got != "") != c.blind {
+					t.Errorf("blind: %q, want %t", got, c.blind)
+				}
+				after(31 * time.Second)
+				if got := a.Doubts()[liveness.Scope{}].Blind; got != "" {
+					t.Errorf("still blind after the window: %q", got)
+				}
+			})
+		})
+	}
 }

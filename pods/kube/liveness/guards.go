@@ -23,6 +23,7 @@ type guards struct {
 	node      pace.Bucket
 	workloads map[types.UID]pace.Bucket
 	backoffs  map[key]backoff
+	served    map[string]time.Time // when a namespace last took a token of the node, until that is full again
 }
 
 // key names a container of a pod.
@@ -53,7 +54,8 @@ func (g *guards) fill(s *situation, k key, workload types.UID) {
 }
 
 // take takes a token of each budget.
-func (g *guards) take(workload types.UID, now time.Time) {
+func (g *guards) take(workload types.UID, namespace string, now time.Time) {
+	g.served[namespace] = now
 	g.node = g.node.Take(g.cfg.Node, now)
 	g.workloads[workload] = g.workloads[workload].Take(g.cfg.Workload, now)
 }
@@ -71,6 +73,9 @@ func (g *guards) acted(k key, now time.Time) {
 
 // forget drops what has no effect any more.
 func (g *guards) forget(now time.Time) {
+	if g.node.Full(now) {
+		clear(g.served)
+	}
 	for uid, t := range g.workloads {
 		if t.Full(now) {
 			delete(g.workloads, uid)
@@ -82,6 +87,12 @@ func (g *guards) forget(now time.Time) {
 		}
 	}
 }
+
+// scopeOf returns the workload of a pod.
+func scopeOf(pod *v1.Pod) Scope { return Scope{pod.Namespace, workloadOf(pod)} }
+
+// PartyOf returns whose a pod is. acts is whether failures of its probes restart or evict.
+func PartyOf(pod *v1.Pod, gated, acts bool) Party { return Party{scopeOf(pod), gated, acts} }
 
 // workloadOf returns the UID of the controller of a pod; else that of the pod.
 func workloadOf(pod *v1.Pod) types.UID {

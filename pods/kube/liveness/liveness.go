@@ -46,13 +46,17 @@ const (
 type Bucket = pace.Rate
 
 // Config is what an [Actor] needs. Zero values of limits mean defaults. The functions are called
-// concurrently; Current, Failing, Owner and Stalled must return from memory.
+// concurrently; Current, Party, Failing, Owner and Stalled must return from memory. Current, Party and Failing are
+// required.
 type Config struct {
 	Stop    func(ctx context.Context, containerID string, grace time.Duration) error                           // of the runtime; nil: Restart is not possible
 	Exec    func(ctx context.Context, containerID string, cmd []string, timeout time.Duration) ([]byte, error) // for preStop
 	Evict   func(ctx context.Context, pod api.Pod, graceSeconds *int64) error                                  // nil: Evict is not possible
 	Current func(uid types.UID) *v1.Pod                                                                        // the pod with its newest status; nil if it is gone
 	Failing func(uid types.UID, container string, kind probe.Kind) bool                                        // the decided result is still a failure of the present container
+
+	// Party returns whose a pod is; false for a pod that is not known, whose probes do not count.
+	Party func(uid types.UID) (Party, bool)
 
 	// Asked returns what the pod asks for now, and whether the probe is paused: nothing is done meanwhile.
 	// nil: the mode is that of the failure. It must return from memory.
@@ -68,17 +72,21 @@ type Config struct {
 	Logger   *slog.Logger     // nil: slog's default
 	DryRun   bool
 
-	OnFailure      OnFailurePolicy // "": Refuse
-	Workload, Node Bucket          // budgets of actions: 3, one more in 10 min; 10, one more in 1 min
-	Backoff        time.Duration   // before the second action on a container in a row: 10 s; doubles up to 5 min
+	OnFailure OnFailurePolicy // "": Refuse
+	// Budgets of actions: 3, one more in 10 min; 10, one more in 1 min. Namespaces whose actions wait for that of the
+	// node get its tokens in turn.
+	Workload, Node Bucket
+	Backoff        time.Duration // before the second action on a container in a row: 10 s; doubles up to 5 min
 	Breaker        Breaker
 	Stalled        func() time.Duration // how long a probe has been due while none was run; nil: not known
 	PressureDir    string               // of the kernel's pressure files; "": /proc/pressure
 }
 
-// Breaker are the limits of a node, above which its agent distrusts itself.
+// Breaker are the limits above which an agent distrusts its probes: of a workload, of a namespace, or of the node.
+// Namespaces count the same in the node, workloads in their namespace, and pods in their workload. The limits must be
+// exceeded without any one of them.
 type Breaker struct {
-	Share  float64       // of the probes of the node that failed within Window: 0.5
+	Share  float64       // of the probes that failed within Window: 0.5
 	Least  int           // failures below which Share does not count: 5
 	Window time.Duration // 30 s
 	Lag    time.Duration // of the schedule: 2 s
@@ -125,7 +133,7 @@ type Counts struct {
 type Actor struct {
 	cfg  Config
 	log  *slog.Logger
-	open atomic.Pointer[doubts]
+	open atomic.Pointer[Doubts]
 	wake chan struct{} // something is in the inbox
 
 	mu     sync.Mutex
@@ -161,7 +169,7 @@ func New(cfg Config) *Actor {
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	a.open.Store(new(doubts{}))
+	a.open.Store(new(Doubts{}))
 	a.counts = Counts{Done: map[Mode]uint64{}, Failed: map[Mode]uint64{}, Withheld: map[string]uint64{}}
 	return a
 }
@@ -200,12 +208,8 @@ func (a *Actor) signal() {
 	}
 }
 
-// Open returns why nothing is restarted or evicted at present; "" if that is allowed.
-func (a *Actor) Open() string { return a.open.Load().any() }
-
-// Blind returns why the results of probes are not to be trusted at present: they are late, or too many
-// changed at once; "" if they are.
-func (a *Actor) Blind() string { return a.open.Load().blind }
+// Doubts returns whose probes are not trusted at present, and where nothing is restarted or evicted.
+func (a *Actor) Doubts() Doubts { return *a.open.Load() }
 
 // Counts returns the counts.
 func (a *Actor) Counts() Counts {

@@ -37,8 +37,12 @@ type node struct {
 	stops  []stop
 	evicts []time.Time
 	asked  map[types.UID]int // calls of Current
-	log    bytes.Buffer
-	lag    time.Duration
+
+	running *liveness.Actor
+
+	observed map[string]bool // namespaces of pods without a gate and actions
+	log      bytes.Buffer
+	lag      time.Duration
 
 	onStop  func(id string, grace time.Duration) error // before the container ends
 	onEvict func(api.Pod) error
@@ -54,7 +58,7 @@ type stop struct {
 }
 
 func newNode() *node {
-	return &node{pods: map[types.UID]*v1.Pod{}, sick: map[types.UID]bool{}, asked: map[types.UID]int{}, heals: true}
+	return &node{pods: map[types.UID]*v1.Pod{}, sick: map[types.UID]bool{}, asked: map[types.UID]int{}, observed: map[string]bool{}, heals: true}
 }
 
 // add adds a pod of a workload, and returns it.
@@ -108,6 +112,17 @@ func (n *node) Current(uid types.UID) *v1.Pod {
 	defer n.mu.Unlock()
 	n.asked[uid]++
 	return n.pods[uid]
+}
+
+// Party implements liveness.Config.Party: the probes of each pod count.
+func (n *node) Party(uid types.UID) (liveness.Party, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pod := n.pods[uid]
+	if pod == nil {
+		return liveness.Party{}, false
+	}
+	return liveness.PartyOf(pod, !n.observed[pod.Namespace], !n.observed[pod.Namespace]), true
 }
 
 func (n *node) Failing(uid types.UID, _ string, _ probe.Kind) bool {
@@ -201,6 +216,16 @@ func (n *node) stopped() []stop {
 	return slices.Clone(n.stops)
 }
 
+// stoppedAfter returns how long after begun the container of a pod was stopped.
+func (n *node) stoppedAfter(uid types.UID, begun time.Time) (time.Duration, bool) {
+	for _, s := range n.stopped() {
+		if strings.HasPrefix(s.id, "x://"+string(uid)+"-") {
+			return s.at.Sub(begun), true
+		}
+	}
+	return 0, false
+}
+
 // told returns the events with reason.
 func (n *node) told(reason string) []string {
 	n.mu.Lock()
@@ -212,7 +237,7 @@ func (n *node) told(reason string) []string {
 func (n *node) actor(t *testing.T, change func(*liveness.Config)) *liveness.Actor {
 	t.Helper()
 	cfg := liveness.Config{
-		Stop: n.Stop, Exec: n.Exec, Evict: n.Evict, Current: n.Current, Failing: n.Failing, Stalled: n.Stalled,
+		Stop: n.Stop, Exec: n.Exec, Evict: n.Evict, Current: n.Current, Party: n.Party, Failing: n.Failing, Stalled: n.Stalled,
 		Recorder: n, Logger: slog.New(slog.NewTextHandler(n, nil)), PressureDir: t.TempDir(),
 		Workload: liveness.Bucket{Burst: 1000, Every: time.Second}, Node: liveness.Bucket{Burst: 1000, Every: time.Second},
 		Breaker: liveness.Breaker{Least: 1000},
@@ -272,4 +297,14 @@ func counted(t *testing.T, a *liveness.Actor, want string) {
 	if all := strings.Join(got, ", "); all != want {
 		t.Errorf("counts: %q, want %q", all, want)
 	}
+}
+
+// openFor returns why nothing is done to the pods of the namespace of most tests.
+func openFor(a *liveness.Actor) string { return about(a, "default").Open }
+
+// blindFor returns why the probes of that namespace are not trusted.
+func blindFor(a *liveness.Actor) string { return about(a, "default").Blind }
+
+func about(a *liveness.Actor, namespace string) liveness.Doubt {
+	return a.Doubts().About(liveness.Scope{Namespace: namespace, Workload: "none"})
 }

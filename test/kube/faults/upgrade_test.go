@@ -74,7 +74,7 @@ func (f *fleet) loseAgent() {
 	lost := f.at(mark, "unready", gate, no)
 	f.await("unready", corev1.PodReady, no)
 	again := time.Now()
-	f.Kubectl(f.t, "-n", system, "patch", "daemonset", "prober", "-p", `{"spec": {"template": {"spec": {"nodeSelector": null}}}}`)
+	f.Kubectl(f.t, "-n", system, "patch", "daemonset", "prober", "-p", `{"spec": {"template": {"spec": {"nodeSelector": {"there": null}}}}}`)
 	f.await("unready", gate, yes)
 	f.await("unready", corev1.PodReady, yes)
 	f.t.Logf("AgentLost %.1f s after the command that removed the agent, and True again %.1f s after it may run", lost.Sub(mark).Seconds(), f.at(again, "unready", gate, yes).Sub(again).Seconds())

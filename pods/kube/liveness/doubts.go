@@ -1,0 +1,57 @@
+package liveness
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// Scope is a part of the pods of a node: those of a workload, those of a namespace if Workload is "", or all of
+// them, which is the zero value.
+type Scope struct {
+	Namespace string
+	Workload  types.UID // of the controller; that of the pod if it has none
+}
+
+// String returns the kind of the scope and its name.
+func (s Scope) String() string {
+	switch {
+	case s == Scope{}:
+		return "node"
+	case s.Workload == "":
+		return "namespace " + s.Namespace
+	}
+	return "workload in namespace " + s.Namespace
+}
+
+// Party is whose a pod is, and what depends on its probes. Probes on which nothing depends are observed only, and
+// the breaker does not count them.
+type Party struct {
+	Scope      // the workload
+	Gated bool // the pod's Ready depends on its readiness and startup probes
+	Acts  bool // failures of its liveness and startup probes restart or evict
+}
+
+// depends reports whether something depends on the probes of a kind.
+func (p Party) depends(on probe.Kind) bool {
+	return p.Gated && on != probe.Liveness || p.Acts && on != probe.Readiness
+}
+
+// Doubt is why the agent distrusts probes of a scope.
+type Doubt struct {
+	Blind string // what the probes say may be wrong; "": it is trusted
+	Open  string // why nothing is restarted or evicted, which Blind implies; "": that is allowed
+}
+
+// Doubts are the scopes whose probes the agent distrusts at present. It is read-only.
+type Doubts map[Scope]Doubt
+
+// About returns the doubt about the pods of a workload: that of the node, else of its namespace, else of itself.
+func (d Doubts) About(workload Scope) (found Doubt) {
+	for _, scope := range [...]Scope{{}, {Namespace: workload.Namespace}, workload} {
+		found.Blind, found.Open = cmp.Or(found.Blind, d[scope].Blind), cmp.Or(found.Open, d[scope].Open)
+	}
+	return found
+}
