@@ -212,7 +212,9 @@ func TestClaimsSpreadWorkload(t *testing.T) {
 						return p != nil && p.Status.ContainerStatuses[0].ContainerID == first
 					}
 					a := liveness.New(liveness.Config{
-						Stop: stop, Evict: evict, Current: c.pod, Failing: failing, Claim: c.agent(t, fmt.Sprint("n", i)).Claim,
+						Stop: stop, Evict: evict, Current: c.pod, Failing: failing,
+						Party:  func(types.UID) (liveness.Party, bool) { return liveness.Party{}, false },
+						Claim:  c.agent(t, fmt.Sprint("n", i)).Claim,
 						Logger: slog.New(slog.DiscardHandler), PressureDir: t.TempDir(), Breaker: liveness.Breaker{Least: 1000},
 					})
 					ctx, cancel := context.WithCancel(t.Context())
