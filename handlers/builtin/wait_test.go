@@ -2,8 +2,11 @@ package builtin_test
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/handlers/builtin/internal/rig"
@@ -34,4 +37,35 @@ func TestDialHangNamesAddress(t *testing.T) {
 		h := rig.Prepare(t, builtin.NewTCP(cfg), `{"port":80,"host":"db.internal"}`)
 		rig.WantWaiting(t, rig.Hang(t, h), `^dns db.internal: waiting for \d+ms; no answer from the resolver$`)
 	})
+}
+
+// An attempt whose deadline has passed before its first step waits for nothing that has a name or a start.
+func TestWaitBeforeTheFirstStep(t *testing.T) {
+	cfg := builtin.Config{DialContext: blackHole}
+	const config = `{"port":80,"host":"192.0.2.1"}`
+	for name, h := range map[string]probe.Handler{
+		"tcp":   rig.Prepare(t, builtin.NewTCP(cfg), config),
+		"http":  rig.Prepare(t, builtin.NewHTTP(cfg), config),
+		"https": rig.Prepare(t, builtin.NewHTTP(cfg), `{"port":80,"host":"192.0.2.1","scheme":"HTTPS"}`),
+		"grpc":  rig.PrepareAt(t, builtin.NewGRPC(cfg), `{"port":80}`, probe.Target{Host: "192.0.2.1"}),
+	} {
+		for _, traced := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, traced), func(t *testing.T) {
+				ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+				defer cancel()
+				req := probe.Request{Spec: probe.Spec{Timeout: time.Second}}
+				if traced {
+					req.Trace = func(e probe.TraceEvent) {
+						if e.Type == probe.TraceWait && (e.Name == "" || e.Duration > time.Hour) {
+							t.Errorf("waits for %+v", e)
+						}
+					}
+				}
+				out, _ := h.Probe(ctx, req)
+				if text := out.Output + out.Details; strings.Contains(text, "2562047h") || strings.Contains(text, `": waiting`) {
+					t.Errorf("output %q, details %s", out.Output, out.Details)
+				}
+			})
+		}
+	}
 }

@@ -209,13 +209,18 @@ func (p *Progress) Explain(ctx context.Context, t probe.Tracer, out *probe.Outco
 	if !ok || out.Result != probe.Failure || out.Reason == "" || out.Reason == probe.ReasonHTTPStatus || time.Now().Before(deadline) {
 		return
 	}
-	p.wait().Report(t, out)
+	if w := p.wait(); w != nil {
+		w.Report(t, out)
+	}
 }
 
-// wait returns what the attempt is waiting for.
+// wait returns what the attempt is waiting for; nil before its first step.
 func (p *Progress) wait() *explain.Wait {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.at == StepDone {
+		return nil
+	}
 	if b := p.before; b != nil && p.at == StepDial && p.failed == nil && time.Since(p.since) < b.For {
 		return b // a dial that has only begun is not what the attempt was waiting for
 	}

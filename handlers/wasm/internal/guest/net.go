@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -65,15 +67,18 @@ func netDial(c *Call, mem api.Memory, a args) int32 {
 	return handle
 }
 
-// place returns the URL that a guest dials; "" means the target.
+// place returns what a guest dials with rawURL, without its options. A URL without an address means the
+// target.
 func (c *Call) place(rawURL string) string {
+	rawURL, _, _ = strings.Cut(rawURL, "?")
+	scheme, address, _ := strings.Cut(rawURL, "://")
 	switch t := c.req.Target; {
-	case rawURL != "" || t == probe.Target{}:
+	case address != "" || t == probe.Target{}:
 		return rawURL
 	case t.Unix != "":
 		return "unix://" + t.Unix
 	default:
-		return "tcp://" + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+		return cmp.Or(scheme, "tcp") + "://" + net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	}
 }
 

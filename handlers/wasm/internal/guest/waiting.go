@@ -163,7 +163,11 @@ func (d *record) waitsFor(w *explain.Wait) {
 	if d.conn.connect > 0 {
 		w.Saw = append(w.Saw, "connected after "+explain.Round(d.conn.connect).String())
 	}
-	w.Saw = append(w.Saw, explain.Bytes(d.conn.sent.Load(), d.conn.received.Load()))
+	bytes := explain.Bytes(d.conn.sent.Load(), d.conn.received.Load())
+	if d.stage == stageHandshake { // whose own bytes are not the guest's
+		bytes += " before it"
+	}
+	w.Saw = append(w.Saw, bytes)
 }
 
 // repeats adds that the guest waited several times in a row.
