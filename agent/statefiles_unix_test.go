@@ -71,7 +71,7 @@ func TestStateFilesThatOthersPrepared(t *testing.T) {
 			t.Fatalf("no %s among\n%s", want, all)
 		}
 	}
-	for _, name := range strings.Split(all, "\n") {
+	for name := range strings.SplitSeq(all, "\n") {
 		t.Run(name, func(t *testing.T) {
 			victims := t.TempDir()
 			victim, folder, none := filepath.Join(victims, "file"), filepath.Join(victims, "folder"), filepath.Join(victims, "none")
