@@ -59,7 +59,7 @@ func parseScraped(text string) (Target, error) {
 	t, err := parseTarget(rest)
 	if below && err == nil {
 		if t.Host == "" {
-			return Target{}, errors.New("must have the suffix of names after *.")
+			return Target{}, errors.New("must have the suffix of names after the asterisk")
 		}
 		t.Host = "*." + t.Host
 	}
