@@ -141,3 +141,20 @@ func TestScrapeTargetsAreListed(t *testing.T) {
 		t.Errorf("without a list: %s", body)
 	}
 }
+
+// The plugins that modules name are compiled before the agent answers: the first scrape of a healthy target
+// does not wait for that.
+func TestPluginsOfModulesAreLoadedBeforeTheFirstScrape(t *testing.T) {
+	t.Parallel()
+	r := scrapes(t, `modules:
+  banner: {prober: tcp, tcp: {query_response: [{expect: "^SSH"}]}}
+  body: {prober: http, http: {fail_if_body_not_matches_regexp: [fine]}}
+  dns: {prober: dns, dns: {query_name: a.test}}
+`)
+	all := r.pluginsByName()
+	for _, name := range []string{"expect", "httpcheck", "dns"} {
+		if p := all[name]; p.State != "running" || p.Digest == "" || p.Idle == 0 {
+			t.Errorf("%s when the agent answers: %+v", name, p)
+		}
+	}
+}
