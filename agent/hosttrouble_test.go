@@ -93,14 +93,18 @@ func TestHostTroubleIsReported(t *testing.T) {
 		if got := readyz(); !strings.Contains(got, "[!]host stalled: 1 attempts failed in the last minute") {
 			t.Errorf("after a stall: %s", got)
 		}
+		probes.Tick(troubled(probe.ReasonHostNetwork, 1, syscall.ENETUNREACH))
+		if got := readyz(); !strings.Contains(got, "[!]host without a network: 1 attempts failed in the last minute: attempt: network is unreachable") {
+			t.Errorf("without a network: %s", got)
+		}
 		events := a.events.List()
-		if len(events) != 2 {
+		if len(events) != 3 {
 			t.Fatalf("got %+v, want one event for each reason", events)
 		}
 		for i, want := range []struct {
 			reason string
 			count  int32
-		}{{"HostResources", 301}, {"HostStall", 1}} {
+		}{{"HostResources", 301}, {"HostStall", 1}, {"HostNetwork", 1}} {
 			e := events[i]
 			if e.Reason != want.reason || e.Count != want.count || e.Type != v1.EventTypeWarning || e.InvolvedObject.Kind != "Node" || e.InvolvedObject.Name == "" {
 				t.Errorf("got %+v, want %+v", e, want)

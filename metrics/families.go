@@ -169,7 +169,7 @@ var (
 		Name: "prober_attempt_errors_total", Type: Counter,
 		Help:   "Attempts that ended in an error, or in a failure with a reason. All attempts of a tick count under the reason of the last one.",
 		Labels: []Label{handlerLabel, {Name: "reason", Values: reasonWords()}},
-		Alert: "`reason=\"host_stall\"` or `reason=\"host_resources\"` grows: the host of the agent is in trouble, not the targets. " +
+		Alert: "`reason=\"host_stall\"`, `host_resources` or `host_network` grows: the host of the agent is in trouble, not the targets. " +
 			"`trap`, `memory`, `instantiate`, `protocol` or `guest` grows: the plugin is broken.",
 	})
 	attemptsRetried = newFamily(Family{

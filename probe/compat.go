@@ -39,9 +39,8 @@ const (
 	CompatLinger
 	// CompatHostTrouble makes faults of the agent's own host a Failure of the target, as
 	// the kubelet does: a timeout that a stopped or starved agent noticed late, and a
-	// connection for which there was no descriptor, memory or port.
-	// Otherwise such an attempt is an error with [ReasonHostStall] or
-	// [ReasonHostResources].
+	// connection for which there was no descriptor, memory, port or route.
+	// Otherwise such an attempt is an error: see [Reason.OfHost].
 	CompatHostTrouble
 	// CompatGRPCLibrary makes every attempt of the grpc handler with the kubelet's client
 	// (grpc-go). An attempt costs four times as much. Otherwise that client only continues

@@ -171,19 +171,28 @@ func TestCompat(t *testing.T) {
 	}
 }
 
-func TestIsHostResources(t *testing.T) {
-	for err, want := range map[error]bool{
-		&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}:                                       true,
-		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EADDRNOTAVAIL)}:                               true,
-		fmt.Errorf("fork: %w", syscall.ENOMEM):                                                                            true,
-		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}:                                false,
-		&net.OpError{Op: "dial", Err: &net.DNSError{Err: "dial udp 10.0.0.2:53: socket: too many open files", Name: "h"}}: true,
-		&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}}:                    false,
-		errors.New("the target says: too many open files"):                                                                false,
-		context.DeadlineExceeded: false,
+func TestHostReason(t *testing.T) {
+	dial := func(e syscall.Errno) error { return &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", e)} }
+	lookup := func(text string) error { return &net.OpError{Op: "dial", Err: &net.DNSError{Err: text, Name: "h"}} }
+	for err, want := range map[error]probe.Reason{
+		&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}: probe.ReasonHostResources,
+		dial(syscall.EADDRNOTAVAIL):                                        probe.ReasonHostResources,
+		fmt.Errorf("fork: %w", syscall.ENOMEM):                             probe.ReasonHostResources,
+		lookup("dial udp 10.0.0.2:53: socket: too many open files"):        probe.ReasonHostResources,
+		dial(syscall.ENETUNREACH):                                          probe.ReasonHostNetwork,
+		dial(syscall.ENETDOWN):                                             probe.ReasonHostNetwork,
+		lookup("dial udp 10.0.0.2:53: connect: network is unreachable"):    probe.ReasonHostNetwork,
+		lookup("read udp 127.0.0.1:4->[::1]:53: read: connection refused"): probe.ReasonHostNetwork,
+		dial(syscall.ECONNREFUSED):                                         "",
+		dial(syscall.EHOSTUNREACH):                                         "",
+		dial(syscall.ETIMEDOUT):                                            "",
+		lookup("no such host"):                                             "",
+		lookup("server misbehaving"):                                       "",
+		errors.New("the target says: network is unreachable"):              "",
+		context.DeadlineExceeded:                                           "",
 	} {
-		if got := probe.IsHostResources(err); got != want {
-			t.Errorf("%v: %v, want %v", err, got, want)
+		if got := probe.HostReason(err); got != want || got.OfHost() != (want != "") {
+			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
 }

@@ -30,11 +30,12 @@ const (
 	ReasonGuest          Reason = "guest"
 	ReasonInternal       Reason = "internal"
 
-	// ReasonHostStall and ReasonHostResources are faults of the agent's own host, not of
-	// the target. The agent was stopped or starved of processor time during the attempt,
-	// or the host was out of descriptors, memory or ports.
+	// ReasonHostStall, ReasonHostResources and ReasonHostNetwork are faults of the agent's own host,
+	// not of the target. The agent was stopped or starved of processor time during the attempt, the
+	// host was out of descriptors, memory or ports, or it had no route or no resolver.
 	ReasonHostStall     Reason = "host_stall"
 	ReasonHostResources Reason = "host_resources"
+	ReasonHostNetwork   Reason = "host_network"
 )
 
 // Error is an attempt's error together with its reason.
@@ -61,26 +62,40 @@ func ReasonOf(err error) Reason {
 	return ReasonInternal
 }
 
-// hostErrors are errors of system calls that the agent's own host causes.
-var hostErrors = []error{
-	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL,
-}
+// resourceErrors are errors of system calls on a host that is out of descriptors, buffers, memory or local
+// ports. networkErrors are those on a host without a route to the target, or without a network: the kernel
+// refuses to send. That of a target which does not answer on its own network is [syscall.EHOSTUNREACH].
+// resolverErrors are those of a look-up whose resolver cannot be asked.
+var (
+	resourceErrors = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
+	networkErrors  = []error{syscall.ENETUNREACH, syscall.ENETDOWN}
+	resolverErrors = []error{syscall.ECONNREFUSED, syscall.EHOSTUNREACH}
+)
 
-// IsHostResources reports whether the agent's own host was out of descriptors, buffers,
-// memory or local ports. It includes look-ups of names that failed for such a reason.
-func IsHostResources(err error) bool {
+// HostReason returns [ReasonHostResources] or [ReasonHostNetwork] if the agent's own host caused err, the
+// error of a system call or of the look-up of a name; "" otherwise.
+func HostReason(err error) Reason {
 	lookup := lookupText(err)
-	return slices.ContainsFunc(hostErrors, func(e error) bool {
-		return errors.Is(err, e) || strings.Contains(lookup, e.Error())
-	})
+	caused := func(e error) bool { return errors.Is(err, e) || strings.Contains(lookup, e.Error()) }
+	refused := func(e error) bool { return strings.Contains(lookup, e.Error()) }
+	switch {
+	case slices.ContainsFunc(resourceErrors, caused):
+		return ReasonHostResources
+	case slices.ContainsFunc(networkErrors, caused), slices.ContainsFunc(resolverErrors, refused):
+		return ReasonHostNetwork
+	default:
+		return ""
+	}
 }
 
-// IsHostTrouble reports whether the agent's own host caused err, the error of an attempt:
-// its reason is [ReasonHostStall] or [ReasonHostResources].
-func IsHostTrouble(err error) bool {
-	r := ReasonOf(err)
-	return r == ReasonHostStall || r == ReasonHostResources
+// OfHost reports whether r is a fault of the agent's own host.
+func (r Reason) OfHost() bool {
+	return r == ReasonHostStall || r == ReasonHostResources || r == ReasonHostNetwork
 }
+
+// IsHostTrouble reports whether the agent's own host caused err, the error of an attempt: see
+// [Reason.OfHost].
+func IsHostTrouble(err error) bool { return ReasonOf(err).OfHost() }
 
 // ErrNoSlot matches the error of a handler that could not begin the attempt because it
 // had no free instance, process or slot. The tick is skipped and counted, and is never a

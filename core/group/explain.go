@@ -67,12 +67,10 @@ func (g *Group[K]) Explain(id ID[K]) (Explanation, bool) {
 
 // decided returns what the tick decided.
 func (t *TickTrace) decided() *explain.Tick {
-	d := &explain.Tick{
-		Result: t.Result, Error: t.Error != "", Counted: t.Counted, Run: t.Run, Threshold: t.Threshold,
+	return &explain.Tick{
+		HostTrouble: t.Reason.OfHost(), Result: t.Result, Error: t.Error != "", Counted: t.Counted, Run: t.Run, Threshold: t.Threshold,
 		As: t.CountedAs, Before: t.Before.Word(), After: t.After.Word(),
 	}
-	d.HostTrouble = t.Reason == probe.ReasonHostStall || t.Reason == probe.ReasonHostResources
-	return d
 }
 
 // lastTick is what a record knows of the last tick besides its outcome.

@@ -23,16 +23,21 @@ func TestHostTrouble(t *testing.T) {
 		name, text string
 		err        error
 		trouble    bool
-		reason     probe.Reason // of the kubelet's Failure
+		reason     probe.Reason // of the error of the host, or else of the Failure
 	}{
-		{"EMFILE", "socket: too many open files", rig.DialError("socket", syscall.EMFILE), true, ""},
-		{"ENFILE", "socket: too many open files in system", rig.DialError("socket", syscall.ENFILE), true, ""},
-		{"ENOBUFS", "connect: no buffer space available", rig.DialError("connect", syscall.ENOBUFS), true, ""},
-		{"ENOMEM", "connect: cannot allocate memory", rig.DialError("connect", syscall.ENOMEM), true, ""},
-		{"EADDRNOTAVAIL", "connect: cannot assign requested address", rig.DialError("connect", syscall.EADDRNOTAVAIL), true, ""},
+		{"EMFILE", "socket: too many open files", rig.DialError("socket", syscall.EMFILE), true, probe.ReasonHostResources},
+		{"ENFILE", "socket: too many open files in system", rig.DialError("socket", syscall.ENFILE), true, probe.ReasonHostResources},
+		{"ENOBUFS", "connect: no buffer space available", rig.DialError("connect", syscall.ENOBUFS), true, probe.ReasonHostResources},
+		{"ENOMEM", "connect: cannot allocate memory", rig.DialError("connect", syscall.ENOMEM), true, probe.ReasonHostResources},
+		{"EADDRNOTAVAIL", "connect: cannot assign requested address", rig.DialError("connect", syscall.EADDRNOTAVAIL), true, probe.ReasonHostResources},
 		{"a look-up without a descriptor", "lookup h: dial udp 10.0.0.2:53: socket: too many open files", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
 			Err: "dial udp 10.0.0.2:53: socket: too many open files", Name: "h",
-		}}, true, ""},
+		}}, true, probe.ReasonHostResources},
+		{"ENETUNREACH", "connect: network is unreachable", rig.DialError("connect", syscall.ENETUNREACH), true, probe.ReasonHostNetwork},
+		{"a resolver that is not there", "lookup h: read udp 127.0.0.1:9->127.0.0.1:53: read: connection refused", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+			Err: "read udp 127.0.0.1:9->127.0.0.1:53: read: connection refused", Name: "h",
+		}}, true, probe.ReasonHostNetwork},
+		{"EHOSTUNREACH", "connect: no route to host", rig.DialError("connect", syscall.EHOSTUNREACH), false, ""},
 		{"ECONNREFUSED", "connect: connection refused", rig.DialError("connect", syscall.ECONNREFUSED), false, probe.ReasonConnectRefused},
 		{"no such host", "lookup h: no such host", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "h"}}, false, probe.ReasonDNS},
 	}
@@ -44,7 +49,7 @@ func TestHostTrouble(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						got, err := rig.Attempt(t, rig.Prepare(t, h, `{"port":80}`), probe.Request{PodIP: "10.0.0.1"}, time.Second)
 						if c.trouble && compat == 0 {
-							if got.Result != probe.Unknown || probe.ReasonOf(err) != probe.ReasonHostResources || !strings.Contains(err.Error(), c.text) {
+							if got.Result != probe.Unknown || probe.ReasonOf(err) != c.reason || !strings.Contains(err.Error(), c.text) {
 								t.Errorf("got %v, error %v; want an error of the host with %q", got.Result, err, c.text)
 							}
 							return
@@ -52,11 +57,7 @@ func TestHostTrouble(t *testing.T) {
 						if err != nil || got.Result != probe.Failure || !strings.HasPrefix(got.Output, output[handler]) {
 							t.Errorf("got %v, output %q, error %v; want failure, output %q", got.Result, got.Output, err, output[handler])
 						}
-						if c.trouble {
-							rig.WantReason(t, got, probe.ReasonHostResources)
-						} else {
-							rig.WantReason(t, got, c.reason)
-						}
+						rig.WantReason(t, got, c.reason)
 					})
 				})
 			}

@@ -209,7 +209,7 @@ func startError(err error) error {
 
 // isHostTrouble reports whether err, the error of a start, is the host's. fork returns EAGAIN.
 func isHostTrouble(err error) bool {
-	return probe.IsHostResources(err) || errors.Is(err, syscall.EAGAIN)
+	return probe.HostReason(err) == probe.ReasonHostResources || errors.Is(err, syscall.EAGAIN)
 }
 
 // close ends the process, or its start.

@@ -52,6 +52,7 @@ func TestHostTroubleIsError(t *testing.T) {
 	const request = `{"req":{"url":"http:///"}}`
 	out := func(string) error { return dialErr("socket", syscall.EMFILE) }
 	refused := func(string) error { return dialErr("connect", syscall.ECONNREFUSED) }
+	offline := func(string) error { return dialErr("connect", syscall.ENETUNREACH) }
 	for _, c := range []struct {
 		name, guest, config, host string
 		dial                      func(addr string) error
@@ -63,6 +64,14 @@ func TestHostTroubleIsError(t *testing.T) {
 		{"dial of a name", "dialurl", `{"url":"tcp://"}`, "lost", out, "socket: too many open files", probe.ReasonHostResources, false},
 		{"request", "http", request, "10.0.0.7", out, "socket: too many open files", probe.ReasonHostResources, false},
 		{"look-up", "dns", `{"req":{"name":"db.test"}}`, "10.0.0.7", out, "socket: too many open files", probe.ReasonHostResources, false},
+		{"without a network", "dialurl", `{"url":"tcp://"}`, "10.0.0.7", offline, "network is unreachable", probe.ReasonHostNetwork, false},
+		{"request without a network", "http", request, "10.0.0.7", offline, "network is unreachable", probe.ReasonHostNetwork, false},
+		{"refused, without a route over IPv6", "dialurl", `{"url":"tcp://"}`, "both", func(addr string) error {
+			if strings.HasPrefix(addr, "[") {
+				return offline(addr)
+			}
+			return refused(addr)
+		}, "", probe.ReasonConnectRefused, false},
 		{"a guest that loops then", "late", `{"then":1}`, "10.0.0.7", out, "socket: too many open files", probe.ReasonDeadline, true},
 		{"a guest that sleeps then", "late", `{"then":2}`, "10.0.0.7", out, "socket: too many open files", probe.ReasonDeadline, true},
 		{"refused", "dialurl", `{"url":"tcp://"}`, "10.0.0.7", refused, "", probe.ReasonConnectRefused, false},
@@ -86,7 +95,11 @@ func TestHostTroubleIsError(t *testing.T) {
 				}
 				got, err := ask(t, bind(t, h, c.config, target), probe.Request{Target: target}, timeout)
 				if c.want != "" && compat == 0 {
-					if probe.ReasonOf(err) != probe.ReasonHostResources || !strings.Contains(err.Error(), c.want) || got.Result != probe.Unknown {
+					reason := probe.ReasonHostResources
+					if c.kubelet.OfHost() {
+						reason = c.kubelet
+					}
+					if probe.ReasonOf(err) != reason || !strings.Contains(err.Error(), c.want) || got.Result != probe.Unknown {
 						t.Errorf("got %+v, error %v, want an error of the host with %q", got, err, c.want)
 					}
 					return

@@ -140,7 +140,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 // startError returns err, the error of a command that could not be started. It gets the reason
 // [probe.ReasonHostResources] if the host lacked a descriptor, memory or a process.
 func startError(err error) error {
-	if probe.IsHostResources(err) || errors.Is(err, syscall.EAGAIN) {
+	if probe.HostReason(err) == probe.ReasonHostResources || errors.Is(err, syscall.EAGAIN) {
 		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}
 	}
 	return err

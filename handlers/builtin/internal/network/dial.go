@@ -68,8 +68,8 @@ func Dialer(dial DialFunc, compat probe.Compat) DialFunc {
 	}
 }
 
-// markHostTrouble returns dial with the reason [probe.ReasonHostResources] for errors that the
-// agent's own host causes.
+// markHostTrouble returns dial with the reason of [probe.HostReason] for errors that the agent's own host
+// causes.
 func markHostTrouble(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -80,11 +80,10 @@ func markHostTrouble(dial DialFunc) DialFunc {
 	}
 }
 
-// hostTrouble returns err, with the reason [probe.ReasonHostResources] if the agent's own host has
-// caused it.
+// hostTrouble returns err, with its reason if the agent's own host has caused it.
 func hostTrouble(err error) error {
-	if probe.IsHostResources(err) {
-		return &probe.Error{Reason: probe.ReasonHostResources, Err: err}
+	if reason := probe.HostReason(err); reason != "" {
+		return &probe.Error{Reason: reason, Err: err}
 	}
 	return err
 }
@@ -103,8 +102,8 @@ func reasonOf(err error) probe.Reason {
 	switch op, _ := errors.AsType[*net.OpError](err); {
 	case isType[*probe.Error](err): // perhaps from Config.DialContext
 		return probe.ReasonOf(err)
-	case probe.IsHostResources(err): // with CompatHostTrouble
-		return probe.ReasonHostResources
+	case probe.HostReason(err) != "": // with CompatHostTrouble
+		return probe.HostReason(err)
 	case isType[*net.DNSError](err):
 		return probe.ReasonDNS
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -117,7 +116,7 @@ func reasonOf(err error) probe.Reason {
 		return probe.ReasonDeadline
 	case isProtocol(err):
 		return probe.ReasonProtocol
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+	case errors.Is(err, syscall.EHOSTUNREACH):
 		return ""
 	default:
 		return probe.ReasonInternal

@@ -40,7 +40,7 @@ func open(in *netns.Namespace, r *Request) (socket, error) {
 			return nil, &NotPermittedError{unprivileged, err}
 		}
 	}
-	if errors.Is(err, syscall.EADDRNOTAVAIL) { // which would be the host's lack of ports, see probe.IsHostResources
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // which would be the host's lack of ports, see probe.HostReason
 		return nil, fmt.Errorf("%s is not an address of this host", r.Source)
 	}
 	if err != nil {

@@ -57,7 +57,7 @@ func dialFrom(ctx context.Context, source netip.Addr, network, address string) (
 		dial = rawconn.Origin{Namespace: n, Source: source}.Dial
 	}
 	conn, err := dial(ctx, network, address)
-	if errors.Is(err, syscall.EADDRNOTAVAIL) { // which would be the host's lack of ports, see probe.IsHostResources
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // which would be the host's lack of ports, see probe.HostReason
 		return nil, fmt.Errorf("dial %s %s: %s is not an address of this host", network, address, source)
 	}
 	return conn, err

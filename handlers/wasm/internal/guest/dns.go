@@ -151,7 +151,7 @@ func dnsRead(c *Call, mem api.Memory, a args) int32 {
 	case l.err != nil:
 		c.clearFault()
 		errno := c.dialError("dns", l.text, l.began, l.err)
-		if c.dialFault != probe.ReasonDenied && c.dialFault != probe.ReasonHostResources {
+		if c.dialFault != probe.ReasonDenied && !c.dialFault.OfHost() {
 			c.dialFault = probe.ReasonDNS
 		}
 		return errno

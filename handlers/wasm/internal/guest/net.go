@@ -153,7 +153,7 @@ func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err
 		if failed == nil {
 			return raw, nil
 		}
-		if err == nil || !probe.IsHostResources(failed) {
+		if err == nil || probe.HostReason(failed) == "" {
 			err = failed
 		}
 	}
@@ -168,8 +168,11 @@ func isNamespaceError(err error) bool {
 
 // dialFault returns the reason of a Failure after a dial that failed with err.
 func dialFault(err error, errno abi.Errno) probe.Reason {
-	if _, ok := errors.AsType[*echo.NotPermittedError](err); ok || probe.IsHostResources(err) || isNamespaceError(err) {
+	if _, ok := errors.AsType[*echo.NotPermittedError](err); ok || isNamespaceError(err) {
 		return probe.ReasonHostResources
+	}
+	if reason := probe.HostReason(err); reason != "" {
+		return reason
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return probe.ReasonDNS
@@ -191,7 +194,7 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 {
 	errno := errnoOf(err)
 	c.dialFault = dialFault(err, errno)
-	if c.dialFault == probe.ReasonHostResources && !c.host.Compat.Has(probe.CompatHostTrouble) || isNamespaceError(err) {
+	if c.dialFault.OfHost() && !c.host.Compat.Has(probe.CompatHostTrouble) || isNamespaceError(err) {
 		c.trouble = err
 	}
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: err.Error(), Duration: c.host.since(start)}
@@ -227,7 +230,7 @@ func (c *Call) HostTrouble() error {
 	if c.trouble == nil {
 		return nil
 	}
-	return &probe.Error{Reason: probe.ReasonHostResources, Err: c.trouble}
+	return &probe.Error{Reason: cmp.Or(probe.HostReason(c.trouble), probe.ReasonHostResources), Err: c.trouble}
 }
 
 func (c *Call) traceBytes(name string, n int, err error) {
