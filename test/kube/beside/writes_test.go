@@ -196,7 +196,10 @@ func checkPatch(t *testing.T, w bed.Write) {
 	var body struct {
 		Metadata struct{ UID string }
 		Status   struct {
-			Conditions []struct{ Type, Status, Reason, Message, LastTransitionTime string }
+			Conditions []struct {
+				Type, Status, Reason, Message, LastTransitionTime string
+				ObservedGeneration                                int64
+			}
 		}
 	}
 	d := json.NewDecoder(bytes.NewReader(w.Body))
@@ -207,6 +210,9 @@ func checkPatch(t *testing.T, w bed.Write) {
 	types := make(map[string]bool)
 	for _, c := range body.Status.Conditions {
 		types[c.Type] = true
+		if c.ObservedGeneration < 1 {
+			t.Errorf("observedGeneration %d in %s", c.ObservedGeneration, w.Body)
+		}
 	}
 	if len(types) != 2 || !types[gate] || !types["prober.dev/readiness.app"] || body.Metadata.UID == "" {
 		t.Errorf("%s", w.Body)
