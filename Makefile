@@ -165,6 +165,7 @@ check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, and 
 	$(GO) run $(STATICCHECK) ./...
 	@set -e; for dir in $(NESTED); do echo "check $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) mod tidy -diff); done
 	cd bench && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
+	cd test/oracle && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
 	cd test/e2e/collector && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/browser && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/e2e/receivers && $(GO) vet . && $(GO) mod tidy -diff
