@@ -59,7 +59,8 @@ type side struct {
 var (
 	kubelet = side{name: "kubelet", ask: askKubelet}
 	compat  = side{"with CompatKubeletV1_36", ours(probe.CompatKubeletV1_36), func(a answer) answer { return a }}
-	fixed   = side{"with all fixes", ours(0), withFixes}
+	// The machine of the test has no route to some addresses, which says nothing of them.
+	fixed = side{"with all fixes but CompatHostTrouble", ours(probe.CompatHostTrouble), withFixes}
 )
 
 // withFixes returns a with the fix of [probe.CompatBodyHangIsError]: the error of a body is a Failure. The text
