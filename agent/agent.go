@@ -129,7 +129,7 @@ type Agent struct {
 	stdout   *logs.Writer
 	handlers *plugins.Set
 	scrapes  *blackbox.Current
-	// scrapeRules are those of prober.yaml; nil: nothing is restricted.
+	// scrapeRules are the rules in prober.yaml; nil: nothing is restricted.
 	scrapeRules atomic.Pointer[config.Blackbox]
 	source      pods.Source
 	manager     *manager.Manager

@@ -65,7 +65,7 @@ func ReasonOf(err error) Reason {
 // resourceErrors are errors of system calls on a host that is out of descriptors, buffers, memory or local
 // ports. networkErrors are those on a host without a route to the target, or without a network: the kernel
 // refuses to send. That of a target which does not answer on its own network is [syscall.EHOSTUNREACH].
-// resolverErrors are those of a look-up whose resolver cannot be asked.
+// resolverErrors end a look-up whose resolver cannot be asked.
 var (
 	resourceErrors = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 	networkErrors  = []error{syscall.ENETUNREACH, syscall.ENETDOWN}

@@ -197,7 +197,8 @@ func connContext(ctx context.Context, nc net.Conn) context.Context {
 	return ctx
 }
 
-// onlyHealth passes the requests of connections in the reserve to next if their paths are those of health. Each is the last one of its connection.
+// onlyHealth passes a request on a connection of the reserve to next if it asks for health. It is the last
+// request of its connection.
 func onlyHealth(cfg *ServeConfig, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(reserveKey{}) == nil {

@@ -49,7 +49,7 @@ type Config struct {
 	File func() *File
 	// Prepare binds a handler.
 	Prepare func(ctx context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error)
-	// Listeners are those of this program, which no scrape may reach.
+	// Listeners are the listeners of this program, which no scrape may reach.
 	Listeners []net.Addr
 	// Allows reports whether a target may have a host, which is not looked up; nil: any.
 	Allows func(host string) bool

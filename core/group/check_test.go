@@ -164,7 +164,7 @@ func TestKeysThatAreNotFound(t *testing.T) {
 	}
 }
 
-// A task is that of one key of one group: with two, its results would have two decisions.
+// A task belongs to one key of one group: with two, its results would have two decisions.
 func TestTaskHasOneKey(t *testing.T) {
 	g, other := newGroup(t), newGroup(t)
 	p := newProbe()

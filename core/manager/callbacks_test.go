@@ -107,7 +107,7 @@ func (v villainProbe) Release()                       { v.do("`Releaser.Release`
 
 const addEnds = "ends the goroutine of `AddPod`, which adds no probe"
 
-// callbacks are those that a manager has beside those of a group, with what each fault does to its own pod.
+// callbacks are the callbacks of a manager that a group does not have, with the effect of each fault on its own pod.
 var callbacks = []struct {
 	name string
 	want [3]string

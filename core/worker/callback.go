@@ -40,7 +40,7 @@ func (w *Worker) call(c callback, f func()) (ok bool) {
 	return true
 }
 
-// blame logs a panic of c with its stack, nil for that of the caller. Without a panic, c has called
+// blame logs a panic of c with its stack; nil means the stack of the caller. Without a panic, c has called
 // [runtime.Goexit].
 func (w *Worker) blame(c callback, panicked any, stack []byte) {
 	if !w.accuse(c) {

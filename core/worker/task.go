@@ -162,8 +162,8 @@ func beginning(s *State, now time.Time) int64 {
 	return int64(now.Sub(origin)) - int64(min(max(now.Sub(s.StartedAt), 0), longest))
 }
 
-// age returns how long the published run of t has lasted. It is not negative. It may be that of a state which
-// was published after the one that the caller has, and is then too short.
+// age returns how long the published run of t has lasted. It is not negative. If another state was
+// published after the one that the caller has, it may be too short.
 func (t *Task) age(now time.Time) time.Duration {
 	return max(now.Sub(origin)-time.Duration(t.began.Load()), 0)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Probes that are bound before there is a handler end in its error, and then are those of the first one. One
+// Probes that are bound before there is a handler end in its error, and then run with the first one. One
 // whose config no handler accepts stops no other probe.
 func TestAwait(t *testing.T) {
 	h := replace.New(replace.Config{Name: "demo"})

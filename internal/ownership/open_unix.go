@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// OpenFile opens a file that this program keeps for itself, with flags as those of [os.OpenFile]; see
+// OpenFile opens a file that this program keeps for itself, with the flags of [os.OpenFile]; see
 // [OwnDir] for its folder. It follows no link at path, truncates nothing, and does not wait for a pipe. Its
 // error is an [*fs.PathError] for a file that is not regular, belongs to another user than this one and
 // root, or can be written by everybody. Others may have prepared the folder.

@@ -27,7 +27,7 @@ const (
 	maxQueued    = 1000    // events
 	maxMessage   = 1 << 10 // bytes
 	maxEventWait = 30 * time.Second
-	maxTries     = 12               // of an event that the API server has answered, as many as those of client-go
+	maxTries     = 12               // of an event that the API server has answered, as in client-go
 	settleTime   = 30 * time.Second // after an outage: an API server that starts forbids what it allows later
 )
 

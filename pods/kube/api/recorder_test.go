@@ -196,7 +196,7 @@ func TestRecorderRetry(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the events of one namespace, those of another one are written.
+// Whatever is wrong with the events of one namespace, the events of another one are written.
 func TestRecorderNamespacesAreIndependent(t *testing.T) {
 	end := make(chan struct{})
 	for _, c := range []struct {

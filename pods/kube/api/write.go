@@ -41,7 +41,7 @@ type condition struct {
 	Status             v1.ConditionStatus  `json:"status"`
 	Reason             string              `json:"reason"`
 	Message            string              `json:"message"`
-	ObservedGeneration int64               `json:"observedGeneration,omitzero"` // 0: that of the server stays
+	ObservedGeneration int64               `json:"observedGeneration,omitzero"` // 0: the server keeps its own
 	LastTransitionTime metav1.Time         `json:"lastTransitionTime,omitzero"`
 }
 

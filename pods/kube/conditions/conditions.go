@@ -48,7 +48,7 @@ type Pod struct {
 	api.Pod
 	Gated    bool // it has the readiness gate
 	PerProbe bool // it asks for a condition for each probe
-	// Generation is that of the pod whose probes these are, for observedGeneration. 0: it has none.
+	// Generation is the generation of the pod, for observedGeneration. 0: it has none.
 	Generation int64
 	Frozen     string            // why no condition may turn false at present, "" if it may
 	Probes     []Probe           // in a stable order

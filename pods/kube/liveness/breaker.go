@@ -259,7 +259,7 @@ func sum(tallies []tally) (t tally) {
 }
 
 // many reports whether many probes of a scope fail even without any one of its parties: a pod, workload or
-// namespace alone, whatever number of probes it has, is never a reason to distrust those of others.
+// namespace alone, whatever number of probes it has, is never a reason to distrust the probes of others.
 func (b *breaker) many(total tally, parties []tally) bool {
 	for _, without := range parties {
 		rest := len(parties) - 1

@@ -8,11 +8,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Scope is a part of the pods of a node: those of a workload, those of a namespace if Workload is "", or all of
+// Scope is a part of the pods of a node: a workload, a namespace if Workload is "", or all of
 // them, which is the zero value.
 type Scope struct {
 	Namespace string
-	Workload  types.UID // of the controller; that of the pod if it has none
+	Workload  types.UID // of the controller, or else of the pod
 }
 
 // String returns the kind of the scope and its name.
@@ -48,7 +48,7 @@ type Doubt struct {
 // Doubts are the scopes whose probes the agent distrusts at present. It is read-only.
 type Doubts map[Scope]Doubt
 
-// About returns the doubt about the pods of a workload: that of the node, else of its namespace, else of itself.
+// About returns the doubt about the pods of a workload: of the node, else of its namespace, else of itself.
 func (d Doubts) About(workload Scope) (found Doubt) {
 	for _, scope := range [...]Scope{{}, {Namespace: workload.Namespace}, workload} {
 		found.Blind, found.Open = cmp.Or(found.Blind, d[scope].Blind), cmp.Or(found.Open, d[scope].Open)

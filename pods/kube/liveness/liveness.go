@@ -73,8 +73,8 @@ type Config struct {
 	DryRun   bool
 
 	OnFailure OnFailurePolicy // "": Refuse
-	// Budgets of actions: 3, one more in 10 min; 10, one more in 1 min. Namespaces whose actions wait for that of the
-	// node get its tokens in turn.
+	// Budgets of actions: 3, one more in 10 min; 10, one more in 1 min. Namespaces whose actions wait for the budget
+	// of the node get its tokens in turn.
 	Workload, Node Bucket
 	Backoff        time.Duration // before the second action on a container in a row: 10 s; doubles up to 5 min
 	Breaker        Breaker

@@ -443,7 +443,7 @@ func TestWatcherManyNodes(t *testing.T) {
 	})
 }
 
-// The lease of a node that is gone goes, and that of a node that exists stays.
+// The lease of a node that is gone goes, and the lease of a node that exists stays.
 func TestWatcherNodeIsGone(t *testing.T) {
 	inBubble(t, false, func(t *testing.T, c *cluster, log *bytes.Buffer, stop func()) {
 		c.gone = map[string]bool{}
