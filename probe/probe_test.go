@@ -188,6 +188,7 @@ func TestHostReason(t *testing.T) {
 		dial(syscall.ETIMEDOUT):                                            "",
 		lookup("no such host"):                                             "",
 		lookup("server misbehaving"):                                       "",
+		fmt.Errorf("10.0.0.1 says: %w", syscall.ENETUNREACH):               "",
 		errors.New("the target says: network is unreachable"):              "",
 		context.DeadlineExceeded:                                           "",
 	} {

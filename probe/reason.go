@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,11 +78,13 @@ var (
 func HostReason(err error) Reason {
 	lookup := lookupText(err)
 	caused := func(e error) bool { return errors.Is(err, e) || strings.Contains(lookup, e.Error()) }
-	refused := func(e error) bool { return strings.Contains(lookup, e.Error()) }
+	inLookup := func(e error) bool { return strings.Contains(lookup, e.Error()) }
+	_, called := errors.AsType[*os.SyscallError](err) // else a router on the way may have said so
 	switch {
 	case slices.ContainsFunc(resourceErrors, caused):
 		return ReasonHostResources
-	case slices.ContainsFunc(networkErrors, caused), slices.ContainsFunc(resolverErrors, refused):
+	case called && slices.ContainsFunc(networkErrors, caused), slices.ContainsFunc(networkErrors, inLookup),
+		slices.ContainsFunc(resolverErrors, inLookup):
 		return ReasonHostNetwork
 	default:
 		return ""

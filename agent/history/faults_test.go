@@ -126,9 +126,9 @@ func TestDamagedDatabaseIsSurvived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	moved := 0
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
-			moved := 0
 			for seed := range uint64(some(15, 3)) {
 				dir := t.TempDir()
 				bad := damage(rand.New(rand.NewPCG(seed, 3)), bytes.Clone(text))
@@ -141,10 +141,10 @@ func TestDamagedDatabaseIsSurvived(t *testing.T) {
 				}
 				moved += len(asides(t, dir))
 			}
-			if moved == 0 {
-				t.Error("nothing was found")
-			}
 		})
+	}
+	if moved == 0 {
+		t.Error("no damage was found")
 	}
 }
 

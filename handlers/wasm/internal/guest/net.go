@@ -171,10 +171,8 @@ func dialFault(err error, errno abi.Errno) probe.Reason {
 	if _, ok := errors.AsType[*echo.NotPermittedError](err); ok || isNamespaceError(err) {
 		return probe.ReasonHostResources
 	}
-	if _, ok := errors.AsType[*echo.RefusedError](err); !ok { // a router on the way says so, not this host
-		if reason := probe.HostReason(err); reason != "" {
-			return reason
-		}
+	if reason := probe.HostReason(err); reason != "" {
+		return reason
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return probe.ReasonDNS
