@@ -150,7 +150,7 @@ func TestHostileEchoReplies(t *testing.T) {
 		{"times that cannot be", `{"count":2,"latency":{"warn":"1ms"}}`, time.Minute, func(context.Context, wasm.EchoRequest) (wasm.EchoReply, error) {
 			return wasm.EchoReply{HopLimit: -1, RTT: -time.Hour, Setup: 1 << 62}, nil
 		}, "2 of 2 replies from 127.0.0.1"},
-		{"silence", `{"count":20}`, 2 * time.Second, func(ctx context.Context, _ wasm.EchoRequest) (wasm.EchoReply, error) {
+		{"silence", `{"count":20}`, 6 * time.Second, func(ctx context.Context, _ wasm.EchoRequest) (wasm.EchoReply, error) {
 			<-ctx.Done()
 			return wasm.EchoReply{}, ctx.Err()
 		}, "20 of 20 echo requests had no reply (100 %)"},
