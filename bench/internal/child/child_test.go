@@ -58,6 +58,8 @@ func TestTheEndOfTheContextKillsAChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
+	for got := 0; p.Ask(1, &got) == nil; { // until it is killed: the end of its input ends it, too
+	}
 	if err := p.Close(); err == nil {
 		t.Error("a killed child has no error")
 	}
