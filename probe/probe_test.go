@@ -176,21 +176,23 @@ func TestHostReason(t *testing.T) {
 	lookup := func(text string) error { return &net.OpError{Op: "dial", Err: &net.DNSError{Err: text, Name: "h"}} }
 	for err, want := range map[error]probe.Reason{
 		&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}: probe.ReasonHostResources,
-		dial(syscall.EADDRNOTAVAIL):                                        probe.ReasonHostResources,
-		fmt.Errorf("fork: %w", syscall.ENOMEM):                             probe.ReasonHostResources,
-		lookup("dial udp 10.0.0.2:53: socket: too many open files"):        probe.ReasonHostResources,
-		dial(syscall.ENETUNREACH):                                          probe.ReasonHostNetwork,
-		dial(syscall.ENETDOWN):                                             probe.ReasonHostNetwork,
-		lookup("dial udp 10.0.0.2:53: connect: network is unreachable"):    probe.ReasonHostNetwork,
-		lookup("read udp 127.0.0.1:4->[::1]:53: read: connection refused"): probe.ReasonHostNetwork,
-		dial(syscall.ECONNREFUSED):                                         "",
-		dial(syscall.EHOSTUNREACH):                                         "",
-		dial(syscall.ETIMEDOUT):                                            "",
-		lookup("no such host"):                                             "",
-		lookup("server misbehaving"):                                       "",
-		fmt.Errorf("10.0.0.1 says: %w", syscall.ENETUNREACH):               "",
-		errors.New("the target says: network is unreachable"):              "",
-		context.DeadlineExceeded:                                           "",
+		dial(syscall.EADDRNOTAVAIL):                                         probe.ReasonHostResources,
+		fmt.Errorf("fork: %w", syscall.ENOMEM):                              probe.ReasonHostResources,
+		lookup("dial udp 10.0.0.2:53: socket: too many open files"):         probe.ReasonHostResources,
+		dial(syscall.ENETUNREACH):                                           probe.ReasonHostNetwork,
+		dial(syscall.ENETDOWN):                                              probe.ReasonHostNetwork,
+		lookup("dial udp 10.0.0.2:53: connect: network is unreachable"):     probe.ReasonHostNetwork,
+		lookup("read udp 127.0.0.1:4->[::1]:53: read: connection refused"):  probe.ReasonHostNetwork,
+		dial(syscall.ECONNREFUSED):                                          "",
+		dial(syscall.EHOSTUNREACH):                                          "",
+		dial(syscall.ETIMEDOUT):                                             "",
+		lookup("no such host"):                                              "",
+		lookup("server misbehaving"):                                        "",
+		fmt.Errorf("10.0.0.1 says: %w", syscall.ENETUNREACH):                "",
+		&probe.Error{Err: dial(syscall.ENETUNREACH)}:                        "", // a router has said so
+		&probe.Error{Reason: probe.ReasonHostNetwork, Err: errors.New("x")}: probe.ReasonHostNetwork,
+		errors.New("the target says: network is unreachable"):               "",
+		context.DeadlineExceeded:                                            "",
 	} {
 		if got := probe.HostReason(err); got != want || got.OfHost() != (want != "") {
 			t.Errorf("%v: %q, want %q", err, got, want)

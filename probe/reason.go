@@ -74,12 +74,19 @@ var (
 )
 
 // HostReason returns [ReasonHostResources] or [ReasonHostNetwork] if the agent's own host caused err, the
-// error of a system call or of the look-up of a name; "" otherwise.
+// error of a system call or of the look-up of a name; "" otherwise. An [Error] has its own reason. A router on
+// the way may have caused a network error too: handlers that dial find that out, and give it an Error.
 func HostReason(err error) Reason {
+	if e, ok := errors.AsType[*Error](err); ok {
+		if e.Reason.OfHost() {
+			return e.Reason
+		}
+		return ""
+	}
 	lookup := lookupText(err)
 	caused := func(e error) bool { return errors.Is(err, e) || strings.Contains(lookup, e.Error()) }
 	inLookup := func(e error) bool { return strings.Contains(lookup, e.Error()) }
-	_, called := errors.AsType[*os.SyscallError](err) // else a router on the way may have said so
+	_, called := errors.AsType[*os.SyscallError](err) // else it is the text of a packet
 	switch {
 	case slices.ContainsFunc(resourceErrors, caused):
 		return ReasonHostResources

@@ -37,7 +37,7 @@ func NewConnector(dial DialFunc, compat probe.Compat) *Connector {
 func (c *Connector) Connect(ctx context.Context, at Endpoint) (net.Conn, error) {
 	if to := at.literal(); c.own && at.Unix == "" && to.IsValid() && httptrace.ContextClientTrace(ctx) == nil && netns.CheckHost(ctx, at.Host, at.Port) == nil {
 		if conn, known, err := rawconn.Dial(ctx, to); known {
-			return c.finish(conn, err)
+			return c.finish(ctx, at, conn, err)
 		}
 	}
 	return c.Dial(ctx, at)
@@ -51,10 +51,11 @@ func (c *Connector) Dial(ctx context.Context, at Endpoint) (net.Conn, error) {
 }
 
 // finish returns the result of a dial, with the settings of the handler.
-func (c *Connector) finish(conn *Conn, err error) (net.Conn, error) {
+func (c *Connector) finish(ctx context.Context, at Endpoint, conn *Conn, err error) (net.Conn, error) {
 	switch {
 	case err != nil && !c.compat.Has(probe.CompatHostTrouble):
-		return nil, hostTrouble(err)
+		network, address := at.Dialed()
+		return nil, hostTrouble(rawconn.Unreachable(ctx, inNamespace, network, address, err))
 	case err != nil:
 		return nil, err
 	case c.compat.Has(probe.CompatLinger):

@@ -74,7 +74,7 @@ func markHostTrouble(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
-			return nil, hostTrouble(err)
+			return nil, hostTrouble(rawconn.Unreachable(ctx, dial, network, address, err))
 		}
 		return conn, nil
 	}

@@ -153,6 +153,7 @@ func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err
 		if failed == nil {
 			return raw, nil
 		}
+		failed = rawconn.Unreachable(share, c.host.DialContext, to.Network, addr, failed)
 		if err == nil || probe.HostReason(failed) == "" {
 			err = failed
 		}
