@@ -127,7 +127,7 @@ func (s *Source) remove(uid types.UID) {
 		return
 	}
 	s.mu.Unlock()
-	if p.added {
+	if p.plan != nil {
 		s.manager.RemovePod(p.shown) // before NetworkOf forgets it
 	}
 	s.mu.Lock()
@@ -182,7 +182,8 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		s.mu.Unlock()
 		return
 	}
-	latest, before, added, halted := p.latest, p.plan, p.added, p.halted
+	latest, before, halted := p.latest, p.plan, p.halted
+	added := before != nil
 	early := time.Now().Before(p.again)
 	s.mu.Unlock()
 	if latest.DeletionTimestamp != nil && added {
@@ -210,14 +211,15 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		s.toPrepare.put(uid)
 		return
 	}
+	s.mu.Lock()
+	p.slow = 0
+	p.inPod = next.inPod // before the first attempt
+	p.changes++
+	s.mu.Unlock()
 	if added && (before.inPod != next.inPod || before.own && !slices.Equal(before.addresses, next.addresses)) {
 		s.manager.RemovePod(p.shown) // its targets are not its own any more
 		added = false
 	}
-	s.mu.Lock()
-	p.slow = 0
-	p.inPod = next.inPod // before the first attempt
-	s.mu.Unlock()
 	probed := next.declared
 	if !added {
 		probed = probed.WithStatus(priorOf(latest, s.since).Status)
@@ -307,13 +309,14 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	}
 	text := message(errs)
 	s.mu.Lock()
-	first, news := !p.added, text != p.told
+	first, news := p.plan == nil, text != p.told
 	acts := !first && p.plan.mode != next.mode && (next.mode == liveness.Restart || next.mode == liveness.Evict)
 	if first {
 		p.prior, p.earlier = priorOf(latest, s.since), toldOf(latest, next.declared, s.since)
 	}
 	less := !first && next.rate < p.plan.rate
-	p.plan, p.added, p.failed, p.told = next, true, mendable, text
+	p.plan, p.failed, p.told = next, mendable, text
+	p.changes++
 	p.prior = withStatus(next.pod, p.prior.Status)
 	p.shown = published(next.pod)
 	s.mu.Unlock()

@@ -66,11 +66,11 @@ func (s *Source) reportAll() {
 func (s *Source) report(uid types.UID) {
 	s.mu.Lock()
 	p := s.pods[uid]
-	if p == nil || p.gone || p.plan == nil || !p.added {
+	if p == nil || p.gone || p.plan == nil || p.changing() {
 		s.mu.Unlock()
 		return
 	}
-	latest, shown, perProbe := p.latest, p.shown, p.plan.perProbe
+	latest, shown, perProbe, seen := p.latest, p.shown, p.plan.perProbe, p.changes
 	text, workload := p.told, p.party().Scope
 	s.mu.Unlock()
 	known := s.states.of(uid)
@@ -79,6 +79,9 @@ func (s *Source) report(uid types.UID) {
 	if status, ok := s.store.PodStatus(uid); ok {
 		markStarted(&status, probes)
 		s.markRenewed(p, latest, &status, probes)
+	}
+	if s.changed(p, seen) {
+		return // some of its probes may be missing
 	}
 	switch {
 	case len(probes) > 0:
@@ -96,6 +99,18 @@ func (s *Source) report(uid types.UID) {
 	if !s.has(uid, p) { // removed meanwhile
 		s.cfg.Conditions.Remove(uid)
 	}
+}
+
+// changing reports whether an attempt is giving the manager the probes of the pod: it may have ended old ones, and
+// not started new ones yet, and a reader would take the pod for one without them. The attempt has the pod published
+// and reported when it is done. The caller holds the mutex of the Source.
+func (p *pod) changing() bool { return p.changes%2 == 1 }
+
+// changed reports whether the probes of a pod may have changed since changes was seen.
+func (s *Source) changed(p *pod, seen int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.changes != seen
 }
 
 func isGated(pod *v1.Pod) bool {

@@ -65,10 +65,10 @@ type pod struct {
 	left   *v1.Pod           // as it is then; nil if it was deleted
 
 	// An attempt sets these.
-	plan    *plan     // nil before the first attempt
+	plan    *plan     // what the manager has; nil before the first attempt
 	prior   *v1.Pod   // with the status that an earlier agent has left
 	shown   *v1.Pod   // for readers and events
-	added   bool      // the manager has its probes
+	changes int       // how often an attempt has begun or ended to change them in the manager: odd while it does
 	halted  bool      // its liveness and startup probes were stopped
 	failed  []error   // what a plugin may mend
 	inPod   bool      // its probes are carried out in its own network
@@ -178,7 +178,7 @@ func (s *Source) Stop(context.Context) error {
 	all := slices.Collect(maps.Values(s.pods))
 	s.mu.Unlock()
 	for _, p := range all { // nobody else uses them any more
-		if p.added {
+		if p.plan != nil {
 			s.manager.RemovePod(p.shown)
 		}
 		s.store.RemovePod(p.latest.UID)

@@ -18,11 +18,11 @@ import (
 func (s *Source) publish(uid types.UID) {
 	s.mu.Lock()
 	p := s.pods[uid]
-	if p == nil || p.gone || p.plan == nil { // an attempt publishes the first one
+	if p == nil || p.gone || p.plan == nil || p.changing() { // an attempt has it published
 		s.mu.Unlock()
 		return
 	}
-	latest, prior, shown := p.latest, p.prior, p.shown
+	latest, prior, shown, seen := p.latest, p.prior, p.shown, p.changes
 	s.mu.Unlock()
 	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
@@ -40,6 +40,9 @@ func (s *Source) publish(uid types.UID) {
 	s.mu.Lock()
 	p.ids = ids
 	s.mu.Unlock()
+	if s.changed(p, seen) {
+		return // a container may be ready only because its probe is missing
+	}
 	s.store.SetPodStatus(shown, status)
 	if !s.has(uid, p) { // removed meanwhile
 		s.store.RemovePod(uid)
