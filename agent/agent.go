@@ -25,6 +25,7 @@ import (
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
 	"github.com/daeace23/prober/agent/stream"
+	"github.com/daeace23/prober/agent/uplink"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
@@ -141,6 +142,7 @@ type Agent struct {
 	exporter    *otlp.Exporter
 	states      *states.Tracker
 	notifier    *notify.Notifier
+	uplink      *uplink.Uplink
 	history     *history.Store // nil without a state directory
 	host        *hostWatch
 	lock        *os.File       // of the state directory; nil for none
@@ -217,6 +219,10 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	handlers := a.cfg.plugins()
 	handlers.Runner, handlers.Demanded, handlers.Metrics, handlers.Log = containerRunner{&a.source}, a.demanded, a.metrics, a.log
+	a.uplink = uplink.New(func(key manager.Key) error { return a.manager.Trigger(key) })
+	if !a.cfg.Compat.Has(probe.CompatHostTrouble) {
+		handlers.Judge = a.uplink.Wrap
+	}
 	a.registry = prometheus.NewRegistry()
 	a.exporter = otlp.New(otlp.Config{
 		Metrics: a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}), Version: a.cfg.Version, Log: a.log,
@@ -227,6 +233,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	}
 	if err = a.source.Validate(); err != nil {
 		return err
+	}
+	if a.source.Targets == nil { // it probes no targets, and so no witnesses
+		a.uplink.Close()
 	}
 	if away := a.handlers.Away(); away != nil { // as after a reload
 		a.noteReload((*progress).ofPlugins, false, away)
@@ -268,7 +277,7 @@ func (a *Agent) setNetworks() {
 
 // notifications returns the configuration of the notifier.
 func (a *Agent) notifications() notify.Config {
-	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe, Current: func(podUID, container string, kind probe.Kind) states.Status {
+	c := notify.Config{Log: a.log, Mark: a.cfg.mark, Exists: a.hasProbe, UplinkDown: a.uplink.Down, Current: func(podUID, container string, kind probe.Kind) states.Status {
 		return a.states.Of(podUID, container, kind)
 	}}
 	if a.cfg.StateDir != "" {
@@ -351,6 +360,7 @@ func (a *Agent) end(cause error) error {
 func (a *Agent) endProbes() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
+	a.uplink.Close()
 	return a.manager.Shutdown(ctx)
 }
 

@@ -87,6 +87,7 @@ func (a *Agent) configured(c *config.Agent) error {
 	if a.offline == nil {
 		a.exporter.Set(a.cfg.ConfigFile, c.OTLP)
 		a.notifier.Set(a.cfg.ConfigFile, c.Notify)
+		a.uplink.Set(c.WitnessGroups())
 		if a.cfg.Configured != nil {
 			a.cfg.Configured(c)
 		}

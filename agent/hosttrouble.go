@@ -26,7 +26,7 @@ var hostTroubles = [...]struct {
 	{probe.ReasonHostResources, "HostResources",
 		"The host had no descriptor, memory or port for the agent: attempts failed through no fault of their targets", "out of resources"},
 	{probe.ReasonHostNetwork, "HostNetwork",
-		"The host had no route to a target, or no resolver that answers: attempts failed through no fault of their targets", "without a network"},
+		"The host had no route to a target, no resolver that answers, or no uplink whose witnesses answer: attempts failed through no fault of their targets", "without a network"},
 }
 
 // hostWatch observes attempts that failed because of trouble of the host. It reports the first at

@@ -47,6 +47,7 @@ type Agent struct {
 	Notify      *Notify // nil: nobody is told
 	Modules     []Module
 	Targets     []TargetGroup
+	Uplink      []Witness
 	Kubernetes  *Kubernetes // nil: [DefaultKubernetes]
 	Blackbox    *Blackbox   // nil: nothing is restricted
 }

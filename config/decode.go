@@ -36,6 +36,7 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		}),
 		"modules":     d.modules(a),
 		"targets":     d.targets(a),
+		"uplink":      d.uplink(a),
 		"kubernetes":  d.kubernetes(a),
 		"blackbox":    d.blackbox(a),
 		"otlp":        d.otlp(a),

@@ -3,10 +3,12 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,11 +45,12 @@ func (p *Probe) Line(path string) int {
 // DefaultTargetNamespace is the namespace of targets whose group has none.
 const DefaultTargetNamespace = "targets"
 
-// The defaults of how targets are discovered.
+// The defaults and limits of targets.
 const (
 	DefaultRefresh         = 30 * time.Second // between two requests of a source
 	DefaultRefreshTimeout  = 10 * time.Second // of a request
 	minRefresh             = time.Second
+	MaxWitnessTimeout      = 2 * time.Second // of the probes of a [Witness]: those of targets wait for them
 	maxRefreshTimeout      = 5 * time.Minute
 	maxGroupName           = 40 // characters: the names of the pods begin with it
 	maxRelabel, maxSources = 100, 1000
@@ -71,6 +74,14 @@ type TargetGroup struct {
 
 	Line int    // in the file, for later errors
 	Path string // of the entry, such as targets[0]
+}
+
+// Witness is a group of targets that are witnesses of the network: while none of all of them answers, the other
+// targets are not reported as failed.
+type Witness struct {
+	Group string
+
+	Line int // in the file, for later errors
 }
 
 // Address is an address with its line in the file.
@@ -161,6 +172,14 @@ func (d *decoder) targets(a *Agent) yamlpos.Reader {
 		}
 		d.checkGroup(n, path, &g)
 		a.Targets = append(a.Targets, g)
+	})
+}
+
+func (d *decoder) uplink(a *Agent) yamlpos.Reader {
+	return d.ListOf(func(n *yamlpos.Node, path string) {
+		w := Witness{Line: n.Line}
+		d.NonEmpty(&w.Group)(n, path)
+		a.Uplink = append(a.Uplink, w)
 	})
 }
 
@@ -323,6 +342,20 @@ func (d *decoder) validateTargets(a *Agent) {
 			d.ErrorAt(g.Line, g.Path+".module", fmt.Errorf("unknown module %.80q%s", g.Module, yamlpos.Known(g.Module, names)))
 		}
 	}
+	known := slices.Collect(maps.Keys(groups))
+	for i, w := range a.Uplink {
+		if _, ok := groups[w.Group]; w.Group != "" && !ok {
+			d.ErrorAt(w.Line, yamlpos.Item("uplink", i), fmt.Errorf("unknown group of targets %.80q%s", w.Group, yamlpos.Known(w.Group, known)))
+		}
+	}
+}
+
+// WitnessGroups returns the names of the groups of a.Uplink.
+func (a *Agent) WitnessGroups() (groups []string) {
+	for _, w := range a.Uplink {
+		groups = append(groups, w.Group)
+	}
+	return groups
 }
 
 // ModuleOf returns the probe of a group, its own or that of its module.

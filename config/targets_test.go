@@ -30,6 +30,7 @@ targets:
   dns: [{srv: _a._tcp.b, server: "::1", refresh: 1s}]
   command: [{run: [/bin/x, y], timeout: 1m}]
   relabel: [{name: n}, {labels: {l: ""}}]
+uplink: [b, a]
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +51,9 @@ targets:
 		if diff != "" {
 			t.Error(diff)
 		}
+	}
+	if diff := cmp.Diff([]string{"b", "a"}, a.WitnessGroups()); diff != "" {
+		t.Error(diff)
 	}
 	if len(second.Relabel) != 2 || second.Relabel[0].Name != "n" || second.Relabel[1].Path != "targets[1].relabel[1]" {
 		t.Errorf("got %+v", second.Relabel)
@@ -76,6 +80,10 @@ func TestParseRefusesBadTargets(t *testing.T) {
 		{"targets: [{name: g, probe: {}, dns: [{srv: a, server: dns.example}]}]", `targets[0].dns[0].server: "dns.example" must be the IP address of a name server, and may have a port`},
 		{"targets: [{name: g, probe: {}, command: [{run: [ls]}]}]", "targets[0].command[0].run: must begin with the absolute path of a program"},
 		{"targets: [{name: g, probe: {}, command: [{run: []}]}]", "targets[0].command[0].run: must begin with the absolute path of a program"},
+		{"uplink: [gate]\ntargets: [{name: gates, probe: {}, static: [h]}]", `uplink[0]: unknown group of targets "gate"; known: gates (did you mean "gates"?)`},
+		{"uplink: [{}]", "uplink[0]: must be a string, not a mapping"},
+		{"uplink: gates", "uplink: must be a list, not a string"},
+		{"uplink: ['']", "uplink[0]: must not be empty"},
 		{"targets: [{name: g, probe: {}, static: [h], relabel: [{name: a, drop: b}]}]", "targets[0].relabel[0]: must have exactly one of address, drop, labels, name"},
 	} {
 		_, err := config.Parse("prober.yaml", []byte(targetsHead+c.text+"\n"))

@@ -31,6 +31,9 @@ type Config struct {
 	// Current returns the present state of a probe, with the cause of its newest attempt. It is called by the
 	// goroutines of receivers. nil: messages have the cause of the last change.
 	Current func(podUID, container string, kind probe.Kind) states.Status
+	// UplinkDown reports whether the witnesses of the network do not answer: then nobody is told that a probe
+	// is unknown for lack of the network. nil: they always answer.
+	UplinkDown func() bool
 	// Dial connects to webhooks and smarthosts; nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -59,6 +62,9 @@ func New(cfg Config) *Notifier {
 	if cfg.Exists == nil {
 		cfg.Exists = func(Key) bool { return false }
 	}
+	if cfg.UplinkDown == nil {
+		cfg.UplinkDown = func() bool { return false }
+	}
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
@@ -69,6 +75,9 @@ func New(cfg Config) *Notifier {
 
 // Changed implements [states.Reader].
 func (n *Notifier) Changed(c *states.Change) {
+	if c.To == states.Unknown && !c.Removed && c.Reason == string(probe.ReasonHostNetwork) && n.cfg.UplinkDown() {
+		return // the witnesses tell it
+	}
 	x := &change{
 		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,
 		state: c.To, removed: c.Removed, at: c.Time, cause: c.Cause,

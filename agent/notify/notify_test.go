@@ -145,6 +145,54 @@ func TestUnknownEndsNoFailure(t *testing.T) {
 	})
 }
 
+// While the witnesses of the network do not answer, nobody is told of targets that are unknown for that.
+func TestLostNetworkIsNotToldOfTargets(t *testing.T) {
+	bubble(t, ", groupWait: 1s, groupInterval: 1s", func(t *testing.T, w *world) {
+		var down atomic.Bool
+		w.stop()
+		w.cfg.UplinkDown = down.Load
+		w.run()
+		lost := func(pod, reason string) {
+			w.mu.Lock()
+			w.probes[key(pod)] = true
+			w.mu.Unlock()
+			w.Changed(&states.Change{Info: info(pod, "uid-"+pod), To: unknown, Time: time.Now(), Cause: states.Cause{Reason: reason, Text: "no network"}})
+		}
+		tells := func(want ...string) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			var got []string
+			w.mu.Lock()
+			for i := range w.letters {
+				got = append(got, w.letters[i].words())
+			}
+			w.letters = nil
+			w.mu.Unlock()
+			if !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		w.becomes("web", failure)
+		tells("web failure")
+		down.Store(true)
+		w.becomes("gateway", failure)
+		lost("web", "host_network")
+		lost("db", "host_network")
+		tells("gateway failure, web failure") // a message has all of its group
+		lost("trapped", "trap")
+		tells("gateway failure, trapped unknown, web failure")
+		w.removed("db", "uid-db", true)
+		down.Store(false)
+		for _, pod := range []string{"gateway", "web", "trapped"} {
+			w.becomes(pod, ok)
+		}
+		tells("gateway resolved, trapped resolved, web resolved")
+		lost("web", "host_network") // not by the witnesses
+		tells("web unknown")
+	})
+}
+
 // fails tells the state of a failing probe and its cause.
 func (w *world) fails(from states.State, reason, text string) {
 	w.mu.Lock()

@@ -62,6 +62,8 @@ type Config struct {
 	// Configured is called with prober.yaml at each snapshot, and not concurrently; nil: nobody asks. Its
 	// error is one of [Set.Reload].
 	Configured func(*config.Agent) error
+	// Judge wraps the handler of each probe, to judge its attempts; nil: they are as they are.
+	Judge func(probe.Handler) probe.Handler
 	// Demanded is called with the result of loading a plugin for a probe.
 	Demanded func(err error)
 	Metrics  *metrics.Metrics
@@ -333,7 +335,7 @@ func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, tar
 		if err != nil {
 			return nil, err
 		}
-		return s.limits[name].Wrap(s.placed(s.cfg.Metrics.CountInFlight(h))), nil
+		return s.judged(s.limits[name].Wrap(s.placed(s.cfg.Metrics.CountInFlight(h)))), nil
 	}
 	h, err := s.live.Prepare(ctx, name, config, target)
 	if _, unknown := errors.AsType[*handlers.UnknownError](err); unknown && len(s.cfg.PluginDirs) == 0 {
@@ -342,7 +344,14 @@ func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, tar
 	if err != nil {
 		return nil, err
 	}
-	return s.placed(s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h))), nil
+	return s.judged(s.placed(s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h)))), nil
+}
+
+func (s *Set) judged(h probe.Handler) probe.Handler {
+	if s.cfg.Judge == nil {
+		return h
+	}
+	return s.cfg.Judge(h)
 }
 
 // SecretPolicy returns the secrets that prober.yaml allows.

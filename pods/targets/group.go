@@ -3,6 +3,7 @@ package targets
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/daeace23/prober/config"
@@ -55,6 +56,10 @@ func compile(file string, cfg *config.Agent, known []compiled) ([]compiled, erro
 					d.ErrorAt(text.Line(p.path), joinPath(text.Path, p.path), p.err)
 				}
 			}
+		}
+		if b := g.blueprint; b != nil && b.Probe().Spec.Timeout > config.MaxWitnessTimeout && slices.Contains(cfg.WitnessGroups(), c.Name) {
+			d.ErrorAt(text.Line(""), text.Path, fmt.Errorf("the timeout of %s must be at most %s, since uplink names the group %s: other probes wait for it",
+				b.Probe().Spec.Timeout, config.MaxWitnessTimeout, c.Name))
 		}
 		groups = append(groups, compiled{g, specsOf(file, c)})
 	}

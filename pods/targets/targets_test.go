@@ -447,6 +447,18 @@ func TestTimeoutLongerThanPeriodIsWarning(t *testing.T) {
 	}
 }
 
+func TestTimeoutOfWitness(t *testing.T) {
+	for timeout, want := range map[string]string{
+		"2s": "", "2100ms": "prober.yaml:5: targets[0].probe: the timeout of 2.1s must be at most 2s, since uplink names the group g: other probes wait for it",
+	} {
+		r := newRig(t, "targets:\n- name: g\n  probe: {tcpSocket: {port: 1}, timeout: "+timeout+"}\n  static: [h]\nuplink: [g]\n")
+		_, err := r.source.Generate(t.Context(), true, nil, r.check)
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.HasSuffix(got, want) && want != "" {
+			t.Errorf("timeout %s: got %s, want %s", timeout, got, want)
+		}
+	}
+}
+
 func TestBadConfigKeepsLastGoodTargets(t *testing.T) {
 	const good = "targets: [{name: g, probe: {httpGet: {}}, static: [h]}]\n"
 	r := newRig(t, good)
