@@ -154,10 +154,10 @@ func (h *handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	began, before := h.uplink.begun.Add(1), h.uplink.fault.Load()
 	out, err := h.inside.Probe(ctx, req)
 	if group, ok := req.Pod.Labels[targets.GroupLabel]; ok && slices.Contains(groups, group) {
-		h.note(&req, began, out, err)
+		h.note(ctx, &req, began, out, err)
 		return out, err
 	}
-	text, is := unanswered(&req, out, err)
+	text, is := unanswered(ctx, &req, out, err)
 	if !is || isLocal(req.PodIP) || ctx.Err() == context.Canceled {
 		return out, err
 	}
@@ -172,8 +172,8 @@ func (h *handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 }
 
 // unanswered reports whether an attempt may have failed because its host has no network: nothing shows that the
-// target has sent anything. text says how.
-func unanswered(req *probe.Request, out probe.Outcome, err error) (text string, is bool) {
+// target has sent anything, or it has not sent all before the deadline. text says how.
+func unanswered(ctx context.Context, req *probe.Request, out probe.Outcome, err error) (text string, is bool) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return probe.TimedOut(req.Spec.Timeout).Output, true // as the worker counts it
@@ -183,6 +183,8 @@ func unanswered(req *probe.Request, out probe.Outcome, err error) (text string, 
 	switch out.Reason {
 	case probe.ReasonDNS, probe.ReasonConnectTimeout, probe.ReasonDeadline, probe.ReasonGuest, "":
 		return cmp.Or(out.Output, "no answer"), out.Result == probe.Failure
+	case probe.ReasonTLS, probe.ReasonProtocol, probe.ReasonBody:
+		return out.Output, out.Result == probe.Failure && ctx.Err() != nil
 	default:
 		return "", false
 	}
@@ -194,11 +196,11 @@ func isLocal(podIP string) bool {
 	return podIP == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-func (h *handler) note(req *probe.Request, began uint64, out probe.Outcome, err error) {
+func (h *handler) note(ctx context.Context, req *probe.Request, began uint64, out probe.Outcome, err error) {
 	key := manager.Key{PodUID: types.UID(req.Pod.UID), Container: req.Container.Name, Kind: req.Kind}
 	h.key.Store(&key)
 	s := seen{began: began, pod: req.Pod.Name}
-	switch text, is := unanswered(req, out, err); {
+	switch text, is := unanswered(ctx, req, out, err); {
 	case is:
 		s.fault = req.Redacted(text)
 	case err != nil: // nothing was asked

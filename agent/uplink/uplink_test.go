@@ -73,7 +73,9 @@ func request(pod, group, ip string) probe.Request {
 // of returns the answer of a target at ip, as "result reason text", and how long it took.
 func (n *network) of(ip string, h probe.HandlerFunc) (string, time.Duration) {
 	start := time.Now()
-	out, err := n.Wrap(h).Probe(context.Background(), request("shop", "shops", ip))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	out, err := n.Wrap(h).Probe(ctx, request("shop", "shops", ip))
 	took := time.Since(start)
 	if err != nil {
 		return fmt.Sprintf("error %s %s", probe.ReasonOf(err), err), took
@@ -128,6 +130,11 @@ func TestJudgement(t *testing.T) {
 		"target with an error": {[]probe.HandlerFunc{silent}, "", func(context.Context, probe.Request) (probe.Outcome, error) {
 			return probe.Outcome{}, errors.New("not permitted")
 		}, "error internal not permitted"},
+		"handshake is not over at the deadline": {[]probe.HandlerFunc{silent}, "", func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
+			<-ctx.Done()
+			return probe.Outcome{Result: probe.Failure, Reason: probe.ReasonTLS, Output: "shop: no answer"}, nil
+		}, lost + "timed out after 1s"},
+		"wrong certificate": {[]probe.HandlerFunc{silent}, "", answers(probe.Failure, probe.ReasonTLS, "expired"), "failure tls expired"},
 		"plugin's own failure": {[]probe.HandlerFunc{silent}, "", answers(probe.Failure, "", "shop: no answer"), lost + "timed out after 1s"},
 		"own network is gone": {[]probe.HandlerFunc{silent}, "", func(context.Context, probe.Request) (probe.Outcome, error) {
 			return probe.Outcome{}, &probe.Error{Reason: probe.ReasonHostNetwork, Err: errors.New("shop: no answer")}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 
@@ -112,7 +113,7 @@ func reasonOf(err error) probe.Reason {
 		return probe.ReasonConnectTimeout
 	case isTLS(err):
 		return probe.ReasonTLS
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // the second is that of a read or write
 		return probe.ReasonDeadline
 	case isProtocol(err):
 		return probe.ReasonProtocol

@@ -31,6 +31,7 @@ func TestReasonOf(t *testing.T) {
 		{&url.Error{Op: "Get", URL: "u", Err: errors.New("net/http: TLS handshake timeout")}, probe.ReasonTLS},
 		{&url.Error{Op: "Get", URL: "u", Err: errors.New("remote error: tls: internal error")}, probe.ReasonTLS},
 		{&url.Error{Op: "Get", URL: "u", Err: context.DeadlineExceeded}, probe.ReasonDeadline},
+		{&url.Error{Op: "Get", URL: "u", Err: &net.OpError{Op: "write", Net: "tcp", Err: os.ErrDeadlineExceeded}}, probe.ReasonDeadline},
 		{dial(&probe.Error{Reason: probe.ReasonDenied, Err: os.ErrDeadlineExceeded}), probe.ReasonDenied},
 		{errors.New("broken"), probe.ReasonInternal},
 	} {
