@@ -134,7 +134,7 @@ func TestJudgement(t *testing.T) {
 			<-ctx.Done()
 			return probe.Outcome{Result: probe.Failure, Reason: probe.ReasonTLS, Output: "shop: no answer"}, nil
 		}, lost + "timed out after 1s"},
-		"wrong certificate": {[]probe.HandlerFunc{silent}, "", answers(probe.Failure, probe.ReasonTLS, "expired"), "failure tls expired"},
+		"wrong certificate":    {[]probe.HandlerFunc{silent}, "", answers(probe.Failure, probe.ReasonTLS, "expired"), "failure tls expired"},
 		"plugin's own failure": {[]probe.HandlerFunc{silent}, "", answers(probe.Failure, "", "shop: no answer"), lost + "timed out after 1s"},
 		"own network is gone": {[]probe.HandlerFunc{silent}, "", func(context.Context, probe.Request) (probe.Outcome, error) {
 			return probe.Outcome{}, &probe.Error{Reason: probe.ReasonHostNetwork, Err: errors.New("shop: no answer")}
