@@ -121,7 +121,7 @@ func appendFold(b []byte, t *worker.Tick) []byte {
 	}
 	b = append(b, flags)
 	for _, n := range [...]int{t.Run, t.RunBefore, t.Threshold} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(min(n, math.MaxUint32)))
+		b = binary.LittleEndian.AppendUint32(b, uint32(min(int64(n), math.MaxUint32)))
 	}
 	return b
 }
