@@ -1,7 +1,7 @@
 package probe
 
 // Compat is a set of switches for the core and the built-in handlers. Each of them replaces one
-// of prober's deliberate deviations from the kubelet by the behaviour of kubelet v1.36.3. The
+// of prober's deliberate deviations from the kubelet by the behaviour of the kubelet. The
 // zero value has all fixes on.
 type Compat uint32
 
@@ -57,17 +57,26 @@ const (
 	CompatLateStart
 	// CompatPanicSkips skips a tick whose handler panics. By default a panic is an error of the attempt.
 	CompatPanicSkips
+	// CompatAddPodSkips makes AddPod pass over the rest of the probes of a container, once it finds one that
+	// exists already, as kubelet v1.37 does (kubernetes#138928). [CompatAddPodStops] comes before it.
+	CompatAddPodSkips
 	// CompatStatusOnRestart resets every result when the agent starts, as kubelets
 	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
-	// not part of CompatKubeletV1_36.
+	// not part of a profile.
 	CompatStatusOnRestart
 )
 
-// CompatKubeletV1_36 turns every fix off: the behaviour of kubelet v1.36.3, except that results
-// never block a worker and that attempts can be cancelled.
-const CompatKubeletV1_36 = CompatKeepRun | CompatAddPodStops | CompatStopSkipsSidecars | CompatTriggerAlways |
-	CompatSeedStaleStarted | CompatInheritReplaced | CompatStatusFromWorkers | CompatHerd | CompatBodyHangIsError | CompatLinger |
-	CompatHostTrouble | CompatGRPCLibrary | CompatWallClock | CompatLateStart | CompatPanicSkips
+// The profiles turn every fix off: the behaviour of a release of the kubelet, except that results never block a
+// worker and that attempts can be cancelled. They are those of kubelet v1.36.3 and v1.37.2.
+const (
+	CompatKubeletV1_36 = compatEvery | CompatAddPodStops
+	CompatKubeletV1_37 = compatEvery | CompatAddPodSkips
+
+	// compatEvery are the switches of every release.
+	compatEvery = CompatKeepRun | CompatStopSkipsSidecars | CompatTriggerAlways | CompatSeedStaleStarted | CompatInheritReplaced |
+		CompatStatusFromWorkers | CompatHerd | CompatBodyHangIsError | CompatLinger | CompatHostTrouble | CompatGRPCLibrary |
+		CompatWallClock | CompatLateStart | CompatPanicSkips
+)
 
 // Has reports whether all switches of x are on in c.
 func (c Compat) Has(x Compat) bool { return c&x == x }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,12 +156,16 @@ func TestTracer(t *testing.T) {
 }
 
 func TestCompat(t *testing.T) {
-	if probe.CompatKubeletV1_36.Has(probe.CompatStatusOnRestart) {
-		t.Error("a kubelet of 1.36 resets results at its start")
+	// What only some releases do.
+	some := map[probe.Compat][]probe.Compat{
+		probe.CompatAddPodStops: {probe.CompatKubeletV1_36}, probe.CompatAddPodSkips: {probe.CompatKubeletV1_37}, probe.CompatStatusOnRestart: nil,
 	}
-	for c := probe.CompatKeepRun; c < probe.CompatStatusOnRestart; c <<= 1 {
-		if !probe.CompatKubeletV1_36.Has(c) {
-			t.Errorf("switch %b is missing", c)
+	for c := probe.CompatKeepRun; c <= probe.CompatStatusOnRestart; c <<= 1 {
+		for _, profile := range []probe.Compat{probe.CompatKubeletV1_36, probe.CompatKubeletV1_37} {
+			releases, limited := some[c]
+			if want := !limited || slices.Contains(releases, profile); profile.Has(c) != want {
+				t.Errorf("switch %b in profile %b: %t, want %t", c, profile, !want, want)
+			}
 		}
 		if probe.Compat(0).Has(c) {
 			t.Errorf("switch %b is on by default", c)

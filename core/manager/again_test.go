@@ -33,6 +33,16 @@ func TestAddAgain(t *testing.T) {
 		r.add(after)
 		r.wantKeys("u/a/readiness", "u/a/startup")
 	})
+	bubble(t, "#227 AddPod passes over the rest of a container with a probe that exists, kubelet 1.37", func(t *testing.T) {
+		r := newRig(t, compat(manager.KubeletV1_37))
+		before, after := grown()
+		r.add(before)
+		r.add(after)
+		r.wantKeys("u/a/readiness", "u/a/startup", "u/b/liveness") // startup comes before readiness
+		r.m.StopLivenessAndStartup(after)
+		r.add(after)
+		r.wantKeys("u/a/readiness", "u/a/startup", "u/b/liveness")
+	})
 	for name, c := range map[string]manager.Compat{"": 0, ", kubelet": manager.KubeletV1_36} {
 		bubble(t, "#234 concurrent RemovePod and AddPod leave running workers"+name, func(t *testing.T) {
 			r := newRig(t, compat(c))

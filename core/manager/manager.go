@@ -38,8 +38,11 @@ import (
 // Compat is a set of switches, each of which turns off a fix of a kubelet bug.
 type Compat = probe.Compat
 
-// KubeletV1_36 turns every fix off.
-const KubeletV1_36 = probe.CompatKubeletV1_36
+// KubeletV1_36 and KubeletV1_37 turn every fix off.
+const (
+	KubeletV1_36 = probe.CompatKubeletV1_36
+	KubeletV1_37 = probe.CompatKubeletV1_37
+)
 
 // ErrClosed is returned by the methods of a closed manager.
 var ErrClosed = errors.New("manager is closed")
@@ -196,15 +199,25 @@ func (m *Manager) Add(ctx context.Context, d *declared.Pod) error {
 		return errNoUID(pod)
 	}
 	set, t := newPodSet(m, pod), try(d)
+	stops, skips := m.cfg.Compat.Has(probe.CompatAddPodStops), m.cfg.Compat.Has(probe.CompatAddPodSkips)
+	skipped := "" // container
 	for i, c := range t.Probes {
 		if ctx.Err() != nil {
 			t.fail(context.Cause(ctx), t.Probes[i:]...)
 			break
 		}
+		if skipped != "" && c.Container == skipped {
+			continue
+		}
 		if m.group.Has(idOf(&c, pod.UID)) {
-			if m.cfg.Compat.Has(probe.CompatAddPodStops) { // kubernetes#138928
+			if stops || skips {
 				t.refused = append(t.refused, m.record(pod.UID).refusals()...)
+			}
+			if stops {
 				break
+			}
+			if skips {
+				skipped = c.Container
 			}
 			continue
 		}

@@ -144,7 +144,7 @@ func (o *agentOptions) flags(c *cobra.Command, stateDir string) {
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
 	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "native", "both", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; native: a native histogram for scrapes in protobuf, sum and count in others; none: sum and count")
-	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36"), "compat", "behave exactly like this kubelet, bugs included")
+	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36", "kubelet-1.37"), "compat", "behave exactly like this kubelet, bugs included")
 	o.LogFormat, o.logLevel, o.MetricsBuckets = "text", "info", "classic"
 	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
@@ -214,8 +214,11 @@ func (o *agentOptions) complete(env *command.Env) error {
 	if err := o.LogLevel.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return command.Usage("", "--log-level: %w", err)
 	}
-	if o.compat != "" {
+	switch o.compat {
+	case "kubelet-1.36":
 		o.Compat = probe.CompatKubeletV1_36
+	case "kubelet-1.37":
+		o.Compat = probe.CompatKubeletV1_37
 	}
 	if err := o.readDev(); err != nil {
 		return err
