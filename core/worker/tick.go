@@ -136,10 +136,10 @@ func (w *Worker) requestLocked(s *State) probe.Request {
 
 // beginLocked makes the context of r that of the attempt under way.
 func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
-	if r.spent {
-		r.context, r.spent = new(attemptContext), false
+	if !r.context.begin(timeout, now) {
+		r.context = new(attemptContext)
+		r.context.begin(timeout, now)
 	}
-	r.context.begin(timeout, now)
 	r.began, w.flight = now, r
 }
 
@@ -192,7 +192,7 @@ func (w *Worker) once(r *runner, a *attempt, t *Tick) {
 	ctx := r.context
 	watch := w.shared.stalls.begin()
 	defer watch.end()
-	defer func() { t.Deferred += r.endContext() }()
+	defer func() { t.Deferred += r.context.end() }()
 	ctx.watch = watch
 	t.Outcome, t.Err = probe.Outcome{}, probe.ErrGoexit // unless Attempt returns; then another goroutine goes on
 	t.Outcome, t.Err = Attempt(ctx, a.setup.handler, a.request)
