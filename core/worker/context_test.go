@@ -279,9 +279,9 @@ func TestContextAfterFunc(t *testing.T) {
 // does no harm to the attempts that follow.
 func TestContextUsedLate(t *testing.T) {
 	for name, use := range map[string]func(context.Context){
-		"Done":       func(ctx context.Context) { <-ctx.Done() },
-		"Err":        func(ctx context.Context) { _ = ctx.Err() },
-		"AfterFunc":  func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
+		"Done":      func(ctx context.Context) { <-ctx.Done() },
+		"Err":       func(ctx context.Context) { _ = ctx.Err() },
+		"AfterFunc": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
 		"WithCancel": func(ctx context.Context) {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
