@@ -26,6 +26,7 @@ import (
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
+	"github.com/daeace23/prober/internal/safelog"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -177,9 +178,7 @@ const maxCompilations = 2
 // New returns a Host. Close it after the handlers that it loaded.
 func New(cfg Config) (*Host, error) {
 	cfg.TotalMemory = cmp.Or(cfg.TotalMemory, plugin.DefaultTotalMemory)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = safelog.New(cfg.Logger)
 	if cfg.Clock == nil {
 		cfg.Clock = guest.SystemClock{}
 	}
