@@ -21,6 +21,7 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/handlers/internal/rawconn"
 	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
@@ -188,6 +189,8 @@ func New(cfg Config) (*Host, error) {
 	namespaces := cfg.DialContext == nil && cfg.RoundTrip == nil
 	if cfg.DialContext == nil {
 		cfg.DialContext = guest.Dial
+	} else {
+		cfg.DialContext = rawconn.Checked(cfg.DialContext)
 	}
 	if cfg.Handshake == nil {
 		cfg.Handshake = guest.Handshake
