@@ -254,9 +254,9 @@ func (r *Request) Redacted(text string) string {
 
 // Outcome is the result of an attempt and what the handler reports with it.
 type Outcome struct {
-	Result  Result
-	Output  string // text for people, cut to MaxOutput bytes
-	Reason  Reason // why the result is not Success; "" if no reason of the list fits
+	Result Result
+	Output string // text for people, cut to MaxOutput bytes
+	Reason Reason // why the result is not Success; "" if no reason of the list fits
 	// Metrics and their Labels must not be modified after the attempt: they are read concurrently.
 	Metrics []Metric
 	// Details is a JSON object with more information for programs, or "". A longer one than
