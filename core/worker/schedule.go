@@ -100,7 +100,7 @@ type shard struct {
 type runner struct {
 	call  chan bool // true: look at the heap; false: end
 	tick  Tick
-	trace Trace
+	trace tracing
 
 	// Guarded by the mu of the worker whose attempt is under way.
 	context *attemptContext

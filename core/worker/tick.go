@@ -38,7 +38,7 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	t := &r.tick
 	*t = Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: a.setup.name}
 	if w.shared.Trace {
-		t.Trace = &r.trace
+		t.Trace = &r.trace.Trace
 		a.request.Trace = r.trace.begin()
 		defer r.trace.reset()
 	}
@@ -70,6 +70,9 @@ func (w *Worker) present() (s *State) {
 // conclude records a tick, and tells what it has found.
 func (w *Worker) conclude(r *runner, a *attempt, t *Tick) {
 	t.End = time.Now()
+	if t.Trace != nil {
+		r.trace.end()
+	}
 	recorded, mine := w.record(r, a, t)
 	if !mine {
 		return
