@@ -50,9 +50,9 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "core/declared", "core/group", "core/worker", "core/results", "internal/explain"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
-	"handlers":                          {ours: []string{"probe", "internal/nearest"}},
+	"handlers":                          {ours: []string{"probe", "internal/nearest", "internal/panics"}},
 	"handlers/shadow":                   {ours: []string{"probe"}},
-	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow", "internal/redact"}},
+	"handlers/replace":                  {ours: []string{"probe", "handlers/shadow", "internal/panics", "internal/redact"}},
 	"handlers/quarantine":               {ours: []string{"probe", "internal/pace"}},
 	"handlers/limit":                    {ours: []string{"probe", "internal/pace"}},
 	"handlers/internal/attempt":         {ours: []string{"probe", "handlers", "handlers/quarantine", "plugin", "internal/abi", "internal/clip", "internal/httpget"}},
@@ -77,11 +77,11 @@ var packages = map[string]struct {
 	},
 	"plugin/admit":       {ours: []string{"config", "internal/filestamp", "internal/joined", "plugin", "plugin/oci", "plugin/trust"}}, // config, since the entries of prober.yaml decide
 	"plugin/credentials": {ours: []string{"config", "internal/regular", "internal/outbound"}},
-	"plugin/live":        {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "plugin", "plugin/admit", "plugin/trust"}},
+	"plugin/live":        {ours: []string{"probe", "handlers", "handlers/quarantine", "handlers/replace", "handlers/shadow", "internal/safelog", "plugin", "plugin/admit", "plugin/trust"}},
 	"plugin/trust":       {ours: []string{"plugin", "internal/ownership", "internal/regular", "internal/yamlpos"}, others: []string{"go.yaml.in/yaml"}},
 	"handlers/shipped":   {ours: []string{"plugin"}},
 	"handlers/wasm": {
-		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/wasm/internal/*", "plugin", "internal/abi", "internal/ownership", "internal/redact", "internal/wasmfile"},
+		ours:   []string{"probe", "handlers", "handlers/internal/attempt", "handlers/internal/rawconn", "handlers/wasm/internal/*", "plugin", "internal/abi", "internal/ownership", "internal/redact", "internal/safelog", "internal/wasmfile"},
 		others: []string{"github.com/tetratelabs/wazero"},
 	},
 	"handlers/wasm/internal/binary":   {ours: []string{"internal/abi", "internal/wasmfile"}, others: []string{"github.com/tetratelabs/wazero"}},
@@ -100,7 +100,7 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup", "internal/pace", "internal/clip", "internal/redact"},
+		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup", "internal/pace", "internal/clip", "internal/redact", "internal/safelog"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -278,6 +278,8 @@ var packages = map[string]struct {
 	"internal/dnswire":      {},
 	"internal/joined":       {},
 	"internal/nearest":      {},
+	"internal/panics":       {},
+	"internal/safelog":      {},
 	"internal/yamlpos":      {ours: []string{"internal/joined", "internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
 	"internal/descriptors":  {others: []string{"golang.org/x/sys"}},
 	"internal/procgroup":    {others: []string{"golang.org/x/sys"}},

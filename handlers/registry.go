@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/daeace23/prober/internal/nearest"
+	"github.com/daeace23/prober/internal/panics"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -98,7 +99,7 @@ func (r *Registry) Prepare(name string, config []byte, target probe.Target) (pro
 	return bound, nil
 }
 
-// Close closes every handler that is an [io.Closer] and empties the registry.
+// Close closes every handler that is an [io.Closer] and empties the registry. A Close that panics is an error.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	entries := r.entries
@@ -110,7 +111,7 @@ func (r *Registry) Close() error {
 		if !ok {
 			continue
 		}
-		if err := c.Close(); err != nil {
+		if err := panics.Call(c.Close); err != nil {
 			errs = append(errs, fmt.Errorf("close handler %q: %w", name, err))
 		}
 	}

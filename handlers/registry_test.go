@@ -145,6 +145,24 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// panicky is a handler whose Close panics.
+type panicky struct{ probe.HandlerFunc }
+
+func (panicky) Close() error { panic("in Close") }
+
+func TestCloseThatPanics(t *testing.T) {
+	reg := registry(t, "plain")
+	var closed []string
+	for name, h := range map[string]probe.Handler{"a": panicky{}, "c": &fake{name: "c", closed: &closed}} {
+		if err := reg.Register(name, "a test", h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reg.Close(); err == nil || err.Error() != `close handler "a": panic: in Close` || !slices.Equal(closed, []string{"c"}) {
+		t.Errorf("closed %v, error %v", closed, err)
+	}
+}
+
 func TestRegistryIsConcurrent(t *testing.T) {
 	reg := registry(t, "tcp")
 	var wg sync.WaitGroup

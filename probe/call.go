@@ -19,12 +19,23 @@ func (e *PanicError) Error() string { return fmt.Sprintf("the handler panicked: 
 // ErrGoexit is the error of an attempt whose handler has ended its goroutine with [runtime.Goexit].
 var ErrGoexit = errors.New("the handler called runtime.Goexit")
 
-// Call makes an attempt with h. If h panics, the error is a [*PanicError].
+// Call makes an attempt with h. If h panics, or a method of the error that it returns, such as Error of a nil
+// pointer, the error is a [*PanicError].
 func Call(ctx context.Context, h Handler, req Request) (out Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = Outcome{}, &PanicError{p, debug.Stack()}
 		}
 	}()
-	return h.Probe(ctx, req)
+	out, err = h.Probe(ctx, req)
+	try(err)
+	return out, err
+}
+
+// try calls the methods of err for the first time: what they do is the fault of the attempt. Later they are
+// called where nobody expects a fault, also with locks held.
+func try(err error) {
+	if err != nil {
+		_, _, _ = err.Error(), ReasonOf(err), errors.Is(err, ErrNoSlot)
+	}
 }

@@ -254,9 +254,10 @@ func (r *Request) Redacted(text string) string {
 
 // Outcome is the result of an attempt and what the handler reports with it.
 type Outcome struct {
-	Result  Result
-	Output  string // text for people, cut to MaxOutput bytes
-	Reason  Reason // why the result is not Success; "" if no reason of the list fits
+	Result Result
+	Output string // text for people, cut to MaxOutput bytes
+	Reason Reason // why the result is not Success; "" if no reason of the list fits
+	// Metrics and their Labels must not be modified after the attempt: they are read concurrently.
 	Metrics []Metric
 	// Details is a JSON object with more information for programs, or "". A longer one than
 	// MaxOutput is dropped, since a cut JSON object is not valid.
@@ -281,7 +282,8 @@ type Metric struct {
 // A missed deadline is a verdict: if ctx expires before the target has answered, Probe returns
 // Failure and a nil error. If ctx is cancelled for any other reason, the outcome is ignored. In
 // both cases Probe returns promptly and leaves nothing running. Code must not begin to use ctx after
-// that: it may belong to another attempt. Probe must not call [runtime.Goexit].
+// that: it may belong to another attempt. Probe must not call [runtime.Goexit]. It must not return with its
+// goroutine locked to a thread, see [runtime.LockOSThread]: attempts of other probes run in it too.
 //
 // Output is at most [MaxOutput] bytes; see [Cut]. Probe is called concurrently.
 type Handler interface {

@@ -3,7 +3,8 @@ package probe
 import "time"
 
 // Tracer receives what happens inside one attempt, in order. It is called on the
-// goroutine of the attempt, before that has ended, and must not block.
+// goroutine of the attempt, before that has ended, and must not block. An event after that is dropped, or
+// is in the trace of another attempt that is under way.
 type Tracer func(TraceEvent)
 
 // TraceEvent is one event inside an attempt.

@@ -98,7 +98,18 @@ func (v villainProbe) Probe(ctx context.Context, _ probe.Request) (probe.Outcome
 		panic("to be logged")
 	}
 	v.do("`Handler.Probe`")
+	if v.callback == "`Error` of its error" {
+		return probe.Outcome{}, villainError(v)
+	}
 	return probe.Outcome{Result: probe.Failure}, nil
+}
+
+// villainError is the error of an attempt.
+type villainError villainProbe
+
+func (e villainError) Error() string {
+	villainProbe(e).do("`Error` of its error")
+	return "an error"
 }
 
 func (v villainProbe) Describe(string, *probe.Request) string {
@@ -163,6 +174,7 @@ var callbacks = []struct {
 	want [4]string
 }{
 	{"`Handler.Probe`", [4]string{"the attempt is an error", "the attempt is an error, and not tried again", "the tick is overdue", "goes on"}},
+	{"`Error` of its error", [4]string{"the attempt is an error", "the attempt is an error, and not tried again", "the tick is overdue", "the attempt is an error"}},
 	{"`Describer.Describe`", [4]string{"goes on", "ends the goroutine that asked", "who asked waits", "goes on"}},
 	{"`Releaser.Release`", [4]string{"goes on", "goes on", "`Remove` waits", "goes on"}},
 	{"`Observer.Observe`", [4]string{"goes on", "ends the goroutine of `Add`, which adds nothing", "`Add` waits", "goes on"}},

@@ -75,6 +75,13 @@ func TestInvalidProbeErrorNamesField(t *testing.T) {
 	}
 }
 
+func TestNilObserverIsRefused(t *testing.T) {
+	const want = "Config.Observers[1] is nil"
+	if _, err := group.New[string](group.Config{Observers: []worker.Observer{new(witness), nil}}); err == nil || err.Error() != want {
+		t.Errorf("New returned %v, want %s", err, want)
+	}
+}
+
 func TestSpecHasDefaultsOfKubelet(t *testing.T) {
 	g, p := newGroup(t), newProbe()
 	p.Spec = probe.Spec{}

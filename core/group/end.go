@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/core/worker"
@@ -143,6 +145,10 @@ func (e *LeftError) Unwrap() error { return e.Err }
 // and handlers that are released, neither of which may block.
 const closeGrace = time.Second
 
+// helpAfter is how long an observer that is closed, or a handler that is released, may take before another
+// goroutine ends other probes.
+const helpAfter = closeGrace / 10
+
 // Shutdown stops all probes, and ends the readers of [Group.Subscribe]. It cancels the attempts under way and waits for their end. When ctx
 // ends first, because a handler or an observer does not return, its error is a [*LeftError];
 // the results of those probes are not counted. ctx may have ended before: then Shutdown does not
@@ -153,19 +159,7 @@ func (g *Group[K]) Shutdown(ctx context.Context) error {
 	for _, key := range g.close() { // stop all before waiting for any
 		taken = append(taken, g.take(key, func(*entry[K]) bool { return true })...)
 	}
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		g.end(taken)
-	}()
-	select {
-	case <-closed:
-	case <-ctx.Done():
-		select {
-		case <-closed: // what remains is under way, and does not only wait to be closed
-		case <-time.After(closeGrace):
-		}
-	}
+	g.endAll(ctx, taken)
 	err := g.await(ctx)
 	if err == nil {
 		g.shared.Wait()
@@ -175,6 +169,45 @@ func (g *Group[K]) Shutdown(ctx context.Context) error {
 		c.Close()
 	}
 	return err
+}
+
+// endAll is end of many entries. It waits for all of them until ctx ends and closeGrace is over: what remains
+// then is under way, and does not only wait to be closed. One goroutine ends them; after each helpAfter
+// another one helps, so that an observer that blocks keeps no other probe from its end.
+func (g *Group[K]) endAll(ctx context.Context, taken []*entry[K]) {
+	var next atomic.Int64
+	var left sync.WaitGroup
+	left.Add(len(taken))
+	end := func(e *entry[K]) {
+		defer left.Done() // deferred: also when a callback ends the goroutine
+		e.end()
+	}
+	help := func() {
+		for i := int(next.Add(1)) - 1; i < len(taken); i = int(next.Add(1)) - 1 {
+			end(taken[i])
+		}
+	}
+	closed := make(chan struct{})
+	go func() {
+		left.Wait()
+		close(closed)
+	}()
+	go help()
+	helper := time.NewTicker(helpAfter)
+	defer helper.Stop()
+	ended, grace := ctx.Done(), (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-closed:
+			return
+		case <-helper.C:
+			go help()
+		case <-ended:
+			ended, grace = nil, time.After(closeGrace)
+		case <-grace:
+			return
+		}
+	}
 }
 
 // await waits until no probe is left.

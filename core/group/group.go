@@ -88,7 +88,8 @@ type Probe struct {
 	Name    string // of the handler, for observers, logs and metrics
 	// Spec has the schedule and the thresholds. Fields that are 0 have the kubelet's defaults:
 	// a period of 10 s, a timeout of 1 s, one success and three failures. A period is at least
-	// 1 ms, and so is a timeout; a negative timeout means none.
+	// 1 ms, and so is a timeout. A negative timeout means none: then a handler that does not return keeps
+	// the probe from ticking, and its decided result stays.
 	Spec probe.Spec
 	// Target is for handlers that take their target from the request. Without a Host and
 	// Unix its host is the PodIP of the state of the task.
@@ -160,6 +161,9 @@ func (e *entry[K]) is(task string, kind probe.Kind) bool {
 
 // New returns a group without probes.
 func New[K comparable](cfg Config) (*Group[K], error) {
+	if i := slices.Index(cfg.Observers, nil); i >= 0 {
+		return nil, fmt.Errorf("Config.Observers[%d] is nil", i)
+	}
 	g := &Group[K]{seed: maphash.MakeSeed()}
 	g.keys, g.left, g.done = make(map[K]*keyed[K]), make(map[*entry[K]]struct{}), make(chan struct{})
 	g.memory.budget = cfg.History

@@ -384,3 +384,50 @@ func TestHangingNeighbours(t *testing.T) {
 		}
 	})
 }
+
+// blocker is an observer whose Close blocks for one pod.
+type blocker struct {
+	worker.ProbeObserver
+	pod     string
+	release chan struct{}
+	closed  *atomic.Int32
+}
+
+func (b blocker) Observe(i worker.Info) worker.ProbeObserver {
+	return blocker{new(witness), i.Pod, b.release, b.closed}
+}
+
+func (b blocker) Close() {
+	if b.pod == "bad" {
+		<-b.release
+	}
+	b.closed.Add(1)
+}
+
+// An observer that blocks when it is closed keeps no other probe from its end.
+func TestShutdownPastBlockingObserver(t *testing.T) {
+	b := blocker{closed: new(atomic.Int32)}
+	bubble(t, "", group.Config{Observers: []worker.Observer{&b}}, func(t *testing.T, g *group.Group[string]) {
+		b.release = make(chan struct{})
+		const others = 20
+		for i := range others + 1 {
+			p := newProbe()
+			p.Task.Subject.Pod = fmt.Sprint("good", i)
+			if i == others/2 {
+				p.Task.Subject.Pod = "bad"
+			}
+			p.Task.SetState(worker.Running(p.Task.Subject.Pod, time.Now()))
+			add(t, g, p.Task.Subject.Pod, p)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		left, ok := errors.AsType[*group.LeftError](g.Shutdown(ctx))
+		if !ok || len(left.Left) != 1 || left.Left[0].Pod != "bad" || b.closed.Load() != others {
+			t.Errorf("left %v, %d observers are closed", left, b.closed.Load())
+		}
+		close(b.release)
+		if err := g.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

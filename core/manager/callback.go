@@ -9,7 +9,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// call calls f, a function of others called name. A panic is logged with its stack, and is the error.
+// call calls f, a function of others called name. A panic is logged with its stack, and is the error. So is
+// one of the error that f returns, such as a nil pointer.
 func (m *Manager) call(name string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -17,7 +18,10 @@ func (m *Manager) call(name string, f func() error) (err error) {
 			m.blame(name)
 		}
 	}()
-	return f()
+	if err = f(); err != nil {
+		_ = err.Error()
+	}
+	return err
 }
 
 // blame logs a panic without its value, which may have secrets of a config: the error has it, redacted. A

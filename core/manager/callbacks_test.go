@@ -52,7 +52,17 @@ func (v *villain) Prepare(name string, _ []byte, _ probe.Target) (probe.Handler,
 		return v.handler, nil
 	}
 	v.do("`Handlers.Prepare`")
+	if v.callback == "`Error` of its error" {
+		return nil, villainError{v}
+	}
 	return villainProbe{v}, nil
+}
+
+type villainError struct{ *villain }
+
+func (e villainError) Error() string {
+	e.do("`Error` of its error")
+	return "an error"
 }
 
 func (v *villain) Event(object kruntime.Object, _, _, _ string) {
@@ -113,6 +123,7 @@ var callbacks = []struct {
 	want [3]string
 }{
 	{"`Handlers.Prepare`", [3]string{"is the error of `AddPod`", addEnds, "`AddPod` waits"}},
+	{"`Error` of its error", [3]string{"is the error of `AddPod`", addEnds, "`AddPod` waits"}},
 	{"`Config.ResolveSecret`", [3]string{"is the error of `AddPod`", addEnds, "`AddPod` waits"}},
 	{"`SecretChecker.CheckSecrets`", [3]string{"is the error of `AddPod`", addEnds, "`AddPod` waits"}},
 	{"`SecretKeeper.KeepSecret`", [3]string{"is the error of `AddPod`", addEnds, "`AddPod` waits"}},

@@ -336,6 +336,9 @@ func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler,
 		} else {
 			h, err = m.cfg.Handlers.Prepare(c.Handler, config, c.Target)
 		}
+		if h == nil && err == nil {
+			err = fmt.Errorf("handler %q: neither a handler nor an error was returned", c.Handler)
+		}
 		return err
 	})
 	return h, err

@@ -305,3 +305,26 @@ func TestRefused(t *testing.T) {
 		})
 	}
 }
+
+// nothing is a registry whose Prepare returns nothing.
+type nothing struct{}
+
+func (nothing) Prepare(string, []byte, probe.Target) (probe.Handler, error) { return nil, nil }
+
+func TestPrepareOfNothingIsError(t *testing.T) {
+	m, err := manager.New(manager.Config{Status: new(manager.StatusStore), Handlers: nothing{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &v1.Pod{}
+	pod.UID, pod.Annotations = "u", map[string]string{declared.Annotation: `web: {liveness: {plugin: {name: redis}}}`}
+	pod.Spec.Containers = []v1.Container{{Name: "web"}}
+	for name, start := range map[string]func(context.Context, *v1.Pod, ...manager.ProbeConfig) error{"AddPod": m.AddPod, "UpdatePod": m.UpdatePod} {
+		if err := start(t.Context(), pod); err == nil || !strings.HasSuffix(err.Error(), `[web].liveness: handler "redis": neither a handler nor an error was returned`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -103,10 +103,16 @@ func (t *Tracker) tell(c *Change) {
 	if t.stopped.Load() {
 		return
 	}
+	defer tell(t.readers, c)
 	if t.Target != nil {
 		c.Target = t.Target(&c.Info)
 	}
-	for _, r := range t.readers {
-		r.Changed(c)
+}
+
+// tell tells all readers of c, also those after one that panics or ends the goroutine.
+func tell(readers []Reader, c *Change) {
+	if len(readers) > 0 {
+		defer tell(readers[1:], c)
+		readers[0].Changed(c)
 	}
 }

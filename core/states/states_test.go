@@ -3,6 +3,7 @@ package states_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +150,43 @@ func TestChangeHasTimesHandlerAndTarget(t *testing.T) {
 	c := got.changes[1]
 	if c.Info.Pod != "web" || c.Info.Handler != "http" || c.Target != "http of web" || !c.Since.Equal(time.Unix(1, 0)) || !c.Time.Equal(time.Unix(9, 0)) {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// badReader misbehaves in each call.
+type badReader struct{ do func() }
+
+func (r badReader) Changed(*states.Change) { r.do() }
+
+// A reader that misbehaves, or a Target that does, keeps no change from other readers.
+func TestReadersAfterOneThatMisbehaves(t *testing.T) {
+	for name, fault := range map[string]func(){"panics": func() { panic("a villain") }, "calls runtime.Goexit": runtime.Goexit} {
+		for _, culprit := range []string{"reader", "Target"} {
+			t.Run(culprit+" "+name, func(t *testing.T) {
+				var got told
+				tracker := states.New(badReader{func() {
+					if culprit == "reader" {
+						fault()
+					}
+				}}, &got)
+				tracker.Target = func(*worker.Info) string {
+					if culprit == "Target" {
+						fault()
+					}
+					return "a target"
+				}
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					defer func() { _ = recover() }() // as the worker does
+					tracker.Observe(worker.Info{}).Tick(tick(probe.Success, 1, 1, results.Failure, results.Success))
+				}()
+				<-done
+				if words := got.words(); len(words) != 1 {
+					t.Errorf("got %q", words)
+				}
+			})
+		}
 	}
 }
 

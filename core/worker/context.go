@@ -11,7 +11,7 @@ import (
 // attemptContext is the context of one attempt. It costs neither a timer nor memory until a
 // handler asks for its end: with Done, Err, or a context derived from it. A context that nobody
 // asked is used again for the next attempt. So a handler must not begin to use it after it has
-// returned.
+// returned: a goroutine of it that does may see the end of another attempt.
 type attemptContext struct {
 	timeout time.Duration // 0: none; read-only during the attempt
 
@@ -31,12 +31,17 @@ var (
 	_ probe.Suspender = (*attemptContext)(nil)
 )
 
-// begin makes c the context of an attempt that begins now.
-func (c *attemptContext) begin(timeout time.Duration, now time.Time) {
+// begin makes c the context of an attempt that begins now. It reports false, and does nothing, if the handler
+// of an attempt before, or what that has started, may still use c.
+func (c *attemptContext) begin(timeout time.Duration, now time.Time) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.shared {
+		return false
+	}
 	c.timeout, c.deferred, c.err = timeout, 0, nil
 	c.restartLocked(now)
+	return true
 }
 
 func (c *attemptContext) restartLocked(now time.Time) {
@@ -84,13 +89,12 @@ func (c *attemptContext) resume(since time.Time) {
 	c.watchLocked()
 }
 
-// end ends c. It returns how long its timeout was suspended, and whether c may be used for another
-// attempt.
-func (c *attemptContext) end() (deferred time.Duration, reusable bool) {
+// end ends c. It returns how long its timeout was suspended.
+func (c *attemptContext) end() (deferred time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.endLocked(context.Canceled)
-	return c.deferred, !c.shared
+	return c.deferred
 }
 
 // cancel ends c.

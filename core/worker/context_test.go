@@ -275,6 +275,47 @@ func TestContextAfterFunc(t *testing.T) {
 	})
 }
 
+// A goroutine that a handler has started, and that begins to use the context after the attempt has returned,
+// does no harm to the attempts that follow.
+func TestContextUsedLate(t *testing.T) {
+	for name, use := range map[string]func(context.Context){
+		"Done":      func(ctx context.Context) { <-ctx.Done() },
+		"Err":       func(ctx context.Context) { _ = ctx.Err() },
+		"AfterFunc": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
+		"WithCancel": func(ctx context.Context) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			<-ctx.Done()
+		},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			first, late := true, make(chan struct{})
+			r := contextRig(t, func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
+				if first {
+					first = false
+					go func() {
+						<-late
+						use(ctx)
+					}()
+				}
+				return probe.Outcome{Result: probe.Success}, nil // without a use of ctx
+			})
+			r.run()
+			close(late)
+			r.wait(2 * time.Second)
+			r.w.Stop()
+			for i, tick := range r.ticks {
+				if tick.Err != nil || tick.Outcome.Result != probe.Success {
+					t.Errorf("tick %d: %v, %v", i, tick.Outcome, tick.Err)
+				}
+			}
+			if len(r.ticks) != 3 {
+				t.Errorf("%d ticks", len(r.ticks))
+			}
+		})
+	}
+}
+
 // TestContextConcurrent uses one context in many goroutines, while the worker is changed and
 // stopped; it is for the race detector.
 func TestContextConcurrent(t *testing.T) {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/core/results"
@@ -224,27 +225,51 @@ type Trace struct {
 	// Events are at most 64, with at most 4 KiB of text. It must not be kept.
 	Events  []probe.TraceEvent
 	Dropped int // events that are not kept
-	text    int // bytes
-	tracer  probe.Tracer
+}
+
+// tracing makes the traces of the ticks of a runner. What a handler emits after its attempt has ended, in a
+// goroutine that it has started, is not kept: it would be in the trace of another probe.
+type tracing struct {
+	Trace
+	tracer probe.Tracer // is made once
+
+	mu   sync.Mutex // held to change what follows and Trace; observers read Trace when it is not open
+	open bool       // there are attempts
+	text int        // bytes
 }
 
 // begin returns the tracer of the attempts of a tick.
-func (t *Trace) begin() probe.Tracer {
+func (t *tracing) begin() probe.Tracer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = true
 	if t.tracer == nil {
 		t.tracer = t.add
 	}
 	return t.tracer
 }
 
+// end ends the trace of a tick. It is empty if that has made no attempt.
+func (t *tracing) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = false
+}
+
 // reset forgets the tick, and the texts of its handler.
-func (t *Trace) reset() {
+func (t *tracing) reset() {
 	clear(t.Events)
 	t.Events, t.Dropped, t.text = t.Events[:0], 0, 0
 }
 
 // add is the tracer. What comes first is kept, and always the begin of an attempt and what it was
 // waiting for at its deadline.
-func (t *Trace) add(e probe.TraceEvent) {
+func (t *tracing) add(e probe.TraceEvent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.open {
+		return
+	}
 	matters := e.Type == probe.TraceRetry || e.Type == probe.TraceWait
 	room := maxTraceText - t.text
 	if matters {

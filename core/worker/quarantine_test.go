@@ -1,6 +1,8 @@
 package worker_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,22 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("after a verdict: status %q", s.Quarantine)
 		}
 		r.wantCached(results.Failure)
+	})
+	bubble(t, "a long error is cut", func(t *testing.T) {
+		long := &probe.Error{Reason: probe.ReasonTrap, Err: fmt.Errorf("%w%s", resting{until: time.Now().Add(time.Minute)}, strings.Repeat("x", 1<<20))}
+		r := newRig(t, probe.Readiness, probetest.Error(long)).run()
+		tick := r.lastTick()
+		if n := len(tick.Err.Error()); n != probe.MaxOutput || probe.ReasonOf(tick.Err) != probe.ReasonTrap || !errors.Is(tick.Err, long) {
+			t.Errorf("an error of %d bytes, reason %s", n, probe.ReasonOf(tick.Err))
+		}
+		if n := len(r.w.Status().Quarantine); n > probe.MaxOutput+100 {
+			t.Errorf("a quarantine with a text of %d bytes", n)
+		}
+		for _, e := range r.sent() {
+			if len(e) > probe.MaxOutput+200 {
+				t.Errorf("an event of %d bytes: %.100s", len(e), e)
+			}
+		}
 	})
 	bubble(t, "quarantine that another probe began has its event at the first skip", func(t *testing.T) {
 		skips := probetest.Error(resting{until: time.Now(), skipped: true})

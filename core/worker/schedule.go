@@ -100,7 +100,7 @@ type shard struct {
 type runner struct {
 	call  chan bool // true: look at the heap; false: end
 	tick  Tick
-	trace Trace
+	trace tracing
 
 	// Guarded by the mu of the worker whose attempt is under way.
 	context *attemptContext
@@ -110,7 +110,6 @@ type runner struct {
 	delayed   *State // the same for the initial delay
 	triggered bool   // the present tick was triggered
 	more      bool   // its worker is to be scheduled again
-	spent     bool   // the next attempt needs another context
 	next      int64  // when the worker is due after the tick
 
 	// Guarded by the mu of the shard.
@@ -118,14 +117,6 @@ type runner struct {
 	taken  int64   // when that was taken off the heap
 
 	suspect atomic.Int64 // taken of the tick that was overdue at the last look
-}
-
-// endContext ends the context of an attempt, and returns how long its timeout was suspended. If its
-// handler, or what the handler has started, may still use it, the next attempt gets another one.
-func (r *runner) endContext() (deferred time.Duration) {
-	deferred, reusable := r.context.end()
-	r.spent = !reusable
-	return deferred
 }
 
 // add adds a worker. Without push it is not due.

@@ -38,7 +38,7 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	t := &r.tick
 	*t = Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: a.setup.name}
 	if w.shared.Trace {
-		t.Trace = &r.trace
+		t.Trace = &r.trace.Trace
 		a.request.Trace = r.trace.begin()
 		defer r.trace.reset()
 	}
@@ -70,6 +70,9 @@ func (w *Worker) present() (s *State) {
 // conclude records a tick, and tells what it has found.
 func (w *Worker) conclude(r *runner, a *attempt, t *Tick) {
 	t.End = time.Now()
+	if t.Trace != nil {
+		r.trace.end()
+	}
 	recorded, mine := w.record(r, a, t)
 	if !mine {
 		return
@@ -136,10 +139,10 @@ func (w *Worker) requestLocked(s *State) probe.Request {
 
 // beginLocked makes the context of r that of the attempt under way.
 func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
-	if r.spent {
-		r.context, r.spent = new(attemptContext), false
+	if !r.context.begin(timeout, now) {
+		r.context = new(attemptContext)
+		r.context.begin(timeout, now)
 	}
-	r.context.begin(timeout, now)
 	r.began, w.flight = now, r
 }
 
@@ -192,7 +195,7 @@ func (w *Worker) once(r *runner, a *attempt, t *Tick) {
 	ctx := r.context
 	watch := w.shared.stalls.begin()
 	defer watch.end()
-	defer func() { t.Deferred += r.endContext() }()
+	defer func() { t.Deferred += r.context.end() }()
 	ctx.watch = watch
 	t.Outcome, t.Err = probe.Outcome{}, probe.ErrGoexit // unless Attempt returns; then another goroutine goes on
 	t.Outcome, t.Err = Attempt(ctx, a.setup.handler, a.request)
@@ -206,15 +209,38 @@ func (w *Worker) once(r *runner, a *attempt, t *Tick) {
 	}
 }
 
-// Attempt calls h once. It cuts the output, drops details that are not a JSON object or too
-// long, turns a missed deadline into a Failure, and a panic into an error.
+// Attempt calls h once. It cuts the output and the text of an error, drops details that are not a JSON object
+// or too long, turns a missed deadline into a Failure, and a panic into an error.
 func Attempt(ctx context.Context, h probe.Handler, req probe.Request) (probe.Outcome, error) {
 	outcome, err := probe.Call(ctx, h, req)
 	if err != nil && ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
 		outcome, err = probe.TimedOut(req.Spec.Timeout), nil
 	}
 	outcome.Output, outcome.Details = probe.Cut(outcome.Output), objectOf(outcome.Details)
-	return outcome, err
+	return outcome, cut(err)
+}
+
+// cutError is an error with a shorter text.
+type cutError struct {
+	error
+	text string
+}
+
+// Error returns the beginning of the text.
+func (e *cutError) Error() string { return e.text }
+
+// Unwrap returns the error.
+func (e *cutError) Unwrap() error { return e.error }
+
+// cut returns err with a text of at most [probe.MaxOutput] bytes: quarantines, events and observers keep it.
+func cut(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := err.Error(); len(text) > probe.MaxOutput {
+		return &cutError{err, probe.Cut(text)}
+	}
+	return err
 }
 
 // objectOf returns details when they are a JSON object of at most [probe.MaxOutput] bytes, and

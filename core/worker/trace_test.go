@@ -56,6 +56,31 @@ func TestTickHasTraceOfAllAttempts(t *testing.T) {
 	})
 }
 
+// What a handler emits after its attempt, as the hooks of net/http do in other goroutines, is in no trace: the
+// next tick of the same goroutine may be one of another probe.
+func TestTraceAfterAttempt(t *testing.T) {
+	bubble(t, "late", func(t *testing.T) {
+		var late probe.Tracer
+		r, o := tracedRig(t, func(_ context.Context, req probe.Request) (probe.Outcome, error) {
+			if late = req.Trace; req.Attempt == 1 {
+				go func() {
+					for range 10 {
+						late.Emit(probe.TraceEvent{Type: probe.TracePhase, Name: "late"}) // for the race detector
+					}
+				}()
+			}
+			return probe.Outcome{Result: probe.Success}, nil
+		})
+		r.run().wait(100 * ms)
+		late.Emit(probe.TraceEvent{Type: probe.TracePhase, Name: "too late"})
+		r.tick()
+		r.w.Stop()
+		if len(o.all) != 2 || slices.ContainsFunc(o.all[1].Events, func(e probe.TraceEvent) bool { return e.Name == "too late" }) {
+			t.Errorf("traces %+v", o.all)
+		}
+	})
+}
+
 func TestTraceIsBounded(t *testing.T) {
 	bubble(t, "flood", func(t *testing.T) {
 		r, o := tracedRig(t, func(_ context.Context, req probe.Request) (probe.Outcome, error) {

@@ -12,6 +12,29 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
+// A DialContext that returns neither a connection nor an error fails the attempt, and ends no program.
+func TestDialOfNoConnection(t *testing.T) {
+	for name, config := range map[string]string{"http": `{"host":"127.0.0.1","port":80}`, "tcp": `{"host":"127.0.0.1","port":80}`, "grpc": `{"port":80}`} {
+		t.Run(name, func(t *testing.T) {
+			var registry handlers.Registry
+			dial := func(context.Context, string, string) (net.Conn, error) { return nil, nil }
+			if err := builtin.Register(&registry, builtin.Config{DialContext: dial, Runner: &builtin.HostRunner{}}); err != nil {
+				t.Fatal(err)
+			}
+			h, err := registry.Prepare(name, []byte(config), probe.Target{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			got, err := h.Probe(ctx, probe.Request{PodIP: "127.0.0.1", Spec: probe.Spec{Timeout: 300 * time.Millisecond}})
+			if err != nil || got.Result != probe.Failure || got.Reason != probe.ReasonInternal {
+				t.Errorf("got %v, error %v", got, err)
+			}
+		})
+	}
+}
+
 // A target without a host is an error, and not the agent's own host: the probe of a server on another machine
 // would ask whatever listens here.
 func TestTargetWithoutAHost(t *testing.T) {

@@ -15,7 +15,8 @@
 //
 // An attempt without a free slot is deferred: it waits, first come, first served, and then has the
 // whole timeout of its probe. After a period of the probe without a slot, the tick is skipped with
-// the reason no_slot, which decides nothing. [Limit.Stats] counts what was deferred.
+// the reason no_slot, which decides nothing. [Limit.Stats] counts what was deferred. An attempt keeps
+// its slot until its handler returns: one that does not heed its deadline takes it from the others.
 //
 // limit.go has the slots, handler.go wraps handlers.
 package limit

@@ -23,6 +23,7 @@ import (
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/handlers/process/internal/sealed"
 	"github.com/daeace23/prober/internal/descriptors"
+	"github.com/daeace23/prober/internal/safelog"
 	"github.com/daeace23/prober/plugin"
 )
 
@@ -50,9 +51,7 @@ type Config struct {
 const drainTimeout = 10 * time.Second
 
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = safelog.New(c.Logger)
 	c.StartTimeout = cmp.Or(c.StartTimeout, 5*time.Second)
 	c.Pause = cmp.Or(c.Pause, time.Second)
 	c.MaxPause = cmp.Or(c.MaxPause, time.Minute)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -284,6 +285,30 @@ func TestStartFails(t *testing.T) {
 				t.Errorf("got %v, %v; want %s", h, err, want)
 			}
 		})
+	}
+}
+
+// panicking is a logger that panics.
+type panicking struct{ slog.Handler }
+
+func (panicking) Handle(context.Context, slog.Record) error { panic("a villain") }
+
+// A logger that panics ends neither the program nor a process: its lines are lost.
+func TestLoggerPanics(t *testing.T) {
+	log := slog.New(panicking{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug})})
+	if h, err := process.Load(t.Context(), unhurried(process.Config{Logger: log, Env: []string{"START=crash"}}), found()); err == nil {
+		t.Errorf("got %v, want an error", h)
+	}
+	h := load(t, process.Config{Logger: log, Pause: time.Nanosecond, MaxPause: time.Nanosecond})
+	if got, err := attempt(t, bind(t, h, "die"), patience); err == nil {
+		t.Errorf("got %v, want an error", got)
+	}
+	for ok := bind(t, h, "ok"); ; { // an attempt may still reach a process that is ending
+		if _, err := attempt(t, ok, patience); err == nil {
+			break
+		} else if probe.ReasonOf(err) != probe.ReasonTrap && !errors.Is(err, probe.ErrNoSlot) {
+			t.Fatalf("afterwards: %v", err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package replace_test
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -48,6 +49,62 @@ func TestCloseThatHangsIsBounded(t *testing.T) {
 			t.Errorf("closed %v", closed)
 		}
 		close(v1.end)
+	})
+}
+
+// panicky is a version whose probes panic when they are released, and which panics when it is closed.
+type panicky struct{ version }
+
+type panickyProbe struct{ probe.HandlerFunc }
+
+func (panickyProbe) Release() { panic("in Release") }
+
+func (*panicky) Prepare([]byte, probe.Target) (probe.Handler, error) { return panickyProbe{}, nil }
+func (*panicky) Close() error                                        { panic("in Close") }
+
+// What an old version does when it ends is its own fault, and its error.
+func TestVersionPanicsAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan error, 2)
+		h := handlerWith(t, new(panicky), replace.Config{Closed: func(_ probe.Handler, err error) {
+			closed <- err
+			panic("in Closed")
+		}})
+		for range 2 {
+			prepareProbe(t, h, `{}`)
+		}
+		if err := h.Replace(t.Context(), &version{number: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if err, want := <-closed, "release: panic: in Release\nrelease: panic: in Release\npanic: in Close"; err == nil || err.Error() != want {
+			t.Errorf("closed with\n%v, want\n%s", err, want)
+		}
+		if err := h.Close(); err != nil || <-closed != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// An attempt without a deadline does not keep an old version for ever.
+func TestDrainOfHugeTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan time.Duration, 2)
+		start := time.Now()
+		v1 := &version{number: 1, hold: make(chan struct{})}
+		h := handlerWith(t, v1, replace.Config{Closed: func(probe.Handler, error) { closed <- time.Since(start) }})
+		a := prepareProbe(t, h, `{}`)
+		go func() { _, _ = a.Probe(t.Context(), probe.Request{Spec: probe.Spec{Timeout: math.MaxInt64}}) }()
+		synctest.Wait()
+		if err := h.Replace(t.Context(), &version{number: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if took := <-closed; took < time.Hour {
+			t.Errorf("closed after %v, with an attempt under way", took)
+		}
+		close(v1.hold)
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

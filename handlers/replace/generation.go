@@ -1,12 +1,14 @@
 package replace
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/internal/panics"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -46,8 +48,9 @@ func (g *generation) add(n int64) {
 }
 
 const (
-	leastDrain = time.Second           // the attempts of an old generation may always take so long
-	drainGrace = 10 * time.Millisecond // for those that end at their deadline
+	leastDrain   = time.Second           // the attempts of an old generation may always take so long
+	longestDrain = 24 * time.Hour        // and no longer, whatever their timeout is
+	drainGrace   = 10 * time.Millisecond // for those that end at their deadline
 
 	closeTimeout = 30 * time.Second // of Close; a process is asked to end first
 )
@@ -60,24 +63,28 @@ func (h *Handler) endLocked(gen *generation, probes []probe.Handler) {
 	}
 	gen.retire()
 	h.ending.Go(func() {
-		timer := time.NewTimer(max(time.Duration(h.longest.Load()), leastDrain) + drainGrace)
+		timer := time.NewTimer(min(max(time.Duration(h.longest.Load()), leastDrain), longestDrain) + drainGrace)
 		defer timer.Stop()
 		select {
 		case <-gen.drained:
 		case <-timer.C:
 		}
-		releaseAll(probes)
-		err := closeWithin(closeTimeout, gen.handler)
+		err := errors.Join(releaseAll(probes), closeWithin(closeTimeout, gen.handler))
 		if h.cfg.Closed != nil {
-			h.cfg.Closed(gen.handler, err)
+			_ = panics.Call(func() error { h.cfg.Closed(gen.handler, err); return nil })
 		}
 	})
 }
 
-func releaseAll(probes []probe.Handler) {
+// releaseAll releases probes. Its error joins those that panic.
+func releaseAll(probes []probe.Handler) error {
+	var errs []error
 	for _, p := range probes {
-		probe.Release(p)
+		if err := panics.Call(func() error { probe.Release(p); return nil }); err != nil {
+			errs = append(errs, fmt.Errorf("release: %w", err))
+		}
 	}
+	return errors.Join(errs...)
 }
 
 // closeWithin closes h, and returns an error if that has not returned within limit.
@@ -87,7 +94,7 @@ func closeWithin(limit time.Duration, h probe.Handler) error {
 		return nil
 	}
 	done := make(chan error, 1)
-	go func() { done <- c.Close() }()
+	go func() { done <- panics.Call(c.Close) }()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {

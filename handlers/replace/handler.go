@@ -29,7 +29,7 @@ type Config struct {
 	// Name is the handler's name, for errors.
 	Name string
 	// Closed is called once for every handler that was replaced or withdrawn, after it was
-	// closed, with the error of Close. It may be nil.
+	// closed, with the error of Close, or the panic of a Release or of Close. It may be nil.
 	Closed func(h probe.Handler, err error)
 }
 

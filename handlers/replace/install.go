@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/daeace23/prober/internal/panics"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -32,7 +33,7 @@ func (h *Handler) prepareAndInstall(ctx context.Context, gen *generation, try bo
 			done, err = h.finish(gen, all, install)
 		}
 		if err != nil {
-			releaseAll(slices.Collect(maps.Values(all)))
+			_ = releaseAll(slices.Collect(maps.Values(all)))
 			return err
 		}
 		if done {
@@ -44,7 +45,7 @@ func (h *Handler) prepareAndInstall(ctx context.Context, gen *generation, try bo
 // finish calls install, unless there is a live probe that is not prepared.
 func (h *Handler) finish(gen *generation, all prepared, install installer) (done bool, err error) {
 	var unused []probe.Handler
-	defer func() { releaseAll(unused) }() // after Unlock
+	defer func() { _ = releaseAll(unused) }() // after Unlock
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -166,7 +167,8 @@ func (h *Handler) changeOverLocked(gen *generation, all prepared) {
 		if gen != nil {
 			next = &binding{gen, all[b]}
 			if !b.awaits() {
-				probe.Inherit(next.handler, former.handler)
+				// One that panics has inherited nothing, and the other probes change over too.
+				_ = panics.Call(func() error { probe.Inherit(next.handler, former.handler); return nil })
 			}
 		}
 		b.active.Store(next)

@@ -61,9 +61,12 @@ func (c *Comparison) Probe(ctx context.Context, req probe.Request, decides, shad
 	decision := make(chan string, 1)
 	go func() {
 		defer done()
-		mine := ask(context.WithoutCancel(ctx), shadow, req)
-		c.busy.Add(-1)
-		c.count(mine, <-decision)
+		mine := verdictError // unless it returns
+		defer func() {
+			c.busy.Add(-1)
+			c.count(mine, <-decision)
+		}()
+		mine = ask(context.WithoutCancel(ctx), shadow, req)
 	}()
 	verdict := ""
 	defer func() { decision <- verdict }() // also if decides panics

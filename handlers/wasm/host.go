@@ -21,11 +21,13 @@ import (
 
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/internal/attempt"
+	"github.com/daeace23/prober/handlers/internal/rawconn"
 	"github.com/daeace23/prober/handlers/wasm/internal/echo"
 	"github.com/daeace23/prober/handlers/wasm/internal/egress"
 	"github.com/daeace23/prober/handlers/wasm/internal/guest"
 	"github.com/daeace23/prober/handlers/wasm/internal/memory"
 	"github.com/daeace23/prober/handlers/wasm/internal/sched"
+	"github.com/daeace23/prober/internal/safelog"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -177,9 +179,7 @@ const maxCompilations = 2
 // New returns a Host. Close it after the handlers that it loaded.
 func New(cfg Config) (*Host, error) {
 	cfg.TotalMemory = cmp.Or(cfg.TotalMemory, plugin.DefaultTotalMemory)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = safelog.New(cfg.Logger)
 	if cfg.Clock == nil {
 		cfg.Clock = guest.SystemClock{}
 	}
@@ -189,6 +189,8 @@ func New(cfg Config) (*Host, error) {
 	namespaces := cfg.DialContext == nil && cfg.RoundTrip == nil
 	if cfg.DialContext == nil {
 		cfg.DialContext = guest.Dial
+	} else {
+		cfg.DialContext = rawconn.Checked(cfg.DialContext)
 	}
 	if cfg.Handshake == nil {
 		cfg.Handshake = guest.Handshake

@@ -1,6 +1,9 @@
 package wasm_test
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"runtime"
 	"testing"
 	"time"
@@ -64,4 +67,52 @@ func TestPanicOfTracerKeepsNothing(t *testing.T) {
 	}
 	wantFreeSlot(t, h)
 	wantNothingHeld(t, h, p)
+}
+
+// Functions of the embedder that return nothing, or panic: the attempt ends with an error of the guest or a
+// panic, and no connection is left.
+func TestFaultsOfEmbedderKeepNothing(t *testing.T) {
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, nil }
+	for name, c := range map[string]struct {
+		url    string
+		config func(peer net.Conn) wasm.Config
+		panics bool
+		want   string
+	}{
+		"DialContext returns nothing": {"tcp://", func(net.Conn) wasm.Config {
+			return wasm.Config{DialContext: dial}
+		}, false, "DialContext returned neither a connection nor an error"},
+		"Handshake returns nothing": {"tls://", func(peer net.Conn) wasm.Config {
+			return wasm.Config{
+				DialContext: func(context.Context, string, string) (net.Conn, error) { return peer, nil },
+				Handshake:   func(context.Context, net.Conn, *tls.Config) (net.Conn, error) { return nil, nil },
+			}
+		}, false, "tls: Handshake returned neither a connection nor an error"},
+		"Handshake panics": {"tls://", func(peer net.Conn) wasm.Config {
+			return wasm.Config{
+				DialContext: func(context.Context, string, string) (net.Conn, error) { return peer, nil },
+				Handshake:   func(context.Context, net.Conn, *tls.Config) (net.Conn, error) { panic("a villain") },
+			}
+		}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			h, err := wasm.New(c.config(ours))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := load(t, h, "dialurl", plugin.Reset)
+			target := probe.Target{Host: "10.0.0.7", Port: 80}
+			out, err := attempt(t, bind(t, p, `{"url":"`+c.url+`"}`, target), probe.Request{Target: target}, 5*time.Second)
+			if c.panics != (err != nil) || out.Output != c.want {
+				t.Errorf("got %+v, %v; want %q", out, err, c.want)
+			}
+			if c.url == "tls://" {
+				if _, err := theirs.Read(make([]byte, 1)); err == nil { // returns when the other end is closed
+					t.Error("read something")
+				}
+			}
+			wantNothingHeld(t, h, p)
+		})
+	}
 }

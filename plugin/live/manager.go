@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/handlers"
+	"github.com/daeace23/prober/internal/safelog"
 	"github.com/daeace23/prober/plugin/admit"
 	"github.com/daeace23/prober/probe"
 )
@@ -60,6 +61,7 @@ type Manager struct {
 
 // New returns a Manager without plugins. The end of ctx ends every wait for a plugin.
 func New(ctx context.Context, cfg Config) *Manager {
+	cfg.Log = safelog.New(cfg.Log)
 	return &Manager{
 		ctx: ctx, cfg: cfg, latest: new(admit.Snapshot), records: make(map[string]*record),
 		holds: make(map[string]int), silent: make(map[string]time.Time),

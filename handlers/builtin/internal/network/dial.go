@@ -48,6 +48,8 @@ func inNamespace(ctx context.Context, network, address string) (net.Conn, error)
 func Dialer(dial DialFunc, compat probe.Compat) DialFunc {
 	if dial == nil {
 		dial = inNamespace
+	} else {
+		dial = rawconn.Checked(dial)
 	}
 	if !compat.Has(probe.CompatHostTrouble) {
 		dial = markHostTrouble(dial)

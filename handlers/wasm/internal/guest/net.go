@@ -129,10 +129,16 @@ func (c *Call) dial(ctx context.Context, rawURL string, timeoutMs int32) (*conn,
 	if !to.Secure {
 		return made, nil
 	}
+	secured := false
+	defer func() {
+		if !secured { // also if Handshake panics
+			_ = raw.Close()
+		}
+	}()
 	if err := c.secure(ctx, made, options); err != nil {
-		_ = raw.Close()
 		return nil, err
 	}
+	secured = true
 	return made, nil
 }
 

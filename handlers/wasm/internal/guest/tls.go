@@ -166,6 +166,9 @@ func (c *Call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 	start := c.host.Clock.Now()
 	secured, err := c.host.Handshake(ctx, to.Conn, config)
 	took := c.host.since(start)
+	if secured == nil && err == nil {
+		err = errors.New("Handshake returned neither a connection nor an error")
+	}
 	if err != nil {
 		return &tlsError{err}
 	}
