@@ -30,18 +30,13 @@ const (
 	reportTime = 250 * time.Millisecond
 	// longestTimeout is the timeout of a scrape that does not say its own, and the longest of one that does.
 	longestTimeout = 120 * time.Second
-	// maxInFlight is the most scrapes at the same time.
-	maxInFlight = 1000
 	// maxEvents is the most lines of a debug text.
 	maxEvents     = 1000
 	defaultModule = "http_2xx"
 )
 
-// Server answers scrapes. Create it with [NewServer].
-type Server struct {
-	cfg   Config
-	slots chan struct{}
-}
+// Server answers scrapes, any number at the same time. Create it with [NewServer].
+type Server struct{ cfg Config }
 
 // Config is what a [Server] needs. File and Prepare are required.
 type Config struct {
@@ -56,7 +51,7 @@ type Config struct {
 }
 
 // NewServer returns a server.
-func NewServer(cfg Config) *Server { return &Server{cfg: cfg, slots: make(chan struct{}, maxInFlight)} }
+func NewServer(cfg Config) *Server { return &Server{cfg: cfg} }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -77,13 +72,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case target == "":
 		http.Error(w, "Target parameter is missing", http.StatusBadRequest)
-		return
-	}
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
-		http.Error(w, "too many scrapes are under way", http.StatusServiceUnavailable)
 		return
 	}
 	if module.timeout > 0 && (module.timeout < timeout || timeout <= 0) {
