@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -158,4 +159,52 @@ func TestSlowReadersOfListsAreLimited(t *testing.T) {
 			t.Errorf("status %d after the slow readers", res.StatusCode)
 		}
 	})
+}
+
+// fromPeer is the server's end of a connection from an address.
+type fromPeer struct {
+	net.Conn
+	peer netip.Addr
+}
+
+func (f fromPeer) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.peer, 1))
+}
+
+// getFrom sends a request from an address.
+func (p *pipes) getFrom(t *testing.T, peer, path string) net.Conn {
+	t.Helper()
+	client, server := net.Pipe()
+	t.Cleanup(func() { client.Close() })
+	p.conns <- fromPeer{server, netip.MustParseAddr(peer)}
+	if _, err := io.WriteString(client, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// A peer that holds all slots of a path keeps no other peer from it.
+func TestSlowReadersKeepOnlyTheirShare(t *testing.T) {
+	const crowd, bystander = "192.0.2.1", "198.51.100.1"
+	for path, slots := range map[string]int{
+		"/metrics": maxMetrics, "/api/v1/pods": maxLists, "/api/v1/stream": maxStreams, "/api/v1/stream?view=summary": maxStreams,
+	} {
+		t.Run(path, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := serveLarge(t)
+				for range slots {
+					p.getFrom(t, crowd, path)
+				}
+				synctest.Wait()
+				start := time.Now()
+				res, err := http.ReadResponse(bufio.NewReader(p.getFrom(t, bystander, path)), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(start); res.StatusCode != http.StatusOK || took > 2*time.Second {
+					t.Errorf("status %d after %s, want 200 within 2s", res.StatusCode, took)
+				}
+			})
+		})
+	}
 }
