@@ -83,6 +83,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("Module %.80q: %v", name, unknown), http.StatusInternalServerError)
 		return
 	}
+	if errors.Is(v.err, probe.ErrNoSlot) { // nor does this: other attempts need what the probe needs
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, fmt.Sprintf("Module %.80q: no attempt was made: %v", name, v.err), http.StatusServiceUnavailable)
+		return
+	}
 	registry := prometheus.NewPedanticRegistry()
 	gather(registry, v)
 	if v.debug {
