@@ -156,8 +156,8 @@ const (
 )
 
 // listShares returns the slots of lists.
-func listShares(slots int) *access.Shares {
-	return &access.Shares{Slots: slots, Wait: listWait, Full: func(w http.ResponseWriter) {
+func (a *Agent) listShares(slots int) *access.Shares {
+	return &access.Shares{Slots: slots, Wait: listWait, Cut: a.cut, Full: func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "1")
 		reply.Fail(w, http.StatusServiceUnavailable, "%d lists are being read, which is the limit; try again later", slots)
 	}}

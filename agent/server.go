@@ -77,8 +77,8 @@ const (
 )
 
 // shares returns slots for requests. Others get status 503 with a text.
-func shares(slots int, full string) *access.Shares {
-	return &access.Shares{Slots: slots, Wait: slotWait, Full: func(w http.ResponseWriter) {
+func (a *Agent) shares(slots int, full string) *access.Shares {
+	return &access.Shares{Slots: slots, Wait: slotWait, Cut: a.cut, Full: func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "1")
 		reply.Fail(w, http.StatusServiceUnavailable, "%s; try again later", full)
 	}}
@@ -86,7 +86,7 @@ func shares(slots int, full string) *access.Shares {
 
 // routes returns what the agent serves. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
-	lists, slow := listShares(maxLists), listShares(maxReports)
+	lists, slow := a.listShares(maxLists), a.listShares(maxReports)
 	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
 	all := []route{
@@ -110,10 +110,10 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/notifications", a.notifier.ServeStatus},
 		{"POST /api/v1/notifications/{receiver}/test", unhurried(a.notifier.ServeTest)},
 		{"POST /-/reload", unhurried(a.serveReload)},
-		{"GET " + access.ScrapePath, shares(maxScrapes, "too many scrapes are under way").Limit(blackbox.NewServer(blackbox.Config{
+		{"GET " + access.ScrapePath, a.shares(maxScrapes, "too many scrapes are under way").Limit(blackbox.NewServer(blackbox.Config{
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
 		}).ServeHTTP)},
-		{"GET /metrics", shares(maxMetrics, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
+		{"GET /metrics", a.shares(maxMetrics, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
 	}
 	for _, path := range livePaths {
 		all = append(all, route{"GET " + path, health(path, a.live)})

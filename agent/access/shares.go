@@ -25,6 +25,7 @@ type Shares struct {
 	Slots int                       // read-only
 	Wait  time.Duration             // for a slot; read-only
 	Full  func(http.ResponseWriter) // responds to a request that gets none; read-only
+	Cut   func(from string)         // called after a request was cut, with the IP address of its peer; read-only
 
 	mu      sync.Mutex
 	held    []*sharing // by the begin of the request, the oldest first
@@ -34,6 +35,7 @@ type Shares struct {
 // sharing is a request that has a slot or waits for one. It is its [http.ResponseWriter].
 type sharing struct {
 	http.ResponseWriter
+	from   string // IP address of the peer
 	peer   netip.Prefix
 	cancel context.CancelCauseFunc
 	slot   chan struct{} // closed when it has one
@@ -51,7 +53,8 @@ func (s *Shares) Limit(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		q := &sharing{ResponseWriter: w, peer: networkOf(remoteIP(r)), cancel: cancel, slot: make(chan struct{})}
+		from := remoteIP(r)
+		q := &sharing{ResponseWriter: w, from: from, peer: networkOf(from), cancel: cancel, slot: make(chan struct{})}
 		s.begin(q)
 		defer s.end(q)
 		if s.await(ctx, q) {
@@ -131,6 +134,7 @@ func (s *Shares) await(ctx context.Context, q *sharing) bool {
 		case <-patience.C:
 			if victim := s.victim(q); victim != nil {
 				victim.cutOff()
+				s.Cut(victim.from)
 			}
 		}
 	}

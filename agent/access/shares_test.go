@@ -22,7 +22,13 @@ const (
 // shared serves /, which has four slots, until the test ends. /slow has the same slots, and writes until its
 // reader is cut off. Each part has a new deadline, as those of lists.
 func shared(t *testing.T) *pipes {
-	s := &access.Shares{Slots: slots, Wait: wait, Full: func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }}
+	s := &access.Shares{
+		Slots: slots, Wait: wait, Full: func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, Cut: func(from string) {
+			if from == "198.51.100.1" {
+				t.Error("a request of the bystander was cut")
+			}
+		},
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", s.Limit(func(http.ResponseWriter, *http.Request) {}))
 	mux.HandleFunc("/slow", s.Limit(func(w http.ResponseWriter, r *http.Request) {
