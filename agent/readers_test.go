@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -171,16 +172,42 @@ func (f fromPeer) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.peer, 1))
 }
 
-// getFrom sends a request from an address.
-func (p *pipes) getFrom(t *testing.T, peer, path string) net.Conn {
-	t.Helper()
+// dialFrom returns a connection from an address.
+func (p *pipes) dialFrom(t *testing.T, peer string) net.Conn {
 	client, server := net.Pipe()
 	t.Cleanup(func() { client.Close() })
 	p.conns <- fromPeer{server, netip.MustParseAddr(peer)}
-	if _, err := io.WriteString(client, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
 	return client
+}
+
+// occupy sends requests from an address, and reads nothing of their responses.
+func (p *pipes) occupy(t *testing.T, peer, path string, requests int) {
+	for range requests {
+		if _, err := fmt.Fprintf(p.dialFrom(t, peer), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// occupyStreams is occupy with streams of HTTP/2, whose readers give little window.
+func (p *pipes) occupyStreams(t *testing.T, peer, path string, requests int) {
+	transport := &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dialFrom(t, peer), nil },
+		Protocols:   new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10},
+	}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	for range requests {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+	}
 }
 
 // A peer that holds all slots of a path keeps no other peer from it.
@@ -189,22 +216,25 @@ func TestSlowReadersKeepOnlyTheirShare(t *testing.T) {
 	for path, slots := range map[string]int{
 		"/metrics": maxMetrics, "/api/v1/pods": maxLists, "/api/v1/stream": maxStreams, "/api/v1/stream?view=summary": maxStreams,
 	} {
-		t.Run(path, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := serveLarge(t)
-				for range slots {
-					p.getFrom(t, crowd, path)
-				}
-				synctest.Wait()
-				start := time.Now()
-				res, err := http.ReadResponse(bufio.NewReader(p.getFrom(t, bystander, path)), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(start); res.StatusCode != http.StatusOK || took > 2*time.Second {
-					t.Errorf("status %d after %s, want 200 within 2s", res.StatusCode, took)
-				}
+		for version, occupy := range map[string]func(p *pipes, t *testing.T, peer, path string, requests int){
+			"1.1": (*pipes).occupy, "2": (*pipes).occupyStreams,
+		} {
+			t.Run(path+" over HTTP/"+version, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := serveLarge(t)
+					occupy(p, t, crowd, path, slots)
+					synctest.Wait()
+					start, conn := time.Now(), p.dialFrom(t, bystander)
+					fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+					res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(start); res.StatusCode != http.StatusOK || took > 2*time.Second {
+						t.Errorf("status %d after %s, want 200 within 2s", res.StatusCode, took)
+					}
+				})
 			})
-		})
+		}
 	}
 }
