@@ -86,18 +86,26 @@ func (s *Shares) end(q *sharing) {
 // grantLocked gives the free slots to waiting requests.
 func (s *Shares) grantLocked() {
 	for len(s.held) < s.Slots && len(s.waiting) > 0 {
-		slots := s.countLocked()
-		next := 0
-		for i, q := range s.waiting {
-			if slots[q.peer] < slots[s.waiting[next].peer] {
-				next = i
-			}
-		}
+		next := s.nextLocked()
 		q := s.waiting[next]
 		s.waiting = slices.Delete(s.waiting, next, next+1)
 		s.held = append(s.held, q)
 		close(q.slot)
 	}
+}
+
+// nextLocked returns the index of the waiting request that gets the next slot.
+func (s *Shares) nextLocked() (next int) {
+	if len(s.waiting) == 1 {
+		return 0
+	}
+	slots := s.countLocked()
+	for i, q := range s.waiting {
+		if slots[q.peer] < slots[s.waiting[next].peer] {
+			next = i
+		}
+	}
+	return next
 }
 
 // countLocked returns how many slots each peer has. The slot of a request that was cut counts for the peer that
