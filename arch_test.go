@@ -160,12 +160,12 @@ var packages = map[string]struct {
 	"internal/httpget":     {ours: []string{"probe"}},
 	"internal/netnstest":   {others: []string{"golang.org/x/sys"}}, // for tests
 	"pods/local": {
-		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
+		ours:   []string{"probe", "core/declared", "core/manager", "core/results", "handlers/netns", "pods", "internal/filestamp", "internal/procgroup", "internal/ownership", "internal/regular", "pods/internal/hook", "pods/local/manifest", "pods/local/internal/process", "internal/pace"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"pods/targets": {
 		ours: []string{
-			"probe", "config", "core/declared", "core/manager", "pods", "pods/local/manifest", "internal/address", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound", "internal/clip",
+			"probe", "config", "core/declared", "core/manager", "handlers/netns", "pods", "pods/local/manifest", "internal/address", "internal/netaddr", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/yamlpos", "internal/outbound", "internal/clip",
 		},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},

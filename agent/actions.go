@@ -275,10 +275,19 @@ func (a *Agent) reportRefused(n int, act action, by access.Caller, r *access.Ref
 
 // crowded counts and logs a connection that was closed for others.
 func (a *Agent) crowded(from string) {
+	a.noteClosed("", from, "too many are open: those that wait for a request go first")
+}
+
+// cut counts and logs a request that was cut for one of another client.
+func (a *Agent) cut(from string) {
+	a.noteClosed("request", from, "other clients wait, and this one has the most requests under way")
+}
+
+// noteClosed counts and logs a connection that was closed.
+func (a *Agent) noteClosed(what, from, why string) {
 	a.closed.Add(1)
-	if n := a.refused.note(refusalKey{"", access.Crowded}, time.Now()); n > 0 {
-		a.log.Warn("connections closed", "reason", string(access.Crowded), "from", from, "count", n,
-			"error", "too many are open: those that wait for a request go first")
+	if n := a.refused.note(refusalKey{what, access.Crowded}, time.Now()); n > 0 {
+		a.log.Warn("connections closed", "reason", string(access.Crowded), "from", from, "count", n, "error", why)
 	}
 }
 

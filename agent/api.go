@@ -189,20 +189,28 @@ func keyOf(i *worker.Info) manager.Key {
 	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
 }
 
-// serveStream responds to GET /api/v1/stream with the present state, and then with changes.
-func (a *Agent) serveStream(w http.ResponseWriter, r *http.Request) {
-	view, err := viewOf(r)
-	if err != nil {
-		reply.Fail(w, http.StatusBadRequest, "%v", err)
-		return
+// serveStream returns the handler of GET /api/v1/stream, which responds with the present state, and then with
+// changes.
+func (a *Agent) serveStream() http.HandlerFunc {
+	follow := func(view stream.View) http.HandlerFunc {
+		return a.shares(maxStreams, "too many streams are open").Limit(func(w http.ResponseWriter, r *http.Request) {
+			reader := a.hub.Attach(view)
+			defer reader.Close()
+			_ = reader.Serve(r.Context(), w) // the caller has left, or does not read
+		})
 	}
-	reader := a.hub.Attach(view)
-	if reader == nil {
-		reply.Fail(w, http.StatusServiceUnavailable, "too many streams are open")
-		return
+	full, summary := follow(stream.Full), follow(stream.Summary)
+	return func(w http.ResponseWriter, r *http.Request) {
+		view, err := viewOf(r)
+		switch {
+		case err != nil:
+			reply.Fail(w, http.StatusBadRequest, "%v", err)
+		case view == stream.Summary:
+			summary(w, r)
+		default:
+			full(w, r)
+		}
 	}
-	defer reader.Close()
-	_ = reader.Serve(r.Context(), w) // the caller has left, or does not read
 }
 
 // viewOf returns the view of a stream that r asks for.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/reply"
 )
@@ -154,24 +155,12 @@ const (
 	partBytes = 32 << 10
 )
 
-// listSlots limits the lists that are written at the same time. It holds a token for each.
-type listSlots chan struct{}
-
-// limit returns h with its requests limited, together with those of other handlers. Further requests wait.
-func (s listSlots) limit(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		wait := time.NewTimer(listWait)
-		defer wait.Stop()
-		select {
-		case s <- struct{}{}:
-			defer func() { <-s }()
-			h(w, r)
-		case <-wait.C:
-			w.Header().Set("Retry-After", "1")
-			reply.Fail(w, http.StatusServiceUnavailable, "%d lists are being read, which is the limit; try again later", cap(s))
-		case <-r.Context().Done():
-		}
-	}
+// listShares returns the slots of lists.
+func (a *Agent) listShares(slots int) *access.Shares {
+	return &access.Shares{Slots: slots, Wait: listWait, Cut: a.cut, Full: func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After", "1")
+		reply.Fail(w, http.StatusServiceUnavailable, "%d lists are being read, which is the limit; try again later", slots)
+	}}
 }
 
 // partWriter writes to a reader that may take [listPatience] for each part.

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -158,4 +160,81 @@ func TestSlowReadersOfListsAreLimited(t *testing.T) {
 			t.Errorf("status %d after the slow readers", res.StatusCode)
 		}
 	})
+}
+
+// fromPeer is the server's end of a connection from an address.
+type fromPeer struct {
+	net.Conn
+	peer netip.Addr
+}
+
+func (f fromPeer) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.peer, 1))
+}
+
+// dialFrom returns a connection from an address.
+func (p *pipes) dialFrom(t *testing.T, peer string) net.Conn {
+	client, server := net.Pipe()
+	t.Cleanup(func() { client.Close() })
+	p.conns <- fromPeer{server, netip.MustParseAddr(peer)}
+	return client
+}
+
+// occupy sends requests from an address, and reads nothing of their responses.
+func (p *pipes) occupy(t *testing.T, peer, path string, requests int) {
+	for range requests {
+		if _, err := fmt.Fprintf(p.dialFrom(t, peer), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// occupyStreams is occupy with streams of HTTP/2, whose readers give little window.
+func (p *pipes) occupyStreams(t *testing.T, peer, path string, requests int) {
+	transport := &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dialFrom(t, peer), nil },
+		Protocols:   new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10},
+	}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	for range requests {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+	}
+}
+
+// A peer that holds all slots of a path keeps no other peer from it.
+func TestSlowReadersKeepOnlyTheirShare(t *testing.T) {
+	const crowd, bystander = "192.0.2.1", "198.51.100.1"
+	for path, slots := range map[string]int{
+		"/metrics": maxMetrics, "/api/v1/pods": maxLists, "/api/v1/stream": maxStreams, "/api/v1/stream?view=summary": maxStreams,
+	} {
+		for version, occupy := range map[string]func(p *pipes, t *testing.T, peer, path string, requests int){
+			"1.1": (*pipes).occupy, "2": (*pipes).occupyStreams,
+		} {
+			t.Run(path+" over HTTP/"+version, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := serveLarge(t)
+					occupy(p, t, crowd, path, slots)
+					synctest.Wait()
+					start, conn := time.Now(), p.dialFrom(t, bystander)
+					fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+					res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(start); res.StatusCode != http.StatusOK || took > 2*time.Second {
+						t.Errorf("status %d after %s, want 200 within 2s", res.StatusCode, took)
+					}
+				})
+			})
+		}
+	}
 }

@@ -68,9 +68,25 @@ func (a *Agent) router() http.Handler {
 	return reply.Router(mux)
 }
 
+// Limits of the requests that a listener answers at the same time.
+const (
+	maxScrapes = 1000 // of /probe
+	maxMetrics = 4    // of /metrics
+	maxStreams = 64   // of each view
+	slotWait   = 3 * time.Second
+)
+
+// shares returns slots for requests. Others get status 503 with a text.
+func (a *Agent) shares(slots int, full string) *access.Shares {
+	return &access.Shares{Slots: slots, Wait: slotWait, Cut: a.cut, Full: func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After", "1")
+		reply.Fail(w, http.StatusServiceUnavailable, "%s; try again later", full)
+	}}
+}
+
 // routes returns what the agent serves. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
-	lists, slow := make(listSlots, maxLists), make(listSlots, maxReports)
+	lists, slow := a.listShares(maxLists), a.listShares(maxReports)
 	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
 	all := []route{
@@ -78,26 +94,26 @@ func (a *Agent) routes() []route {
 		{"GET /page/{file}", page.File},
 		{"GET /api/v1/{$}", serveIndex},
 		{"GET /openapi.json", serveOpenAPI},
-		{"GET /api/v1/pods", lists.limit(a.servePods)},
-		{"GET /api/v1/probes", lists.limit(a.serveProbes)},
+		{"GET /api/v1/pods", lists.Limit(a.servePods)},
+		{"GET /api/v1/probes", lists.Limit(a.serveProbes)},
 		{"GET " + oneProbe, a.serveProbe},
 		{"GET " + oneProbe + "/explain", a.serveExplain},
-		{"GET " + oneProbe + "/history", slow.limit(history.Probe)},
-		{"GET /api/v1/report", slow.limit(history.Report)},
+		{"GET " + oneProbe + "/history", slow.Limit(history.Probe)},
+		{"GET /api/v1/report", slow.Limit(history.Report)},
 		{"POST " + oneProbe + "/{action}", a.serveAction},
-		{"GET /api/v1/targets", lists.limit(a.serveTargets)},
-		{"GET /api/v1/events", lists.limit(a.serveEvents)},
-		{"GET /api/v1/stream", a.serveStream},
+		{"GET /api/v1/targets", lists.Limit(a.serveTargets)},
+		{"GET /api/v1/events", lists.Limit(a.serveEvents)},
+		{"GET /api/v1/stream", a.serveStream()},
 		{"GET /api/v1/agent", a.serveAgent},
 		{"GET /api/v1/plugins", a.servePlugins},
 		{"POST /api/v1/plugins/{name}/promote", a.servePromote},
 		{"GET /api/v1/notifications", a.notifier.ServeStatus},
 		{"POST /api/v1/notifications/{receiver}/test", unhurried(a.notifier.ServeTest)},
 		{"POST /-/reload", unhurried(a.serveReload)},
-		{"GET " + access.ScrapePath, blackbox.NewServer(blackbox.Config{
+		{"GET " + access.ScrapePath, a.shares(maxScrapes, "too many scrapes are under way").Limit(blackbox.NewServer(blackbox.Config{
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
-		}).ServeHTTP},
-		{"GET /metrics", a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry, MaxInFlight: 4}).ServeHTTP},
+		}).ServeHTTP)},
+		{"GET /metrics", a.shares(maxMetrics, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
 	}
 	for _, path := range livePaths {
 		all = append(all, route{"GET " + path, health(path, a.live)})

@@ -82,7 +82,7 @@ func (r *probeReader) expect(n int) <-chan struct{} {
 func attachReader(b *testing.B, a *Agent, r *probeReader) (detach func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
-	serving.Go(func() { a.serveStream(r, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/stream", nil)) })
+	serving.Go(func() { a.serveStream()(r, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/stream", nil)) })
 	return func() { cancel(); serving.Wait() }
 }
 

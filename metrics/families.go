@@ -323,8 +323,8 @@ var (
 		Alert: "It grows: `--state-dir` is full or not writable, and a restart of the agent would lose results.",
 	})
 	connectionsClosed = newFamily(Family{
-		Name: "prober_http_connections_closed_total", Type: Counter, Help: "Connections over TCP that were closed or got status 503, because there were too many: 512, or 256 of one address.",
-		Alert: "It grows: a client opens connections and leaves them idle or slow; the log has its address.",
+		Name: "prober_http_connections_closed_total", Type: Counter, Help: "Connections over TCP that were closed or got status 503, because there were too many: 512, or 256 of one address. Connections that were closed because other clients waited, and theirs had the most requests under way, count too.",
+		Alert: "It grows: a client opens connections and leaves them idle, or reads slowly; the log has its address.",
 	})
 	historyBytes = newFamily(Family{
 		Name: "prober_history_bytes", Type: Gauge, Unit: "bytes", Help: "What is in use of the history below `--state-dir`. It stays below `--history-budget`, and the file a sixteenth or 8 MiB above that.",

@@ -95,7 +95,7 @@ func (t *conns) placeLocked(c *conn) (victim *conn) {
 	case own >= t.most/2:
 		victim = t.oldestLocked(func(o *conn) bool { return !o.reserve && o.waiting && o.peer == c.peer })
 	case all >= t.most:
-		victim = t.oldestOfGreatestLocked(own)
+		victim = t.oldestOfGreatestLocked(c.peer)
 	default:
 		return nil
 	}
@@ -109,20 +109,21 @@ func (t *conns) placeLocked(c *conn) (victim *conn) {
 	return t.oldestLocked(func(o *conn) bool { return o.reserve })
 }
 
-// oldestOfGreatestLocked returns the oldest connection of the peer with the most of those that wait for a
-// header. If none waits, it returns the oldest of the peer with the most, which has to have more than own + 1.
-func (t *conns) oldestOfGreatestLocked(own int) *conn {
-	waiting := make(map[netip.Prefix]int)
+// oldestOfGreatestLocked returns the connection that goes for one of peer: the oldest that waits for a header, of
+// the peer with the most of those. If none waits, it returns the oldest of the peer with the most, which has to
+// have two more than peer. A peer with no more connections than peer has loses none.
+func (t *conns) oldestOfGreatestLocked(peer netip.Prefix) *conn {
+	own, waiting := t.peers[peer], make(map[netip.Prefix]int)
 	for c := range t.open {
-		if c.waiting && !c.reserve {
+		if c.waiting && !c.reserve && (c.peer == peer || t.peers[c.peer] > own) {
 			waiting[c.peer]++
 		}
 	}
-	if peer, n := greatest(waiting); n > 0 {
-		return t.oldestLocked(func(o *conn) bool { return !o.reserve && o.waiting && o.peer == peer })
+	if most, n := greatest(waiting); n > 0 {
+		return t.oldestLocked(func(o *conn) bool { return !o.reserve && o.waiting && o.peer == most })
 	}
-	if peer, n := greatest(t.peers); n > own+1 {
-		return t.oldestLocked(func(o *conn) bool { return !o.reserve && o.peer == peer })
+	if most, n := greatest(t.peers); n > own+1 {
+		return t.oldestLocked(func(o *conn) bool { return !o.reserve && o.peer == most })
 	}
 	return nil
 }

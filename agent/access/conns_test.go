@@ -58,6 +58,7 @@ func (p *pipes) dial(peer string) net.Conn {
 // get returns the status of a request of a peer; 0 if its connection is closed.
 func (p *pipes) get(peer, path string) int {
 	c := p.dial(peer)
+	defer synctest.Wait() // until the server knows that it is closed
 	defer c.Close()
 	return ask(c, path)
 }
@@ -149,6 +150,30 @@ func TestCrowdClosesOnlyItsOwnConnections(t *testing.T) {
 		}
 		if got := ask(kept, "/"); got != http.StatusOK {
 			t.Errorf("an idle connection that is older than the crowd: %d", got)
+		}
+	})
+}
+
+// New connections of a busy crowd do not close one that has not sent its request yet.
+func TestBusyCrowdClosesNoNewConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := serve(t)
+		const crowd = 8 // peers
+		from := func(i int) string { return fmt.Sprintf("192.0.2.%d", 1+i%crowd) }
+		for i := range access.MaxConns {
+			conn := p.dial(from(i))
+			defer conn.Close()
+			fmt.Fprint(conn, "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+			synctest.Wait()
+		}
+		bystander := p.dial("198.51.100.1")
+		defer bystander.Close()
+		for i := range 2 * crowd {
+			conn := p.dial(from(i))
+			defer conn.Close()
+		}
+		if got := ask(bystander, "/"); got != http.StatusOK {
+			t.Errorf("status %d", got)
 		}
 	})
 }

@@ -436,3 +436,12 @@ func TestUnknownHandlerSaysNothingAboutTheTarget(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// An attempt that was not made says nothing about the target: probe_success of 0 would.
+func TestScrapeWithoutSlotIsRefused(t *testing.T) {
+	t.Parallel()
+	w := scrape(t, "modules: {a: {prober: tcp}}", "module=a&target=127.0.0.1:1", nil, answers(probe.Outcome{}, fmt.Errorf("busy: %w", probe.ErrNoSlot)))
+	if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || body != "Module \"a\": no attempt was made: busy: "+probe.ErrNoSlot.Error()+"\n" {
+		t.Errorf("status %d, %q", w.Code, body)
+	}
+}

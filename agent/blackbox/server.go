@@ -30,18 +30,13 @@ const (
 	reportTime = 250 * time.Millisecond
 	// longestTimeout is the timeout of a scrape that does not say its own, and the longest of one that does.
 	longestTimeout = 120 * time.Second
-	// maxInFlight is the most scrapes at the same time.
-	maxInFlight = 1000
 	// maxEvents is the most lines of a debug text.
 	maxEvents     = 1000
 	defaultModule = "http_2xx"
 )
 
-// Server answers scrapes. Create it with [NewServer].
-type Server struct {
-	cfg   Config
-	slots chan struct{}
-}
+// Server answers scrapes, any number at the same time. Create it with [NewServer].
+type Server struct{ cfg Config }
 
 // Config is what a [Server] needs. File and Prepare are required.
 type Config struct {
@@ -56,7 +51,7 @@ type Config struct {
 }
 
 // NewServer returns a server.
-func NewServer(cfg Config) *Server { return &Server{cfg: cfg, slots: make(chan struct{}, maxInFlight)} }
+func NewServer(cfg Config) *Server { return &Server{cfg: cfg} }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -79,13 +74,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Target parameter is missing", http.StatusBadRequest)
 		return
 	}
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
-		http.Error(w, "too many scrapes are under way", http.StatusServiceUnavailable)
-		return
-	}
 	if module.timeout > 0 && (module.timeout < timeout || timeout <= 0) {
 		timeout = module.timeout
 	}
@@ -93,6 +81,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := s.probe(r.Context(), module, target, query.Get("hostname"), timeout, query.Get("debug") == "true")
 	if unknown, ok := errors.AsType[*handlers.UnknownError](v.err); ok { // which says nothing about the target
 		http.Error(w, fmt.Sprintf("Module %.80q: %v", name, unknown), http.StatusInternalServerError)
+		return
+	}
+	if errors.Is(v.err, probe.ErrNoSlot) { // nor does this: other attempts need what the probe needs
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, fmt.Sprintf("Module %.80q: no attempt was made: %v", name, v.err), http.StatusServiceUnavailable)
 		return
 	}
 	registry := prometheus.NewPedanticRegistry()

@@ -16,9 +16,6 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// MaxReaders is how many streams may be open of each view.
-const MaxReaders = 64
-
 // View is what a stream has of each object.
 type View int
 
@@ -229,7 +226,7 @@ func (l *lane) current() *session {
 	return l.session
 }
 
-// Attach returns a new reader of a view, nil if there are too many. The caller must call its Close.
+// Attach returns a new reader of a view. The caller must call its Close.
 func (h *Hub) Attach(view View) *Reader {
 	l := &h.lanes[view]
 	l.mu.Lock()
@@ -238,9 +235,6 @@ func (h *Hub) Attach(view View) *Reader {
 		l.session = newSession(l)
 		l.active.Store(true)
 		l.signal()
-	}
-	if l.session.table.count() >= MaxReaders {
-		return nil
 	}
 	r := &Reader{lane: l, session: l.session, wake: make(chan struct{}, 1)}
 	l.session.table.attach(r)

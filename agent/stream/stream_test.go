@@ -362,26 +362,6 @@ func TestEventsAreBounded(t *testing.T) {
 	})
 }
 
-func TestReadersAreBounded(t *testing.T) {
-	h := stream.New()
-	var readers []*stream.Reader
-	for range stream.MaxReaders {
-		readers = append(readers, h.Attach(stream.Full))
-	}
-	if slices.Contains(readers, nil) {
-		t.Error("too few readers")
-	}
-	if h.Attach(stream.Full) != nil {
-		t.Error("one reader too many")
-	}
-	for _, r := range readers {
-		r.Close()
-	}
-	if r := h.Attach(stream.Full); r == nil {
-		t.Error("no reader after all have left")
-	}
-}
-
 func TestItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

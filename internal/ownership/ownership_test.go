@@ -3,6 +3,7 @@
 package ownership_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,5 +34,43 @@ func TestPrivateDir(t *testing.T) {
 	}
 	if err := ownership.PrivateDir(link); err == nil || !strings.Contains(err.Error(), "is not a folder") {
 		t.Error(err)
+	}
+}
+
+// The owner of a folder can replace what is in it, whatever its mode.
+func TestCheckPath(t *testing.T) {
+	const nobody = 65534
+	for name, c := range map[string]struct {
+		mode  os.FileMode
+		owner int
+		want  string
+	}{
+		"own":                      {0o755, os.Geteuid(), ""},
+		"own, of everybody":        {0o777, os.Geteuid(), "is writable to others"},
+		"own, of its group":        {0o775, os.Geteuid(), "is writable to others"},
+		"own, sticky":              {0o777 | os.ModeSticky, os.Geteuid(), ""},
+		"of another user":          {0o755, nobody, "belongs to user 65534"},
+		"of another user, private": {0o700, nobody, "belongs to user 65534"},
+		"of another user, sticky":  {0o777 | os.ModeSticky, nobody, "belongs to user 65534"},
+	} {
+		if c.owner != os.Geteuid() && os.Geteuid() != 0 {
+			continue // nobody else can make it
+		}
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "folder")
+			path := filepath.Join(folder, "inner", "file")
+			link := filepath.Join(t.TempDir(), "link")
+			if err := errors.Join(
+				os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600), os.Symlink(path, link),
+				os.Chown(folder, c.owner, -1), os.Chmod(folder, c.mode),
+			); err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range []string{path, link} {
+				if err := ownership.CheckPath(at); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), folder+" "+c.want)) {
+					t.Errorf("%s: %v", at, err)
+				}
+			}
+		})
 	}
 }

@@ -70,9 +70,9 @@ func checkOwner(name string, info fs.FileInfo) error {
 // maxLinks is the limit of symbolic links in a path, as in the kernel.
 const maxLinks = 40
 
-// CheckPath returns an error if other users can replace the file at path: if a folder of the path,
-// or of a symbolic link in it, is writable to its group or to everybody. In a folder with the
-// sticky bit, users can replace only what belongs to them.
+// CheckPath returns an error if other users than this one and root can replace the file at path: if a folder
+// of the path, or of a symbolic link in it, belongs to another user, or is writable to its group or to everybody.
+// In a folder with the sticky bit, its writers can replace only what belongs to them.
 func CheckPath(path string) error {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()
@@ -125,6 +125,9 @@ func checkEntry(folder, name string) (fs.FileInfo, error) {
 	path := filepath.Join(folder, name)
 	entry, err := os.Lstat(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkOwner(folder, dir); err != nil {
 		return nil, err
 	}
 	loose := OnlyOwnerWrites(folder, dir)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers/netns"
 	"github.com/daeace23/prober/internal/filestamp"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/local/manifest"
@@ -32,6 +33,8 @@ type Generator interface {
 	Run(ctx context.Context, request func(cause string))
 	// Targets returns what is known of the pods as of the last call of Generate.
 	Targets() pods.Targets
+	// CheckTarget is the Guard of a [pods.Source]. It allows the pods of others everything.
+	CheckTarget(podUID string, to netns.To) error
 }
 
 // PodSource runs the pods of manifests, and applies the manifests again when they change. It is
@@ -73,10 +76,14 @@ func NewPodSource(ctx context.Context, manifests *manifest.Source, cfg Config, h
 
 // ForAgent returns the source as an agent uses it.
 func (s *PodSource) ForAgent() pods.Source {
-	return pods.Source{
+	source := pods.Source{
 		Status: s.podSet, Start: s.Start, Stop: s.Stop, Pods: s.Pods, Watch: s.Watch,
 		Reload: s.Reload, RunInContainer: s.RunInContainer, RestartGrace: RestartGrace, Saving: s.Saving, Targets: s.Targets,
 	}
+	if s.generator != nil {
+		source.Guard = s.generator.CheckTarget
+	}
+	return source
 }
 
 // Start runs the pods that NewPodSource has read, and applies manifests that change until ctx

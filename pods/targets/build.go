@@ -45,6 +45,7 @@ type itemKey struct {
 type target struct {
 	group  *group
 	source string            // where it is listed
+	inFile bool              // prober.yaml or a file has it, and no service, name server or command
 	labels map[string]string // as listed
 
 	listed string // the address after relabelling
@@ -190,7 +191,7 @@ func newTarget(g *group, source string, f *found) *target {
 	if len(g.labels) > 0 {
 		all = merged(g.labels, f.labels)
 	}
-	t := &target{group: g, source: source, labels: f.labels, listed: f.address, all: all}
+	t := &target{group: g, source: source, inFile: f.file != "", labels: f.labels, listed: f.address, all: all}
 	if err := checkLabels(all); err != nil {
 		t.reason, t.all = err.Error(), nil
 		return t
