@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/states"
-	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods"
@@ -24,17 +25,18 @@ import (
 )
 
 const (
-	// patience is how long an attempt waits for the plugins of a pod. Those that take longer are
-	// prepared by other goroutines, and the pod is applied then: other pods do not wait.
-	patience = 500 * time.Millisecond
-	// preparers is how many pods such goroutines prepare at the same time, each for preparing at most.
-	preparers = 4
-	preparing = 30 * time.Second
-	// A pod that was prepared, and whose configs take longer than patience again, is tried again after these times.
-	minAgain, maxAgain = time.Second, time.Minute
+	// longestAttempt is how long an attempt goes on with pods that have changed. The others wait for the next one, so
+	// that it begins with pods of other namespaces that have changed meanwhile.
+	longestAttempt = time.Second
 	// networkTimeout bounds a question to the runtime for the network of a pod.
 	networkTimeout = 2 * time.Second
+	// spentFor is how long the loop remembers for the pods of which namespaces it has taken time.
+	spentFor = time.Minute
 )
+
+// edits are the changes of a pod that are applied. Somebody who changes an annotation a hundred times a second
+// makes neither the loop nor the log busy.
+var edits = pace.Rate{Burst: 10, Every: 5 * time.Second}
 
 var errNotListed = errors.New("the API server has not listed the pods of this node yet")
 
@@ -50,10 +52,15 @@ func (s *Source) applyLoop(ctx context.Context) {
 		s.mu.Lock()
 		synced := s.synced
 		s.mu.Unlock()
-		if synced { // else setSynced wakes the loop
-			_ = s.attempt(ctx, r, s.toApply.take()) // the agent logs the error
-			r = pods.Reload{Cause: "changed pods", Routine: true}
+		if !synced {
+			continue // setSynced wakes the loop
 		}
+		uids := slices.DeleteFunc(s.toApply.take(), s.isEarly)
+		if r.Routine && len(uids) == 0 {
+			continue
+		}
+		_ = s.attempt(ctx, r, uids, longestAttempt) // the agent logs the error
+		r = pods.Reload{Cause: "changed pods", Routine: true}
 	}
 }
 
@@ -69,24 +76,31 @@ func (s *Source) Reload(ctx context.Context, r pods.Reload) error {
 	if !synced {
 		return errNotListed
 	}
-	slices.Sort(uids)
-	return s.attempt(ctx, r, uids)
+	return s.attempt(ctx, r, uids, math.MaxInt64)
 }
 
-// attempt applies some pods, and reports the result of all.
-func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) error {
+// attempt applies some pods, and reports the result of all. Those that it has not begun with after atMost are put back.
+func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID, atMost time.Duration) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
 	s.host.Begin()
 	for _, uid := range uids { // first, since it takes no time
 		s.remove(uid)
 	}
-	s.sortByAge(uids)
-	for _, uid := range uids {
+	begun := time.Now()
+	for waiting := s.byNamespace(uids); len(waiting) > 0 && time.Since(begun) < atMost; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s.apply(ctx, uid)
+		now, of := time.Now(), s.spent.least(waiting)
+		s.apply(ctx, waiting[of][0])
+		s.spent.add(of, time.Since(now))
+		if waiting[of] = waiting[of][1:]; len(waiting[of]) == 0 {
+			delete(waiting, of)
+		}
+		if time.Since(begun) >= atMost {
+			s.toApply.put(slices.Concat(slices.Collect(maps.Values(waiting))...)...)
+		}
 	}
 	var applied []*declared.Pod
 	var errs []error
@@ -105,17 +119,44 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID) e
 	return s.host.Applied(ctx, r, applied, errors.Join(errs...))
 }
 
-// sortByAge sorts pods, the oldest first: it finds room before younger ones, whatever agent applies them.
-func (s *Source) sortByAge(uids []types.UID) {
+// byNamespace returns the pods of each namespace, the oldest first: it finds room before younger ones, whatever agent
+// applies them.
+func (s *Source) byNamespace(uids []types.UID) map[string][]types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	created := func(uid types.UID) (at time.Time) {
+	all := make(map[string][]types.UID)
+	for _, uid := range uids {
 		if p := s.pods[uid]; p != nil {
-			at = p.latest.CreationTimestamp.Time
+			all[p.latest.Namespace] = append(all[p.latest.Namespace], uid)
 		}
-		return at
 	}
-	slices.SortFunc(uids, func(a, b types.UID) int { return cmp.Or(created(a).Compare(created(b)), cmp.Compare(a, b)) })
+	for _, of := range all {
+		slices.SortFunc(of, func(a, b types.UID) int {
+			return cmp.Or(s.pods[a].latest.CreationTimestamp.Compare(s.pods[b].latest.CreationTimestamp.Time), cmp.Compare(a, b))
+		})
+	}
+	return all
+}
+
+// spent is the time that the loop has taken lately for the pods of each namespace. Whose pods take long, by their
+// plugins or their size, waits for others, and not others for them.
+type spent struct {
+	since time.Time
+	of    map[string]time.Duration
+}
+
+func (s *spent) add(namespace string, took time.Duration) {
+	if now := time.Now(); s.of == nil || now.Sub(s.since) > spentFor {
+		s.since, s.of = now, make(map[string]time.Duration)
+	}
+	s.of[namespace] += took
+}
+
+// least returns the namespace for which the least time was taken, of those that wait.
+func (s *spent) least(waiting map[string][]types.UID) string {
+	return slices.MinFunc(slices.Collect(maps.Keys(waiting)), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.of[a], s.of[b]), cmp.Compare(a, b))
+	})
 }
 
 // remove ends the probes of a pod that is gone, and forgets it.
@@ -126,6 +167,7 @@ func (s *Source) remove(uid types.UID) {
 		s.mu.Unlock()
 		return
 	}
+	p.changes++ // nothing is told of it any more
 	s.mu.Unlock()
 	if p.plan != nil {
 		s.manager.RemovePod(p.shown) // before NetworkOf forgets it
@@ -133,9 +175,14 @@ func (s *Source) remove(uid types.UID) {
 	s.mu.Lock()
 	latest, again, left := p.latest, !p.gone, p.left
 	delete(s.pods, uid)
+	if again { // it is wanted again, and perhaps no more before it is applied
+		next := newPod(latest)
+		next.inPod, next.network = p.inPod, p.network // until then; see NetworkOf
+		s.pods[uid] = next
+	}
 	s.mu.Unlock()
 	if again {
-		defer s.observe(latest) // it is wanted again
+		defer s.toApply.put(uid)
 	}
 	s.store.RemovePod(uid)
 	s.states.remove(uid)
@@ -182,9 +229,7 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		s.mu.Unlock()
 		return
 	}
-	latest, before, halted := p.latest, p.plan, p.halted
-	added := before != nil
-	early := time.Now().Before(p.again)
+	latest, before, halted, added := p.latest, p.plan, p.halted, p.plan != nil
 	s.mu.Unlock()
 	if latest.DeletionTimestamp != nil && added {
 		if !halted {
@@ -195,8 +240,8 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		}
 		return // readiness goes on until the end, as it is
 	}
-	if early {
-		return // its own configs take too long, and would delay all other pods
+	if s.waits(uid, p) {
+		return
 	}
 	next := newPlan(latest, &s.cfg, s.roomFor(latest))
 	if next.inPod && !s.findNetwork(ctx, p, latest) {
@@ -223,78 +268,40 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 	probed := next.declared
 	if !added {
 		probed = probed.WithStatus(priorOf(latest, s.since).Status)
-		s.store.SetPodStatus(published(next.pod), s.firstStatus(latest, probed.Pod(), next))
+		status := s.firstStatus(latest, probed.Pod(), next)
+		s.mu.Lock()
+		p.ids = idsOf(&status) // a first attempt may run a command
+		s.mu.Unlock()
+		s.store.SetPodStatus(published(next.pod), status)
 	}
-	failed = append(failed, joined.Errors(s.manager.Apply(ctx, probed))...)
+	failed = append(failed, joined.Errors(s.manager.Apply(context.WithoutCancel(ctx), probed))...) // the end of the agent is no fault of a probe
 	s.applied(p, latest, next, failed)
 }
 
-// check prepares the plugins of a pod, with patience. slow means that they are not ready yet. A pod waits for the
-// plugins of other pods once: those may have configs that always take long.
-func (s *Source) check(ctx context.Context, p *pod, next *plan) (failed []error, slow bool) {
-	if len(next.plugins) == 0 {
-		return nil, false
-	}
-	s.mu.Lock()
-	first := p.slow == 0
-	s.mu.Unlock()
-	if first && s.isPreparing(next) {
-		return nil, true
-	}
-	brief, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	err := errors.Join(s.host.Check(brief, next.declared)...)
-	return joined.Errors(err), err != nil && brief.Err() != nil
-}
-
-func (s *Source) isPreparing(next *plan) bool {
+// isEarly reports whether there is nothing to be done with a pod yet.
+func (s *Source) isEarly(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, names := range s.preparing {
-		if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(next.plugins, name) }) {
-			return true
-		}
+	p := s.pods[uid]
+	return p != nil && !p.gone && p.latest.DeletionTimestamp == nil && time.Now().Before(p.again)
+}
+
+// waits reports whether a pod is applied later, when it is put into the queue again: it changes too often, or its configs
+// take too long.
+func (s *Source) waits(uid types.UID, p *pod) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if _, prepared := s.preparing[uid]; prepared || now.Before(p.again) {
+		return true
 	}
+	if wait := p.edits.Next(edits).Sub(now); wait > 0 {
+		p.again = now.Add(wait)
+		time.AfterFunc(wait, func() { s.toApply.put(uid) })
+		return true
+	}
+	p.edits = p.edits.Take(edits, now)
 	return false
-}
-
-// prepareLoop waits for the plugins of pods that take long, until ctx ends.
-func (s *Source) prepareLoop(ctx context.Context) {
-	for {
-		uid, ok := s.toPrepare.next(ctx)
-		if !ok {
-			return
-		}
-		s.prepare(ctx, uid)
-	}
-}
-
-// prepare waits for the plugins of a pod, and then has it applied: later each time that it was not enough.
-func (s *Source) prepare(ctx context.Context, uid types.UID) {
-	var latest *v1.Pod
-	var wait time.Duration
-	s.mu.Lock()
-	if p := s.pods[uid]; p != nil && !p.gone {
-		latest = p.latest
-		if p.slow > 1 {
-			wait = pace.Doubled(minAgain, maxAgain, p.slow-2)
-		}
-	}
-	s.mu.Unlock()
-	if latest != nil {
-		next := newPlan(latest, &s.cfg, s.roomFor(latest))
-		s.log.Info("waiting for the plugins of a pod", "namespace", next.pod.Namespace, "pod", next.pod.Name, "plugins", clip.Text(strings.Join(next.plugins, ", "), maxMessage))
-		limited, cancel := context.WithTimeout(ctx, preparing)
-		_ = s.host.Check(limited, next.declared) // the next attempt reports errors
-		cancel()
-	}
-	s.mu.Lock()
-	delete(s.preparing, uid)
-	if p := s.pods[uid]; p != nil {
-		p.again = time.Now().Add(wait)
-	}
-	s.mu.Unlock()
-	time.AfterFunc(wait, func() { s.toApply.put(uid) })
 }
 
 // applied records what the manager has, and tells what is wrong with the pod.
@@ -310,12 +317,12 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	text := message(errs)
 	s.mu.Lock()
 	first, news := p.plan == nil, text != p.told
-	acts := !first && p.plan.mode != next.mode && (next.mode == liveness.Restart || next.mode == liveness.Evict)
+	acts := p.missed || !first && p.plan.mode != next.mode && (next.mode == liveness.Restart || next.mode == liveness.Evict)
 	if first {
 		p.prior, p.earlier = priorOf(latest, s.since), toldOf(latest, next.declared, s.since)
 	}
 	less := !first && next.rate < p.plan.rate
-	p.plan, p.failed, p.told = next, mendable, text
+	p.plan, p.failed, p.told, p.missed = next, mendable, text, false
 	p.changes++
 	p.prior = withStatus(next.pod, p.prior.Status)
 	p.shown = published(next.pod)

@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -30,6 +32,11 @@ func (q *queue) put(uids ...types.UID) {
 		q.all[uid] = struct{}{}
 	}
 	q.mu.Unlock()
+	q.signal()
+}
+
+// signal lets a loop look for pods.
+func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -45,20 +52,19 @@ func (q *queue) take() []types.UID {
 	return uids
 }
 
-// next waits for a pod, and takes it. ok is false at the end of ctx.
-func (q *queue) next(ctx context.Context) (uid types.UID, ok bool) {
-	for {
-		select {
-		case <-ctx.Done():
-			return "", false
-		case <-q.wake:
-		}
-		uids := q.take()
-		if len(uids) > 0 {
-			q.put(uids[1:]...)
-			return uids[0], true
+// takeFirst takes the pod that has the least time of those for which there is one.
+func (q *queue) takeFirst(timeOf func(types.UID) (at time.Time, ok bool)) (first types.UID, found bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var least time.Time
+	for uid := range q.all {
+		at, ok := timeOf(uid)
+		if ok && (!found || cmp.Or(at.Compare(least), cmp.Compare(uid, first)) < 0) {
+			first, least, found = uid, at, true
 		}
 	}
+	delete(q.all, first)
+	return first, found
 }
 
 // each calls do with the pods until ctx ends.

@@ -93,7 +93,7 @@ func (s *Source) report(uid types.UID) {
 	}
 	s.cfg.Conditions.Set(conditions.Pod{
 		Pod:   api.Pod{Namespace: latest.Namespace, Name: latest.Name, UID: uid},
-		Gated: isGated(latest), Generation: latest.Generation, PerProbe: perProbe, Frozen: s.actor.Doubts().About(workload).Blind,
+		Gated: isGated(latest), Generation: latest.Generation, PerProbe: perProbe, Ending: latest.DeletionTimestamp != nil, Frozen: s.actor.Doubts().About(workload).Blind,
 		Probes: probes, Published: publishedConditions(latest),
 	})
 	if !s.has(uid, p) { // removed meanwhile

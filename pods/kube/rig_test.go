@@ -147,6 +147,7 @@ type world struct {
 	bind     func(name string, config []byte, target probe.Target) (probe.Handler, error) // nil: custom or handlers
 	prepare  func(ctx context.Context, name string) error
 	set      map[string]conditions.Pod // by name of the pod
+	seen     func(*conditions.Pod)     // of each call of Set
 	sets     int
 	removed  []types.UID
 	retries  []string // calls of Retry
@@ -370,6 +371,9 @@ func (f fakeConditions) Set(pod conditions.Pod) {
 	defer f.w.mu.Unlock()
 	f.w.set[pod.Name] = pod
 	f.w.sets++
+	if f.w.seen != nil {
+		f.w.seen(&pod)
+	}
 }
 
 func (f fakeConditions) Remove(uid types.UID) {

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/states"
+	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/liveness"
 	"github.com/daeace23/prober/probe"
@@ -49,12 +50,14 @@ type Source struct {
 	toApply, toPublish, toReport, toPrepare *queue
 
 	applying sync.Mutex // held by an attempt, which adds probes to the manager and removes them
+	spent    spent      // by attempts
 
-	mu        sync.Mutex
-	synced    bool // the pods of the node are known
-	pods      map[types.UID]*pod
-	preparing map[types.UID][]string // plugins that take long, of pods that wait for them
-	unprobed  map[types.UID]bool     // pods with the gate of which an event has told that nothing decides it
+	mu           sync.Mutex
+	synced       bool // the pods of the node are known
+	pods         map[types.UID]*pod
+	preparing    map[types.UID][]string  // plugins that take long, of pods that wait for them
+	preparations map[string]*preparation // by namespace
+	unprobed     map[types.UID]bool      // pods with the gate of which an event has told that nothing decides it
 }
 
 // pod is a pod with the annotation. The mutex of its Source guards all but what the report loop owns.
@@ -69,6 +72,7 @@ type pod struct {
 	prior   *v1.Pod   // with the status that an earlier agent has left
 	shown   *v1.Pod   // for readers and events
 	changes int       // how often an attempt has begun or ended to change them in the manager: odd while it does
+	missed  bool      // one of its probes has failed meanwhile
 	halted  bool      // its liveness and startup probes were stopped
 	failed  []error   // what a plugin may mend
 	inPod   bool      // its probes are carried out in its own network
@@ -77,12 +81,17 @@ type pod struct {
 	told    string    // message of the last event about an invalid probe
 	slow    int       // how often in a row its plugins have taken longer than patience
 	again   time.Time // not applied before
+	edits   pace.Bucket
 
 	// The report loop owns these.
 	known   map[probeKey]states.State // what the last event has told
 	earlier map[probeKey]states.State // what an event of an earlier agent has told, up to the first state
 	running map[string]string         // IDs of containers, by name
 	renewed map[string]bool           // containers whose ID has changed and that no probe has seen ready
+}
+
+func newPod(latest *v1.Pod) *pod {
+	return &pod{latest: latest, known: make(map[probeKey]states.State), running: make(map[string]string), renewed: make(map[string]bool)}
 }
 
 var (
@@ -99,7 +108,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string), unprobed: make(map[types.UID]bool),
+		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string), preparations: make(map[string]*preparation), unprobed: make(map[types.UID]bool),
 		toApply: newQueue(), toPublish: newQueue(), toReport: newQueue(), toPrepare: newQueue(),
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }
@@ -235,7 +244,8 @@ func (s *Source) current(uid types.UID) *v1.Pod {
 		s.mu.Unlock()
 		return nil
 	}
-	pod := *p.plan.pod // with the hooks of its containers
+	pod := *p.plan.pod                                 // with the hooks of its containers
+	pod.DeletionTimestamp = p.latest.DeletionTimestamp // of which no attempt needs to know yet
 	s.mu.Unlock()
 	status, ok := s.store.PodStatus(uid)
 	if !ok {

@@ -28,17 +28,13 @@ func (s *Source) publish(uid types.UID) {
 	kubelet := startedByKubelet(latest, &status)
 	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // the kubelet's; as the kubelet, the manager may leave it
 	s.manager.UpdatePodStatus(context.Background(), prior, &status)
-	ids := make(map[string]string)
 	each(&status, func(c *v1.ContainerStatus) {
 		if !kubelet[c.Name] && c.Started != nil && *c.Started { // its startup probe holds ours
 			c.Started, c.Ready = new(false), false
 		}
-		if c.ContainerID != "" {
-			ids[c.ContainerID] = c.Name
-		}
 	})
 	s.mu.Lock()
-	p.ids = ids
+	p.ids = idsOf(&status)
 	s.mu.Unlock()
 	if s.changed(p, seen) {
 		return // a container may be ready only because its probe is missing
@@ -94,6 +90,17 @@ func (s *Source) firstStatus(latest, prior *v1.Pod, next *plan) v1.PodStatus {
 		c.Ready = seed != nil && seed.Ready && *c.Started
 	})
 	return status
+}
+
+// idsOf returns the names of the containers of a status, by ID.
+func idsOf(status *v1.PodStatus) map[string]string {
+	ids := make(map[string]string)
+	each(status, func(c *v1.ContainerStatus) {
+		if c.ContainerID != "" {
+			ids[c.ContainerID] = c.Name
+		}
+	})
+	return ids
 }
 
 // each calls do with the status of each container.
@@ -195,7 +202,12 @@ func (s *Source) failedAlready(uid types.UID) {
 func (s *Source) failed(uid types.UID, u *results.Update) {
 	s.mu.Lock()
 	p := s.pods[uid]
-	if p == nil || p.gone || p.plan == nil {
+	if p == nil || p.gone {
+		s.mu.Unlock()
+		return
+	}
+	if p.plan == nil || p.changing() { // the attempt has it acted upon, by the new plan
+		p.missed = true
 		s.mu.Unlock()
 		return
 	}

@@ -19,7 +19,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/daeace23/prober/core/declared"
-	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/internal/outbound"
 	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods/kube/api"
@@ -190,7 +189,7 @@ func (s *Source) observe(next *v1.Pod) {
 	s.mu.Lock()
 	p := s.pods[next.UID]
 	if p == nil {
-		p = &pod{known: make(map[probeKey]states.State), running: make(map[string]string), renewed: make(map[string]bool)}
+		p = newPod(nil)
 		s.pods[next.UID] = p
 	}
 	before := p.latest

@@ -48,6 +48,7 @@ type Pod struct {
 	api.Pod
 	Gated    bool // it has the readiness gate
 	PerProbe bool // it asks for a condition for each probe
+	Ending   bool // it is being deleted: what probes have decided that were stopped stays
 	// Generation is the generation of the pod, for observedGeneration. 0: it has none.
 	Generation int64
 	Frozen     string            // why no condition may turn false at present, "" if it may

@@ -27,9 +27,11 @@ func Decide(pod *Pod) (changed []v1.PodCondition) {
 			put(next)
 		}
 	}
+	gate := pod.of(probe.Readiness, probe.Startup)
 	switch {
+	case pod.Ending && len(gate) == 0: // it stays as it is
 	case pod.Gated && len(pod.Probes) > 0:
-		set(Ready, pod.of(probe.Readiness, probe.Startup))
+		set(Ready, gate)
 	case pod.Gated:
 		kept = append(kept, Ready)
 		put(notProbed(Ready))
@@ -41,6 +43,9 @@ func Decide(pod *Pod) (changed []v1.PodCondition) {
 		if of := TypeOf(p.Container, p.Kind); pod.PerProbe && of != "" {
 			set(of, []*Probe{p})
 		}
+	}
+	if pod.Ending {
+		return changed
 	}
 	for i := range pod.Published {
 		if of := pod.Published[i].Type; isOurs(of) && !slices.Contains(kept, of) {

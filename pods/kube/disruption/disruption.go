@@ -76,6 +76,8 @@ type claim struct {
 	since  time.Time
 	acted  bool // else the action is under way
 	ready  bool // at the last poll
+
+	earlier *claim // of the same pod, for an action before; it goes on if this one comes to nothing
 }
 
 // workload is the controller of a pod.
@@ -118,23 +120,34 @@ func (c *Claims) Claim(ctx context.Context, pod *v1.Pod) (done func(acted bool),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	one := c.held[w.lease]
 	if err != nil {
-		delete(c.held, w.lease)
+		c.dropLocked(one)
 		return nil, err
 	}
-	c.held[w.lease].before = containersOf(before)
-	return func(acted bool) { c.done(context.WithoutCancel(ctx), w, acted) }, nil
+	one.before = containersOf(before)
+	return func(acted bool) { c.done(context.WithoutCancel(ctx), one, acted) }, nil
 }
 
 // begin takes the place of a workload in this process.
 func (c *Claims) begin(w *workload, pod types.UID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if other := c.held[w.lease]; other != nil && (other.pod != pod || !other.acted) {
+	other := c.held[w.lease]
+	if other != nil && (other.pod != pod || !other.acted) {
 		return fmt.Errorf("another pod of its workload was restarted or evicted on this node, and is not ready again")
 	}
-	c.held[w.lease] = &claim{workload: *w, pod: pod, since: time.Now()}
+	c.held[w.lease] = &claim{workload: *w, pod: pod, since: time.Now(), earlier: other}
 	return nil
+}
+
+// dropLocked forgets a claim. The earlier one of its pod holds, if there is one.
+func (c *Claims) dropLocked(one *claim) {
+	if one.earlier != nil {
+		c.held[one.lease] = one.earlier
+	} else {
+		delete(c.held, one.lease)
+	}
 }
 
 // acquire gets the lease of a workload.
@@ -182,12 +195,18 @@ func (c *Claims) mayTake(l *api.Lease, pod types.UID) bool {
 }
 
 // done ends an action.
-func (c *Claims) done(ctx context.Context, w *workload, acted bool) {
+func (c *Claims) done(ctx context.Context, one *claim, acted bool) {
 	c.mu.Lock()
-	one := c.held[w.lease]
 	one.acted = true
+	keep := acted || one.earlier != nil
+	switch {
+	case acted:
+		one.earlier = nil
+	case keep:
+		c.dropLocked(one)
+	}
 	c.mu.Unlock()
-	if !acted {
+	if !keep {
 		ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 		defer cancel()
 		c.release(ctx, one)

@@ -116,7 +116,7 @@ func (c *cluster) add(namespace, name string, workload types.UID) *v1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "-" + name), Labels: map[string]string{"app": "api", "statefulset.kubernetes.io/pod-name": name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "-" + name), CreationTimestamp: metav1.Now(), Labels: map[string]string{"app": "api", "statefulset.kubernetes.io/pod-name": name}},
 		Spec:       v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: new(int64(1)), Containers: []v1.Container{{Name: "app"}}},
 		Status: v1.PodStatus{
 			Conditions:        []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
@@ -310,6 +310,56 @@ func TestClaims(t *testing.T) {
 			c.restart(a.UID, v1.ConditionTrue)
 			time.Sleep(11 * time.Second)
 			mustClaim(t, two, b)
+		}},
+		{"another container of the same pod, of which nothing was done", func(t *testing.T, c *cluster) {
+			a, one := c.add("shop", "a", "rs"), c.agent(t, "n1")
+			two, b := c.agent(t, "n2"), c.add("shop", "b", "rs")
+			mustClaim(t, one, a)(true)
+			c.restart(a.UID, v1.ConditionFalse)
+			mustClaim(t, one, a)(false)
+			time.Sleep(time.Minute)
+			refused(t, two, b, other)
+			c.restart(a.UID, v1.ConditionTrue)
+			time.Sleep(11 * time.Second)
+			mustClaim(t, two, b)
+		}},
+		{"the same pod fails again while leases cannot be read", func(t *testing.T, c *cluster) {
+			a, one := c.add("shop", "a", "rs"), c.agent(t, "n1")
+			mustClaim(t, one, a)(true)
+			c.mu.Lock()
+			c.denied = errors.New("away")
+			c.mu.Unlock()
+			refused(t, one, a, "away")
+			c.mu.Lock()
+			c.denied = nil
+			c.mu.Unlock()
+			c.restart(a.UID, v1.ConditionTrue)
+			time.Sleep(11 * time.Second)
+			mustClaim(t, c.agent(t, "n2"), c.add("shop", "b", "rs"))
+		}},
+		{"another pod becomes the primary", func(t *testing.T, c *cluster) {
+			a, b := c.add("shop", "a", "rs"), c.add("shop", "b", "rs")
+			a.Labels["role"], b.Labels["role"] = "primary", "replica"
+			time.Sleep(time.Hour)
+			done, two := mustClaim(t, c.agent(t, "n1"), a), c.agent(t, "n2")
+			_ = c.evict(t.Context(), api.Pod{UID: a.UID}, nil) // another one is there in a minute
+			c.mu.Lock()
+			b = b.DeepCopy()
+			b.Labels["role"] = "primary"
+			c.pods[b.UID] = b
+			c.mu.Unlock()
+			done(true)
+			time.Sleep(55 * time.Second)
+			refused(t, two, b, other)
+		}},
+		{"more replicas while one is restarted", func(t *testing.T, c *cluster) {
+			a := c.add("shop", "a", "rs")
+			two, b := c.agent(t, "n2"), c.add("shop", "b", "rs")
+			mustClaim(t, c.agent(t, "n1"), a)(true)
+			c.restart(a.UID, v1.ConditionFalse)
+			c.add("shop", "c", "rs")
+			time.Sleep(time.Minute)
+			refused(t, two, b, other)
 		}},
 		{"stale gate", func(t *testing.T, c *cluster) { // the kubelet says Ready until the agent has written the gate
 			a, b := c.add("shop", "a", "rs"), c.add("shop", "b", "rs")

@@ -1,26 +1,29 @@
 package disruption
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// recovered reports whether a workload has recovered from a disruption: the disrupted pod is ready, with
-// another container than before, or a pod is that did not exist before.
+// clocks is how much the clocks of a node and of the API server may differ. If it is more, a new pod counts as an old one,
+// and the workload waits longer than it had to.
+const clocks = time.Minute
+
+// recovered reports whether a workload has recovered from a disruption: the disrupted pod is ready, with another
+// container than before. If there is no such pod any more, one must be ready that was created since: one that is not
+// among those before may have got other labels, as the replica that becomes the primary does.
 func recovered(c *claim, pods []v1.Pod) bool {
-	for i := range pods {
-		p := &pods[i]
-		if !ready(p) {
-			continue
-		}
-		before, existed := c.before[p.UID]
-		if !existed || p.UID == c.pod && containers(p) != before {
-			return true
-		}
+	if i := slices.IndexFunc(pods, func(p v1.Pod) bool { return p.UID == c.pod }); i >= 0 && pods[i].DeletionTimestamp == nil {
+		return ready(&pods[i]) && containers(&pods[i]) != c.before[c.pod]
 	}
-	return false
+	return slices.ContainsFunc(pods, func(p v1.Pod) bool {
+		_, existed := c.before[p.UID]
+		return !existed && ready(&p) && p.CreationTimestamp.After(c.since.Add(-clocks))
+	})
 }
 
 func ready(pod *v1.Pod) bool {

@@ -642,6 +642,33 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// The token of an action whose claim is refused is for others at once.
+func TestRefusedClaimGivesTokenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.add("u", "", func(p *v1.Pod) { p.Namespace = "other" })
+		n.add("v", "")
+		a := n.actor(t, func(cfg *liveness.Config) {
+			cfg.Node = liveness.Bucket{Burst: 1, Every: 100 * time.Hour}
+			cfg.Claim = func(_ context.Context, pod *v1.Pod) (func(bool), error) {
+				if pod.UID == "v" {
+					return func(bool) {}, nil
+				}
+				time.Sleep(4 * time.Second)
+				return nil, errors.New("the pod x of its workload is not ready")
+			}
+		})
+		begun := time.Now()
+		n.fail(a, "u")
+		after(time.Second)
+		n.fail(a, "v")
+		after(time.Minute)
+		if took, ok := n.stoppedAfter("v", begun); !ok || took > 6*time.Second {
+			t.Errorf("stopped %t, after %v, want at the end of the claim", ok, took)
+		}
+	})
+}
+
 // A namespace whose containers take long to end, or fail again and again, leaves places and tokens to others.
 func TestActionsAreSharedByNamespaces(t *testing.T) {
 	noisy := func(p *v1.Pod) { p.Namespace = "noisy" }

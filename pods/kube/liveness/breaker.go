@@ -74,6 +74,7 @@ type breaker struct {
 type latch struct {
 	reason string    // "": it is closed
 	until  time.Time // it closes, if nothing holds it open
+	all    bool      // the cause is none of probes
 }
 
 // check returns the reason after a look at the cause, "" if there is none at present.
@@ -130,10 +131,10 @@ func (b *breaker) fails(pod types.UID, of probeKey, now time.Time) {
 
 // check returns the present doubts, and logs when the breaker of a scope opens and closes.
 func (b *breaker) check(now time.Time) Doubts {
-	blind := b.crowds(func(of probeKey, h history, p Party) (counted, failed bool) {
+	blind, shares := b.crowds(func(of probeKey, h history, p Party) (counted, failed bool) {
 		return p.depends(of.kind), !h.failed.IsZero() && now.Sub(h.failed) < b.limits.Window
 	})
-	crowd := b.crowds(func(of probeKey, h history, p Party) (counted, failed bool) {
+	crowd, acted := b.crowds(func(of probeKey, h history, p Party) (counted, failed bool) {
 		fails := !h.good && !h.failed.IsZero()
 		return p.Acts && (of.kind == probe.Liveness || of.kind == probe.Startup && fails), fails
 	})
@@ -152,29 +153,42 @@ func (b *breaker) check(now time.Time) Doubts {
 			strain = fmt.Sprintf("%d of %d liveness and startup probes of the %s fail", t.failed, t.all, scope)
 		}
 		d := Doubt{Blind: failures}
-		cause := cmp.Or(failures, strain)
+		cause, others := cmp.Or(failures, strain), ""
 		if scope == (Scope{}) {
-			d.Blind, cause = cmp.Or(late, failures), cmp.Or(lag, cause, b.strain())
+			others = cmp.Or(lag, b.strain())
+			d.Blind, cause = cmp.Or(late, failures), cmp.Or(lag, cause, others)
 		}
-		if d.Open = b.hold(scope, cause, now); d.Open != "" {
+		if d.Open, d.All = b.hold(scope, cause, others != "", now); d.Open != "" {
+			next[scope] = d
+		}
+	}
+	if _, doubted := next[Scope{}]; !doubted {
+		return next
+	}
+	for name := range shares {
+		if scope := (Scope{Namespace: name}); max(shares[name], acted[name]) < b.limits.Share-rounding {
+			d := next[scope]
+			d.Well = true
 			next[scope] = d
 		}
 	}
 	return next
 }
 
-// hold returns why nothing is done to the pods of a scope, with the present cause.
-func (b *breaker) hold(scope Scope, cause string, now time.Time) string {
+// hold returns why nothing is done to the pods of a scope, with the present cause. all is whether that is none of probes,
+// and so are the causes since it has been open.
+func (b *breaker) hold(scope Scope, cause string, all bool, now time.Time) (reason string, ofAll bool) {
 	l := b.open[scope]
 	if l == nil {
 		if cause == "" {
-			return ""
+			return "", false
 		}
 		l = &latch{}
 		b.open[scope] = l
 	}
 	before := l.reason
 	after := l.check(cause, now, b.limits.Window)
+	l.all = all || l.all && after == before
 	switch {
 	case after != "" && before == "":
 		b.log.Warn("the breaker is open: no restarts and evictions", "reason", after)
@@ -182,7 +196,7 @@ func (b *breaker) hold(scope Scope, cause string, now time.Time) string {
 		b.log.Info("the breaker is closed again", "after", before)
 		delete(b.open, scope)
 	}
-	return after
+	return after, l.all
 }
 
 // lag returns why the ticks of all probes are not to be trusted; "" if they are.
@@ -202,9 +216,9 @@ type tally struct {
 }
 
 // crowds returns the scopes in which so much fails that one cause is likely, which no restart mends, or that
-// the agent itself is at fault. It counts probes of which counted is true.
-func (b *breaker) crowds(count func(probeKey, history, Party) (counted, failed bool)) map[Scope]tally {
-	least, pods := 0, make(map[Scope][]tally)
+// the agent itself is at fault; and the share of each namespace that fails. It counts probes of which counted is true.
+func (b *breaker) crowds(count func(probeKey, history, Party) (counted, failed bool)) (doubted map[Scope]tally, shares map[string]float64) {
+	pods := make(map[Scope][]tally)
 	for uid, probes := range b.pods {
 		party, ok := b.party(uid)
 		if !ok {
@@ -223,17 +237,16 @@ func (b *breaker) crowds(count func(probeKey, history, Party) (counted, failed b
 		if t.all > 0 {
 			t.share = float64(t.failed) / float64(t.all)
 			pods[party.Scope] = append(pods[party.Scope], t)
-			least += t.failed
 		}
 	}
-	if least < b.limits.Least {
-		return nil
-	}
-	doubted := make(map[Scope]tally)
+	doubted, shares = make(map[Scope]tally), make(map[string]float64)
 	workloads := b.merged(pods, doubted, func(s Scope) Scope { return Scope{Namespace: s.Namespace} })
+	for scope, of := range workloads {
+		shares[scope.Namespace] = sum(of).share / float64(len(of))
+	}
 	namespaces := b.merged(workloads, doubted, func(Scope) Scope { return Scope{} })
 	b.merged(namespaces, doubted, func(s Scope) Scope { return s })
-	return doubted
+	return doubted, shares
 }
 
 // merged adds the parties of each scope up to a tally of the scope that has it, and notes scopes in which many fail.

@@ -427,6 +427,7 @@ func TestBreakerOnePartyAlone(t *testing.T) {
 		{"one workload", 50, 4, spread(1), "w", false, true},
 		{"one namespace", 50, 4, spread(1), "", false, true},
 		{"two namespaces that are observed", 50, 4, spread(2), "", true, false},
+		{"two of three namespaces", 50, 4, spread(2), "", false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ func (a *Actor) claimed(ctx context.Context, t *task) error {
 
 // unclaimed makes an action wait that was not begun.
 func (l *loop) unclaimed(p *pending, o outcome, now time.Time) {
-	l.guards.giveBack(o.task.workload)
+	l.giveBack(o.task.workload, now)
 	p.next = now
 	if o.err == errRecovered {
 		return

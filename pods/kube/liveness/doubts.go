@@ -43,6 +43,8 @@ func (p Party) depends(on probe.Kind) bool {
 type Doubt struct {
 	Blind string // what the probes say may be wrong; "": it is trusted
 	Open  string // why nothing is restarted or evicted, which Blind implies; "": that is allowed
+	All   bool   // it concerns whatever is in the scope: its cause is the agent or the node, and not that probes fail
+	Well  bool   // of a namespace of which few probes fail: that those of others do does not concern it
 }
 
 // Doubts are the scopes whose probes the agent distrusts at present. It is read-only.
@@ -50,8 +52,12 @@ type Doubts map[Scope]Doubt
 
 // About returns the doubt about the pods of a workload: of the node, else of its namespace, else of itself.
 func (d Doubts) About(workload Scope) (found Doubt) {
-	for _, scope := range [...]Scope{{}, {Namespace: workload.Namespace}, workload} {
-		found.Blind, found.Open = cmp.Or(found.Blind, d[scope].Blind), cmp.Or(found.Open, d[scope].Open)
+	node, namespace := d[Scope{}], d[Scope{Namespace: workload.Namespace}]
+	if namespace.Well && !node.All {
+		node = Doubt{}
+	}
+	for _, of := range [...]Doubt{node, namespace, d[workload]} {
+		found.Blind, found.Open = cmp.Or(found.Blind, of.Blind), cmp.Or(found.Open, of.Open)
 	}
 	return found
 }
