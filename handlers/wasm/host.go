@@ -190,9 +190,6 @@ func New(cfg Config) (*Host, error) {
 	if cfg.DialContext == nil {
 		cfg.DialContext = guest.Dial
 	}
-	if cfg.Handshake == nil {
-		cfg.Handshake = guest.Handshake
-	}
 	if cfg.Echo == nil {
 		cfg.Echo = Echo
 	}
