@@ -10,7 +10,7 @@ type Tracer func(TraceEvent)
 // TraceEvent is one event inside an attempt.
 type TraceEvent struct {
 	Type     TraceType
-	Name     string        // the phase ("dns", "connect", "tls", "first byte", "body"), call, or log level
+	Name     string        // the phase ("dns", "connect", "tls", "first byte", "headers", "body"), call, or log level
 	Detail   string        // for people; secrets are redacted
 	Duration time.Duration // how long it took; 0 for a log line
 }

@@ -47,7 +47,7 @@ type TraceEvent struct {
 	// Type is "phase", "call", "log", "denied", "wait" (what the attempt waited for at its
 	// deadline), or "retry", which begins another attempt: the detail is the error of the one before.
 	Type            string  `json:"type"`
-	Name            string  `json:"name"` // the phase ("dns", "connect", "tls", "first byte", "body"), the call, the level of a log line
+	Name            string  `json:"name"` // the phase ("dns", "connect", "tls", "first byte", "headers", "body"), the call, the level of a log line
 	Detail          string  `json:"detail,omitzero"`
 	DurationSeconds float64 `json:"durationSeconds"`
 }

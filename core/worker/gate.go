@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -169,16 +170,20 @@ func (w *Worker) gateTextLocked(now time.Time, s *State) string {
 	case other != nil:
 		return fmt.Sprintf("%s by %s", InUse, taskName(other))
 	case gate == InitialDelay:
-		left := w.delayLeftLocked(now, s)
-		if left > time.Second {
-			left = left.Round(time.Second)
-		}
-		return fmt.Sprintf("%s, %v left", gate, left)
+		return fmt.Sprintf("%s, %v left", gate, shortly(w.delayLeftLocked(now, s)))
 	case gate == UnderWay, gate == Open && w.underWayLocked(now) > 0:
-		return fmt.Sprintf("%s for %v", UnderWay, w.underWayLocked(now).Round(time.Second))
+		return fmt.Sprintf("%s for %v", UnderWay, shortly(w.underWayLocked(now)))
 	case gate == Open && w.quarantine != nil:
 		return fmt.Sprintf("%s until %s", Quarantined, w.quarantine.until.UTC().Format(time.RFC3339))
 	default:
 		return gate.String()
 	}
+}
+
+// shortly returns d for people, rounded but not to 0.
+func shortly(d time.Duration) time.Duration {
+	if d > time.Second {
+		return d.Round(time.Second)
+	}
+	return explain.Round(max(d, time.Microsecond))
 }

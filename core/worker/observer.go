@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -279,7 +280,7 @@ func (t *tracing) add(e probe.TraceEvent) {
 		t.Dropped++
 		return
 	}
-	e.Detail = e.Detail[:min(len(e.Detail), room-len(e.Name))]
+	e.Detail = clip.Bytes(e.Detail, room-len(e.Name))
 	t.text += len(e.Name) + len(e.Detail)
 	t.Events = append(t.Events, e)
 }

@@ -31,9 +31,9 @@ func TestAddress(t *testing.T) {
 	} {
 		for port, text := range map[string]string{
 			`-1`:          "invalid port number: -1",
-			`""`:          `strconv.Atoi: parsing "": invalid syntax`,
+			`""`:          `container "c": the name of the port is empty; it has found (93)`,
 			`"-1"`:        "invalid port number: -1",
-			`"not-found"`: `strconv.Atoi: parsing "not-found": invalid syntax`,
+			`"not-found"`: `container "c" has no port named "not-found"; it has found (93)`,
 		} {
 			t.Run(fmt.Sprintf(h.bad, port), func(t *testing.T) {
 				var network rig.Network

@@ -192,9 +192,6 @@ func New(cfg Config) (*Host, error) {
 	} else {
 		cfg.DialContext = rawconn.Checked(cfg.DialContext)
 	}
-	if cfg.Handshake == nil {
-		cfg.Handshake = guest.Handshake
-	}
 	if cfg.Echo == nil {
 		cfg.Echo = Echo
 	}

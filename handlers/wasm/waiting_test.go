@@ -127,13 +127,13 @@ func TestTimeoutDetailsNameDialStage(t *testing.T) {
 		t.Parallel()
 		p := loadAs(t, host, "dialurl", asking("dialurl", everything), grants(t, "tcp://*:*", "tls://*:*")...)
 		b := bind(t, p, `{"url":"tls://"}`, target)
-		hang(t, b, target, `^dial tls://127.0.0.1:\d+: `+took+`the TLS handshake is not finished$`)
+		hang(t, b, target, `^dial tls://127.0.0.1:\d+: `+took+`the TLS handshake with 127.0.0.1:\d+ is not finished; connected after .*; [1-9]\d+ bytes sent, 0 received$`)
 	})
 	t.Run("headers", func(t *testing.T) {
 		t.Parallel()
 		p := loadAs(t, host, "http", asking("http", web), grants(t, "http://*:*/*")...)
 		b := bind(t, p, `{"req":{"url":"http:///x"}}`, target)
-		hang(t, b, target, `^http GET http:///x: `+took+`no response headers from 127.0.0.1:\d+$`)
+		hang(t, b, target, `^http GET http://127.0.0.1:\d+/x: `+took+`no response headers from 127.0.0.1:\d+; connected after .*; [1-9]\d+ bytes sent, 0 received$`)
 	})
 }
 
@@ -141,5 +141,5 @@ func TestTimeoutDetailsNameQuestion(t *testing.T) {
 	t.Parallel()
 	silent := nameserver(t, func(string, dnsmessage.Message) [][]byte { return nil })
 	b := bind(t, resolver(t, "dns", silent), `{"req":{"name":"db.test"}}`, probe.Target{})
-	hang(t, b, probe.Target{}, `^dns .*db.test.*: waiting for .*; no answer from the resolver`)
+	hang(t, b, probe.Target{}, `^dns .*db.test.*: waiting for .*; no answer from 127.0.0.1:\d+`)
 }

@@ -28,7 +28,13 @@ type Wait struct {
 	Saw   []string      // what is known about the peer
 }
 
-// String returns w on one line.
+// The most bytes of a Where, and of a Wait as text.
+const (
+	maxWhere = 2 << 10
+	maxWait  = 4 << 10
+)
+
+// String returns w on one line of a bounded length.
 func (w *Wait) String() string {
 	doing := w.Doing
 	if doing == "" {
@@ -38,8 +44,12 @@ func (w *Wait) String() string {
 		doing += " for " + Round(w.For).String()
 	}
 	parts := append([]string{doing}, w.Saw...)
-	return strings.TrimSpace(w.Call+" "+w.Where) + ": " + strings.Join(parts, "; ")
+	return oneLine(strings.TrimSpace(w.Call+" "+w.where()) + ": " + strings.Join(parts, "; "))
 }
+
+func (w *Wait) where() string { return clip.Text(w.Where, maxWhere) }
+
+func oneLine(text string) string { return clip.Text(OneLine(text), maxWait) }
 
 // Event returns w as the last event of its attempt.
 func (w *Wait) Event() probe.TraceEvent {
@@ -49,11 +59,11 @@ func (w *Wait) Event() probe.TraceEvent {
 	}
 	detail := strings.Join(parts, "; ")
 	if w.Where != "" && detail != "" {
-		detail = w.Where + ": " + detail
+		detail = w.where() + ": " + detail
 	} else {
-		detail = w.Where + detail
+		detail = w.where() + detail
 	}
-	return probe.TraceEvent{Type: probe.TraceWait, Name: w.Call, Detail: detail, Duration: w.For}
+	return probe.TraceEvent{Type: probe.TraceWait, Name: w.Call, Detail: oneLine(detail), Duration: w.For}
 }
 
 // Report adds w to the details of out, and emits it.

@@ -132,3 +132,23 @@ func TestShortCommandIsTheBeginning(t *testing.T) {
 		}
 	}
 }
+
+// A rounded duration has few digits, and is never 0 for one of a microsecond or more.
+func FuzzRoundIsShort(f *testing.F) {
+	for _, d := range []time.Duration{0, 499, 500, time.Microsecond, 99_999, 100_000, 9_999_999, 10_000_000, time.Second, time.Hour, 1<<63 - 1} {
+		f.Add(int64(d))
+	}
+	f.Fuzz(func(t *testing.T, n int64) {
+		d := time.Duration(n)
+		if d < 0 || d > 24*time.Hour {
+			return
+		}
+		got := explain.Round(d)
+		if off := (got - d).Abs(); off > max(d/20, 500*time.Nanosecond) || d >= time.Microsecond && got == 0 || got < 0 {
+			t.Errorf("%v is %v", d, got)
+		}
+		if text := got.String(); len(text) > len("23h59m59.999s") {
+			t.Errorf("%v is %q", d, text)
+		}
+	})
+}

@@ -39,3 +39,19 @@ func TestBefore(t *testing.T) {
 		}
 	}
 }
+
+func FuzzFormatReadsBack(f *testing.F) {
+	for _, d := range []time.Duration{1, time.Microsecond, 1500 * time.Microsecond, time.Second, 61 * time.Second, 25 * time.Hour, 65535 * 24 * time.Hour} {
+		f.Add(int64(d))
+	}
+	f.Fuzz(func(t *testing.T, n int64) {
+		d := time.Duration(n)
+		if d <= 0 || d > 65535*24*time.Hour {
+			return
+		}
+		text := timespan.Format(d)
+		if got, err := timespan.Parse(text); err != nil || got != d {
+			t.Errorf("%d is %q, which is read as %v, %v", n, text, got, err)
+		}
+	})
+}

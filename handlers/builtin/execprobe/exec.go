@@ -101,11 +101,11 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	out, failure := answer(&req, output, err)
 	switch {
 	case failure == nil && out.Reason == probe.ReasonDeadline:
-		h.wait(req.Redacted(string(output)), err, time.Since(start)).Report(req.Trace, &out)
+		h.wait(&req, string(output), err, time.Since(start)).Report(req.Trace, &out)
 	case req.Trace != nil:
 		e := probe.TraceEvent{Type: probe.TraceCall, Name: "exec", Duration: time.Since(start)}
 		if req.Debug || err != nil {
-			e.Detail = h.ended(req.Redacted(string(output)), err)
+			e.Detail = h.ended(&req, string(output), err)
 		}
 		req.Trace(e)
 	}
@@ -130,19 +130,29 @@ func answer(req *probe.Request, output []byte, err error) (probe.Outcome, error)
 }
 
 // ended describes a run of the command that has ended.
-func (h *bound) ended(output string, err error) string {
+func (h *bound) ended(req *probe.Request, output string, err error) string {
 	how := "exit code 0"
 	if exit, ok := errors.AsType[exitError](err); ok {
 		how = fmt.Sprintf("exit code %d", exit.ExitStatus())
 	} else if err != nil {
 		how = err.Error()
 	}
-	return fmt.Sprintf("%s: %s; %s", explain.Command(h.command), how, explain.Output(output))
+	return fmt.Sprintf("%s: %s; %s", h.shown(req), how, explain.Output(req.Redacted(output)))
+}
+
+// shown returns the command for people: a pod may have one that is too long for details. Secrets are removed
+// before the cut, which may leave a part of one.
+func (h *bound) shown(req *probe.Request) string {
+	words := make([]string, len(h.command))
+	for i, w := range h.command {
+		words[i] = req.Redacted(w)
+	}
+	return explain.ShortCommand(words)
 }
 
 // wait describes a run of the command that did not end in time.
-func (h *bound) wait(output string, err error, took time.Duration) *explain.Wait {
-	w := &explain.Wait{Call: "exec", Where: explain.Command(h.command), Doing: "still running", For: took, Saw: []string{explain.Output(output)}}
+func (h *bound) wait(req *probe.Request, output string, err error, took time.Duration) *explain.Wait {
+	w := &explain.Wait{Call: "exec", Where: h.shown(req), Doing: "still running", For: took, Saw: []string{explain.Output(req.Redacted(output))}}
 	if late, ok := errors.AsType[*CommandTimeoutError](err); ok && late.CPU > 0 {
 		w.Saw = append(w.Saw, explain.CPU(late.CPU, took))
 	}

@@ -2,6 +2,7 @@ package grpcprobe
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"syscall"
@@ -51,8 +52,10 @@ func (a *attempt) bare(ctx context.Context) (out probe.Outcome, done bool, err e
 	case a.first != nil:
 		return out, false, nil
 	case err == nil && x.failure == nil:
+		a.progress.Done()
 		out = serving(x.response.GetStatus())
 	case err == nil:
+		a.progress.Done()
 		out, err = a.rpcError(ctx, x.failure)
 	case x.Settled:
 		out, err = a.rpcError(ctx, status.FromContextError(ended(ctx)).Err())
@@ -111,6 +114,9 @@ func (a *attempt) check(ctx context.Context, conn net.Conn, x *exchange, r *requ
 		err = x.run(h.conn, r)
 	}
 	if stop() && err != nil && ended(ctx) == nil {
+		if h.err == nil && !x.Settled {
+			a.unready = unreadyText(err)
+		}
 		a.first = &dialed{conn: x.resume(conn, h, err)}
 		a.hold(conn)
 		return err
@@ -127,6 +133,14 @@ func (a *attempt) check(ctx context.Context, conn net.Conn, x *exchange, r *requ
 	}
 	_ = conn.Close()
 	return err
+}
+
+// unreadyText returns why a server that has not sent its settings will not: err is that of an exchange.
+func unreadyText(err error) string {
+	if errors.Is(err, http2.ErrOther) {
+		return "what it has sent is something else"
+	}
+	return network.Reason(err)
 }
 
 // ended returns the error of ctx. It does not wait until ctx notices its deadline.

@@ -158,7 +158,7 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	a := &attempt{bound: h, at: at, req: &req}
 	// From a *net.TCPConn, gRPC reads without a buffer of 32 KiB. Bytes are counted only if that
 	// does not apply, as with TLS.
-	a.progress.Uncounted, a.progress.Traced = !h.secure, req.Trace != nil
+	a.progress.Uncounted, a.progress.Traced, a.progress.Redials = !h.secure, req.Trace != nil, true
 	a.progress.Enter(network.StepDial)
 	out, done, err := probe.Outcome{}, false, error(nil)
 	if !h.handler.onlyLibrary {

@@ -29,6 +29,7 @@ type attempt struct {
 	req *probe.Request
 
 	progress network.Progress
+	unready  string // why the server of the first connection does not get ready, if grpc-go continues that; "" if nothing is known
 
 	mu        sync.Mutex
 	first     *dialed    // what the first dial of grpc-go returns, nil if it dials
@@ -65,7 +66,7 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 		return network.Verdict(ctx, err, fmt.Sprintf("error: failed to connect service at %q: %+v", a.at.Address(), err))
 	}
 	defer a.leave(conn)
-	if err := awaitReady(ctx, conn); err != nil {
+	if err := a.awaitReady(ctx, conn); err != nil {
 		if cause := context.Cause(ctx); isDenied(cause) {
 			err = cause
 		}
@@ -74,6 +75,11 @@ func (a *attempt) library(ctx context.Context) (probe.Outcome, error) {
 	a.progress.Enter(network.StepGRPC)
 	res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: a.service})
 	if err != nil {
+		switch status.Code(err) {
+		case codes.DeadlineExceeded, codes.Canceled, codes.Unavailable:
+		default: // the server has answered
+			a.progress.Done()
+		}
 		return a.rpcError(ctx, err)
 	}
 	a.progress.Done()
@@ -174,14 +180,17 @@ func (a *attempt) cause(ctx context.Context, err error) error {
 
 // awaitReady waits until conn is connected, however many dials that takes. Like the kubelet, it
 // does not return early if the port is closed.
-func awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
+func (a *attempt) awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
 	for {
 		state := conn.GetState()
-		if state == connectivity.Ready {
+		switch state {
+		case connectivity.Ready:
 			return nil
-		}
-		if state == connectivity.Idle {
+		case connectivity.Idle:
 			conn.Connect()
+		case connectivity.TransientFailure:
+			a.progress.Broken(cmp.Or(a.unready, "it has ended the connection, or sent something else"))
+			a.unready = "" // the next connection may fail in another way
 		}
 		if !conn.WaitForStateChange(ctx, state) {
 			return ctx.Err()

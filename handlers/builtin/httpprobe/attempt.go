@@ -69,7 +69,7 @@ func (h *bound) full(ctx context.Context, req probe.Request, at network.Endpoint
 	a := &attempt{bound: h, req: &req}
 	a.progress.Unix, a.progress.Traced = at.Unix, req.Trace != nil
 	ctx = context.WithValue(ctx, attemptKey{}, a)
-	if req.Trace != nil || h.https { // otherwise the dial tells enough, and costs less
+	if a.hooked = req.Trace != nil || h.https; a.hooked { // otherwise the dial tells enough, and costs less
 		ctx = a.progress.Hooks(ctx)
 	}
 	a.ctx = withoutDeadline{ctx}
@@ -124,6 +124,7 @@ type attempt struct {
 	lasts    context.Context // ends with ctx, and when the attempt has returned
 	progress network.Progress
 	answered bool   // progress knows of the response
+	hooked   bool   // net/http tells progress of its phases
 	begun    *begun // of the lean path, which net/http continues; nil without one
 }
 

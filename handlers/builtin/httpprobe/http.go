@@ -81,9 +81,9 @@ func New(cfg Config) *Handler {
 		ownDial:          cfg.DialContext == nil,
 		connector:        network.NewConnector(cfg.DialContext, cfg.Compat),
 		dial:             dial,
-		client:           &http.Client{Transport: fresh},
-		h2c:              &http.Client{Transport: newTransport(dial, unencrypted)},
-		resuming:         &http.Client{Transport: &resumingTransport{newResumed(nil), fresh}},
+		client:           &http.Client{Transport: hops{fresh}},
+		h2c:              &http.Client{Transport: hops{newTransport(dial, unencrypted)}},
+		resuming:         &http.Client{Transport: &resumingTransport{newResumed(nil), hops{fresh}}},
 	}
 	h.tls = fresh.TLSClientConfig
 	if !cfg.FollowNonLocalRedirects { // otherwise the policy of net/http, which also stops after 10
@@ -113,8 +113,19 @@ func (h *Handler) apart(ctx context.Context, client *http.Client) *http.Client {
 		protocols = unencryptedHTTP2()
 	}
 	own := *client
-	own.Transport = newTransport(h.dial, protocols)
+	own.Transport = hops{newTransport(h.dial, protocols)}
 	return &own
+}
+
+// hops is a transport whose attempts know of the TLS handshake after a redirect.
+type hops struct{ *http.Transport }
+
+// RoundTrip implements [http.RoundTripper].
+func (t hops) RoundTrip(req *http.Request) (*http.Response, error) {
+	if a, ok := req.Context().Value(attemptKey{}).(*attempt); ok && !a.hooked && req.URL.Scheme == "https" {
+		req = req.WithContext(a.progress.Hooks(req.Context()))
+	}
+	return t.Transport.RoundTrip(req)
 }
 
 // newTransport returns a transport that makes a new connection for each request. The end of the

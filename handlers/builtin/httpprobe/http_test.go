@@ -496,7 +496,7 @@ func TestLeanAttemptHasPhases(t *testing.T) {
 		l.Close()
 		h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"host":"127.0.0.1","port":%d}`, port))
 		names, events := phasesOf(t, h, probe.Request{}, time.Minute)
-		if want := fmt.Sprintf("127.0.0.1:%d: dial tcp 127.0.0.1:%[1]d: connect: connection refused", port); len(names) != 1 || events["connect"].Detail != want {
+		if want := fmt.Sprintf("127.0.0.1:%d: connect: connection refused", port); len(names) != 1 || events["connect"].Detail != want {
 			t.Errorf("got %q, %q; want %q", names, events["connect"].Detail, want)
 		}
 	})

@@ -31,7 +31,7 @@ func (x *exchange) resume(ctx context.Context) (probe.Outcome, error) {
 		return probe.Outcome{}, err
 	}
 	of := context.Context(later)
-	if x.https || x.req.Trace != nil {
+	if x.hooked = x.https || x.req.Trace != nil; x.hooked {
 		x.ctx, of = withoutDeadline{x.progress.Hooks(ctx)}, x.progress.Hooks(of)
 	}
 	client := x.resuming

@@ -178,7 +178,7 @@ func (x *exchange) take(ctx context.Context) (ok bool) {
 		x.link = link{}
 		return false
 	}
-	x.conn = x.progress.Reuse(x.link.raw, x.at, network.StepHTTP)
+	x.conn = x.progress.Reuse(x.link.raw, x.at, x.link.tls != nil, network.StepHTTP)
 	x.stop = network.Until(ctx, x.conn)
 	if x.link.tls != nil {
 		x.link.below.Conn = x.conn

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/daeace23/prober/handlers/builtin/internal/action"
 	"github.com/daeace23/prober/probe"
@@ -98,7 +99,7 @@ func resolvePort(port action.Port, c *probe.Container) (int, error) {
 		if number, ok = findPort(c, port.Text()); !ok {
 			var err error
 			if number, err = strconv.Atoi(port.Text()); err != nil {
-				return number, err
+				return number, noPort(c, port.Text())
 			}
 		}
 	}
@@ -110,6 +111,41 @@ func checkPort(number int) error {
 		return fmt.Errorf("invalid port number: %d", number)
 	}
 	return nil
+}
+
+// maxPorts is how many ports of a container an error names.
+const maxPorts = 8
+
+// noPort returns the error for a name that no port of c has.
+func noPort(c *probe.Container, name string) error {
+	if c == nil {
+		return fmt.Errorf("port %.80q: must be a number, since there is no container with ports", name)
+	}
+	container := fmt.Sprintf("container %.80q", c.Name)
+	if name == "" {
+		return fmt.Errorf("%s: the name of the port is empty; %s", container, portsOf(c))
+	}
+	return fmt.Errorf("%s has no port named %.80q; %s", container, name, portsOf(c))
+}
+
+// portsOf says which ports c has that a name stands for.
+func portsOf(c *probe.Container) string {
+	var named []string
+	for _, p := range c.Ports {
+		if p.Name != "" {
+			named = append(named, fmt.Sprintf("%.80s (%d)", p.Name, p.Number))
+		}
+	}
+	switch more := len(named) - maxPorts; {
+	case len(c.Ports) == 0:
+		return "it has no ports"
+	case len(named) == 0:
+		return "its ports have no names"
+	case more > 0:
+		return fmt.Sprintf("it has %s and %d more", strings.Join(named[:maxPorts], ", "), more)
+	default:
+		return "it has " + strings.Join(named, ", ")
+	}
 }
 
 // findPort returns the number of the port of c called name. The protocol does not

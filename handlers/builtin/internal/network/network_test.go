@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -66,5 +67,31 @@ func TestResolvePort(t *testing.T) {
 				t.Errorf("got %d, %v; want %d, error: %v", got, err, c.want, c.broken)
 			}
 		})
+	}
+}
+
+func TestMissingPortIsExplained(t *testing.T) {
+	many := &probe.Container{Name: "web"}
+	for i := range 10 {
+		many.Ports = append(many.Ports, probe.Port{Name: fmt.Sprint("p", i), Number: 80 + i})
+	}
+	for _, c := range []struct {
+		port string
+		c    *probe.Container
+		want string
+	}{
+		{"nosuch", &probe.Container{Name: "web", Ports: []probe.Port{{Name: "http", Number: 8080}, {Number: 1}, {Name: "metrics", Number: 9090}}}, `container "web" has no port named "nosuch"; it has http (8080), metrics (9090)`},
+		{"nosuch", &probe.Container{Name: "web", Ports: []probe.Port{{Number: 8080}}}, `container "web" has no port named "nosuch"; its ports have no names`},
+		{"nosuch", &probe.Container{Name: "web"}, `container "web" has no port named "nosuch"; it has no ports`},
+		{"nosuch", many, `container "web" has no port named "nosuch"; it has p0 (80), p1 (81), p2 (82), p3 (83), p4 (84), p5 (85), p6 (86), p7 (87) and 2 more`},
+		{"nosuch", nil, `port "nosuch": must be a number, since there is no container with ports`},
+		{"99999999999999999999", &probe.Container{Name: "web"}, `container "web" has no port named "99999999999999999999"; it has no ports`},
+		{"a\n\x1b", &probe.Container{Name: "web"}, `container "web" has no port named "a\n\x1b"; it has no ports`},
+		{"", &probe.Container{Name: "web"}, `container "web": the name of the port is empty; it has no ports`},
+		{"70000", &probe.Container{Name: "web"}, "invalid port number: 70000"},
+	} {
+		if _, err := resolvePort(action.Text(c.port), c.c); err == nil || err.Error() != c.want {
+			t.Errorf("%q: got %v, want %s", c.port, err, c.want)
+		}
 	}
 }

@@ -2,6 +2,8 @@ package network
 
 import (
 	"crypto/tls"
+	"errors"
+	"net"
 	"net/http/httptrace"
 	"strings"
 	"time"
@@ -108,6 +110,7 @@ func (p *Progress) phaseLocked(at Step, now time.Time) {
 
 // FirstByte notes that the response has begun. Only the first call has an effect.
 func (p *Progress) FirstByte() {
+	p.responds.Store(true)
 	if !p.Traced {
 		return
 	}
@@ -142,6 +145,9 @@ func (p *Progress) Done() {
 func (p *Progress) Handshook(s *tls.ConnectionState, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.at == StepTLS && err != nil && !isEnd(err) {
+		p.broken = Reason(err)
+	}
 	if !p.tracesLocked() {
 		return
 	}
@@ -167,8 +173,8 @@ func (p *Progress) Emit(t probe.Tracer, detailed bool) {
 		return
 	}
 	p.mu.Lock()
-	p.phases.over = true // from here on, nothing else reads or writes phases, version and protocol
-	to := p.to           // a dial may still begin
+	p.phases.over = true         // from here on, nothing else reads or writes phases, version and protocol
+	to, status := p.to, p.status // a dial may still begin
 	p.mu.Unlock()
 	for i := range p.phases.all {
 		if f := &p.phases.all[i]; !f.open {
@@ -178,8 +184,11 @@ func (p *Progress) Emit(t probe.Tracer, detailed bool) {
 	for i := range p.phases.all {
 		if f := &p.phases.all[i]; f.open {
 			f.took = time.Since(begun) - f.start
+			if f.name == StepBody.phase() && status == 0 {
+				f.name = "headers" // which end at the same time as the first byte, otherwise
+			}
 			e := p.event(f, to, detailed)
-			e.Detail = strings.TrimSpace(e.Detail + " not finished")
+			e.Detail = strings.TrimSpace(e.Detail + " " + notFinished)
 			t(e)
 		}
 	}
@@ -199,11 +208,19 @@ func (p *Progress) event(f *phase, to Endpoint, detailed bool) probe.TraceEvent 
 	case f.name == StepDial.phase() && e.Detail == "":
 		_, e.Detail = to.Dialed()
 	}
-	if f.err != nil {
-		e.Detail = strings.TrimPrefix(e.Detail+": "+f.err.Error(), ": ")
+	dns, isDNS := errors.AsType[*net.DNSError](f.err)
+	switch {
+	case f.err == nil:
+	case isEnd(f.err) && !(isDNS && dns.IsTimeout): // a look-up has a time limit of its own
+		e.Detail = strings.TrimSpace(e.Detail + " " + notFinished)
+	default:
+		e.Detail = strings.TrimPrefix(e.Detail+": "+Reason(f.err), ": ")
 	}
 	return e
 }
+
+// notFinished is the detail of a phase that the end of the attempt has ended.
+const notFinished = "not finished"
 
 // hookLocked begins a phase that is a part of the dial, instead of the phase of the dial as a whole.
 func (p *Progress) hookLocked(at Step, key string, now time.Time) {

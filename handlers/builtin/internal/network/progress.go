@@ -1,15 +1,19 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptrace"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/daeace23/prober/internal/explain"
@@ -37,6 +41,7 @@ type Progress struct {
 	Unix      string // the socket that all connections go to; read-only, as is the next one
 	Uncounted bool   // connections do not count their bytes
 	Traced    bool   // phases are noted, for [Progress.Emit]
+	Redials   bool   // the attempt goes on after a dial or a connection that has failed
 
 	mu        sync.Mutex
 	at        Step
@@ -47,9 +52,12 @@ type Progress struct {
 	reused    bool          // the connection is of an earlier attempt
 	conn      *countedConn  // of the last dial; nil if it failed or is not counted
 	failed    error         // of the last dial
+	broken    string        // why the connection of the last dial cannot be used; "" if it can
 	before    *explain.Wait // of the connection before the last dial, if its server did not get ready
 	first     countedConn   // spares an allocation
-	status    int           // of the response
+	responds  atomic.Bool   // the response has begun
+	secure    bool          // the bytes of the last connection are those of TLS
+	status    int           // of the response, after its headers
 	version   uint16        // of the last TLS handshake
 	protocol  string        // on which it has agreed
 	phases    phases
@@ -69,16 +77,66 @@ func Of(conn net.Conn) *Progress {
 	return nil
 }
 
-// Enter begins a step.
+// Enter begins a step. A call of gRPC that has begun goes on.
 func (p *Progress) Enter(at Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if at == StepGRPC && p.at == at {
+		return
+	}
 	p.enterLocked(at, time.Now())
 }
 
 func (p *Progress) enterLocked(at Step, now time.Time) {
-	p.at, p.since = at, now
+	p.at, p.since, p.broken = at, now, ""
+	switch at {
+	case StepTLS:
+		p.secure = true
+	case StepHTTP:
+		p.status = 0
+		p.responds.Store(false)
+	}
 	p.phaseLocked(at, now)
+}
+
+// Broken notes why the connection of the last dial cannot be used, if the server has not got ready. The
+// attempt waits, and dials again.
+func (p *Progress) Broken(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at == StepHTTP2 || p.at == StepTLS {
+		p.broken = cmp.Or(p.broken, why)
+	}
+}
+
+// Reason returns what err, the error of a connection, means to people.
+func Reason(err error) string {
+	op, isOp := errors.AsType[*net.OpError](err)
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case isDNS && dns.IsTimeout:
+		return noResolver
+	case isDNS:
+		return dns.Error()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the server has ended the connection"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the server has reset the connection"
+	case isOp && op.Op == "dial" && op.Err != nil: // the address is known
+		return op.Err.Error()
+	default:
+		return err.Error()
+	}
+}
+
+// noResolver is why a look-up has no result.
+const noResolver = "no answer from the resolver"
+
+// isEnd reports whether err is that of something which the end of the attempt has ended.
+func isEnd(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||
+		err != nil && strings.HasSuffix(err.Error(), "operation was canceled") // of a dial
 }
 
 // Dial makes a connection that counts its bytes. next is the step after it.
@@ -104,7 +162,7 @@ func (p *Progress) dials(where string, to Endpoint) (start time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dialsAgainLocked()
-	p.at, p.where, p.to, p.since, p.failed, p.conn, p.connected, p.reused = StepDial, where, to, start, nil, nil, 0, false
+	p.at, p.where, p.to, p.since, p.failed, p.broken, p.conn, p.connected, p.reused, p.secure = StepDial, where, to, start, nil, "", nil, 0, false, false
 	p.phaseLocked(StepDial, start)
 	if f := p.phases.current(""); f != nil && f.name == StepDial.phase() {
 		_, f.detail, _ = strings.Cut(where, " ")
@@ -142,12 +200,12 @@ func (p *Progress) dialled(start time.Time, conn net.Conn, err error, next Step)
 	return p.countLocked(conn), nil
 }
 
-// Reuse begins a step on a connection to at that an earlier attempt has made. It returns conn, which
-// counts its bytes.
-func (p *Progress) Reuse(conn net.Conn, at Endpoint, next Step) net.Conn {
+// Reuse begins a step on a connection to at that an earlier attempt has made, with TLS over it if secure
+// is true. It returns conn, which counts its bytes.
+func (p *Progress) Reuse(conn net.Conn, at Endpoint, secure bool, next Step) net.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.to, p.reused = at, true
+	p.to, p.reused, p.secure = at, true, secure
 	p.enterLocked(next, time.Now())
 	return p.countLocked(conn)
 }
@@ -224,7 +282,11 @@ func (p *Progress) wait() *explain.Wait {
 	if b := p.before; b != nil && p.at == StepDial && p.failed == nil && time.Since(p.since) < b.For {
 		return b // a dial that has only begun is not what the attempt was waiting for
 	}
-	return p.waitLocked()
+	w := p.waitLocked()
+	if p.Redials && (p.broken != "" || p.at == StepDial && p.failed != nil && !isEnd(p.failed)) {
+		w.Saw = slices.Insert(w.Saw, 1, "waits before the next dial")
+	}
+	return w
 }
 
 func (p *Progress) waitLocked() *explain.Wait {
@@ -235,18 +297,25 @@ func (p *Progress) waitLocked() *explain.Wait {
 	}
 	switch p.at {
 	case StepDNS:
-		w.Saw = []string{"no answer from the resolver"}
+		_, address, _ := strings.Cut(w.Where, " ")
+		if host, _, err := net.SplitHostPort(address); err == nil {
+			w.Where = host
+		}
+		w.Saw = []string{noResolver}
 	case StepDial:
 		p.dialingLocked(w)
 	case StepTLS:
 		w.Saw = []string{"the handshake is not finished"}
+		if p.broken != "" {
+			w.Saw[0] = "the handshake has failed: " + p.broken
+		}
 	case StepHTTP2:
 		w.Saw = []string{"no HTTP/2 settings from the server"}
-	case StepHTTP:
-		w.Saw = []string{"no response headers"}
-		if p.conn != nil && p.conn.received.Load() > 0 {
-			w.Saw[0] = "the response headers are not finished"
+		if p.broken != "" {
+			w.Saw[0] += ": " + p.broken
 		}
+	case StepHTTP:
+		w.Saw = []string{p.respondingLocked()}
 	case StepBody:
 		w.Saw = []string{"status " + strconv.Itoa(p.status), "the body is not finished"}
 	case StepGRPC:
@@ -258,22 +327,33 @@ func (p *Progress) waitLocked() *explain.Wait {
 	if p.reused {
 		w.Saw = append(w.Saw, "on the connection of an earlier attempt")
 	}
-	if p.conn != nil {
+	if p.conn != nil && (p.at != StepTLS || p.conn.sent.Load() > 0) { // a busy host may not have begun the handshake
 		w.Saw = append(w.Saw, p.conn.saw())
 	}
 	return w
 }
 
+// respondingLocked returns how far request and response have come.
+func (p *Progress) respondingLocked() string {
+	switch {
+	case p.responds.Load(), !p.secure && p.conn != nil && p.conn.received.Load() > 0: // net/http does not always tell
+		return "the response headers are not finished"
+	case p.conn != nil && p.conn.unsent.Load():
+		return "the request is not sent: the server does not read all of it"
+	default:
+		return "no response headers"
+	}
+}
+
 // dialingLocked sets why there is no connection.
 func (p *Progress) dialingLocked(w *explain.Wait) {
-	var timeout interface{ Timeout() bool }
-	isTimeout := p.failed == nil || errors.As(p.failed, &timeout) && timeout.Timeout() || errors.Is(p.failed, context.Canceled)
+	isTimeout := p.failed == nil || isEnd(p.failed)
 	dns, isDNS := errors.AsType[*net.DNSError](p.failed)
 	switch {
 	case isDNS && isTimeout:
-		w.Call, w.Where, w.Saw = string(StepDNS), dns.Name, []string{"no answer from the resolver"}
+		w.Call, w.Where, w.Saw = string(StepDNS), dns.Name, []string{noResolver}
 	case !isTimeout: // gRPC dials again until the deadline
-		w.Saw = []string{p.failed.Error(), "waits before the next dial"}
+		w.Saw = []string{Reason(p.failed)}
 	case p.Unix != "":
 		w.Saw = []string{"the socket takes no connection: its listen queue is full"}
 	default:
@@ -287,6 +367,7 @@ type countedConn struct {
 	of             *Progress
 	sent, received atomic.Int64
 	last           atomic.Int64 // when bytes were received last, since begun
+	unsent         atomic.Bool  // a write has not sent all of its bytes
 }
 
 // begun is the start of the times of [countedConn], which so need no allocation.
@@ -304,8 +385,10 @@ func (c *countedConn) Read(b []byte) (int, error) {
 
 // Write implements [net.Conn].
 func (c *countedConn) Write(b []byte) (int, error) {
+	c.unsent.Store(true)
 	n, err := c.Conn.Write(b)
 	c.sent.Add(int64(n))
+	c.unsent.Store(n < len(b))
 	return n, err
 }
 

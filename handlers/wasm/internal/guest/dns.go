@@ -145,7 +145,7 @@ func dnsRead(c *Call, mem api.Memory, a args) int32 {
 		return c.fail(abi.EBADF, "there is no handle %d", a.i32(0))
 	}
 	if !l.done() {
-		c.idle(waiting{call: "dns", where: l.text, stage: stageLookup}, func(ctx context.Context) { c.settle(ctx, l, a.i32(3)) })
+		c.idle(waiting{call: "dns", where: l.text, stage: stageLookup, addr: l.asked()}, func(ctx context.Context) { c.settle(ctx, l, a.i32(3)) })
 	}
 	switch {
 	case l.err != nil:

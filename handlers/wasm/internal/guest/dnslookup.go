@@ -46,6 +46,15 @@ func (l *lookup) at(addrs []string, named string) (servers []*dnsServer) {
 	return servers
 }
 
+// asked returns the addresses of the servers, for people.
+func (l *lookup) asked() string {
+	addrs := make([]string, len(l.servers))
+	for i, s := range l.servers {
+		addrs[i] = s.addr
+	}
+	return strings.Join(addrs, ", ")
+}
+
 func (l *lookup) done() bool { return l.doc != nil || l.err != nil }
 
 // due returns when advance must be called, even if no server answers.

@@ -48,6 +48,7 @@ type exchange struct {
 	head      abi.HTTPHead
 	sent      time.Time // when the last hop began
 	hops      int
+	ended     bool // the host call has returned; guarded by mu of call
 }
 
 var _ http.RoundTripper = (*exchange)(nil)
@@ -99,12 +100,13 @@ func httpDo(c *Call, mem api.Memory, a args) int32 {
 	body = bytes.Clone(body)
 	start := c.host.Clock.Now()
 	var answer *answer
-	c.idle(waiting{call: "http", where: cmp.Or(r.Method, http.MethodGet) + " " + r.URL, stage: stageHeaders}, func(ctx context.Context) { answer, err = c.exchange(ctx, r, body) })
+	where := c.webPlace(r.URL)
+	c.idle(waiting{call: "http", where: cmp.Or(r.Method, http.MethodGet) + " " + where, stage: stageHeaders}, func(ctx context.Context) { answer, err = c.exchange(ctx, r, body) })
 	c.clearFault()
 	if err != nil {
 		return c.dialError("http", r.URL, start, err)
 	}
-	handle := c.web.add(c.ctx, &conn{Conn: answer, network: "http", host: r.URL})
+	handle := c.web.add(c.ctx, &conn{Conn: answer, network: "http", host: where})
 	c.Trace(probe.TraceEvent{
 		Type: probe.TraceCall, Name: "http", Duration: c.host.since(start),
 		Detail: fmt.Sprintf("%s %s: %d", r.Method, answer.exchange.head.URL, answer.exchange.head.Status),
@@ -125,6 +127,19 @@ func (a *answer) Read(p []byte) (int, error) { return a.Reader.Read(p) }
 func (a *answer) Close() error {
 	a.end()
 	return nil
+}
+
+// webPlace returns rawURL for people, with the target's host if it has none.
+func (c *Call) webPlace(rawURL string) string {
+	if u, err := webURL(rawURL); err == nil {
+		if at, err := c.onTarget(u); err == nil {
+			rawURL = at.String()
+		}
+		if t := c.req.Target; t.Unix != "" && u.Host == "" {
+			rawURL += " on unix:" + t.Unix
+		}
+	}
+	return c.req.Redacted(rawURL)
 }
 
 // exchange sends a request, and returns when it has the header of the response.
@@ -162,6 +177,7 @@ func (c *Call) exchange(ctx context.Context, r abi.HTTPRequest, body []byte) (*a
 	}
 	client := http.Client{Transport: x, CheckRedirect: x.redirect(r.Redirects)}
 	resp, err := client.Do(req)
+	x.end()
 	if err != nil {
 		cancel()
 		x.transport.CloseIdleConnections()
@@ -291,7 +307,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	start := c.host.Clock.Now()
-	c.stage(stageLookup, "")
+	c.stage(x.during(req.Context()), stageLookup, "", nil)
 	to, err := x.endpoint(req.Context(), req.URL)
 	if err != nil {
 		return nil, err
@@ -325,6 +341,30 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// exchangeKey is the key of the exchange in the context of what it does.
+type exchangeKey struct{}
+
+// during returns ctx for what x does: see [Call.stage].
+func (x *exchange) during(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// end notes that the host call of x returns, which net/http does not always wait for.
+func (x *exchange) end() {
+	x.call.mu.Lock()
+	defer x.call.mu.Unlock()
+	x.ended = true
+}
+
+// proceed records what x waits for now, on the same connection.
+func (x *exchange) proceed(stage string) {
+	x.call.mu.Lock()
+	defer x.call.mu.Unlock()
+	if !x.ended {
+		x.call.record.stage = stage
+	}
+}
+
 // through returns the endpoint to dial for a hop to an endpoint that the grants allow: the proxy, if
 // there is one and the grants allow it too. The proxy resolves the name of the hop again.
 func (x *exchange) through(ctx context.Context, to egress.Endpoint) (egress.Endpoint, error) {
@@ -344,14 +384,24 @@ func (x *exchange) send(req *http.Request, to egress.Endpoint, connected *time.T
 	clock := x.call.host.Clock
 	var handshake time.Time
 	trace := &httptrace.ClientTrace{
-		GotConn:              func(httptrace.GotConnInfo) { *connected = clock.Now() },
-		GotFirstResponseByte: func() { x.head.FirstByte = x.call.host.since(x.sent) },
+		GotConn: func(httptrace.GotConnInfo) { *connected = clock.Now() },
+		GotFirstResponseByte: func() {
+			x.head.FirstByte = x.call.host.since(x.sent)
+			x.proceed(stageResponse)
+		},
 	}
 	if x.proxy != nil { // else dialTLS makes the handshake
-		trace.TLSHandshakeStart = func() { handshake = clock.Now() }
-		trace.TLSHandshakeDone = func(tls.ConnectionState, error) { x.head.TLS = x.call.host.since(handshake) }
+		trace.TLSHandshakeStart = func() {
+			handshake = clock.Now()
+			x.proceed(stageHandshake)
+		}
+		trace.TLSHandshakeDone = func(_ tls.ConnectionState, err error) {
+			if x.head.TLS = x.call.host.since(handshake); err == nil {
+				x.proceed(stageHeaders)
+			}
+		}
 	}
-	ctx := context.WithValue(req.Context(), hopKey{}, &hop{to, until})
+	ctx := context.WithValue(x.during(req.Context()), hopKey{}, &hop{to, until})
 	resp, err := x.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && x.proxy != nil {
 		err = &tlsError{err}
@@ -395,7 +445,7 @@ func (x *exchange) carry(req *http.Request, to egress.Endpoint) (*http.Response,
 		return nil, err
 	}
 	x.head.Remote = to.Addrs[0]
-	x.call.stage(stageHeaders, x.head.Remote)
+	x.call.stage(x.during(req.Context()), stageHeaders, x.head.Remote, nil)
 	resp, err := x.call.host.RoundTrip(req.WithContext(context.WithValue(req.Context(), tlsKey{}, config)), to.Addrs[0])
 	x.head.FirstByte = x.call.host.since(x.sent)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
@@ -424,8 +474,13 @@ func (x *exchange) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, err
 	}
 	x.head.Connect, x.head.Remote = x.call.host.since(start), raw.RemoteAddr().String()
-	x.call.stage(stageHeaders, x.head.Remote)
-	return raw, nil
+	if x.call.host.Handshake != nil { // it may need the connection itself
+		x.call.stage(ctx, stageHeaders, x.head.Remote, nil)
+		return raw, nil
+	}
+	over := &countedConn{Conn: raw, connect: x.head.Connect}
+	x.call.stage(ctx, stageHeaders, x.head.Remote, over)
+	return over, nil
 }
 
 // dialTLS connects to the endpoint of the hop, and makes the TLS handshake.
@@ -439,7 +494,7 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 		_ = raw.Close()
 		return nil, err
 	}
-	x.call.stage(stageHeaders, x.head.Remote)
+	x.proceed(stageHeaders)
 	x.head.TLS, x.head.Peer = c.handshake, tlsInfo(c.Conn, c.serverName)
 	return c.Conn, nil
 }

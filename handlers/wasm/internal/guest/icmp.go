@@ -103,7 +103,7 @@ func (c *Call) echo(ctx context.Context, r *abi.EchoRequest, timeoutMs int32) (r
 		return reply, err
 	}
 	reply.DNS = c.host.since(start)
-	c.stage(stageEcho, to.String())
+	c.stage(ctx, stageEcho, to.String(), nil)
 	got, err := c.host.Echo(ctx, echo.Request{
 		Addr: to, Source: route.Source(), Payload: r.Payload, HopLimit: r.HopLimit, DontFragment: r.DontFragment,
 	})

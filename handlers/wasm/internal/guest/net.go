@@ -154,7 +154,7 @@ func (c *Call) dialAny(ctx context.Context, to egress.Endpoint) (_ net.Conn, err
 			share, cancel = c.host.Clock.WithTimeout(ctx, left)
 			defer cancel()
 		}
-		c.stage(stageDial, addr)
+		c.stage(share, stageDial, addr, nil)
 		raw, failed := c.host.DialContext(share, to.Network, addr)
 		if failed == nil {
 			return raw, nil
@@ -204,12 +204,12 @@ func (c *Call) dialError(name, rawURL string, start time.Time, err error) int32 
 	if c.dialFault.OfHost() && !c.host.Compat.Has(probe.CompatHostTrouble) || isNamespaceError(err) {
 		c.trouble = err
 	}
-	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: err.Error(), Duration: c.host.since(start)}
+	event := probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: c.told(err), Duration: c.host.since(start)}
 	if l, ok := errors.AsType[*limit](err); ok && l.which > 0 {
 		c.Hit(l.which)
 	}
 	if c.countDenied(err) {
-		event.Type = probe.TraceDenied
+		event.Type, event.Detail = probe.TraceDenied, err.Error()
 		c.debug(err.Error(), "url", rawURL)
 	}
 	return c.failTraced(event, errno, "%v", err)
@@ -240,13 +240,21 @@ func (c *Call) HostTrouble() error {
 	return &probe.Error{Reason: cmp.Or(probe.HostReason(c.trouble), probe.ReasonHostResources), Err: c.trouble}
 }
 
+// told returns err for people: at the end of the attempt, it is that of what the host has ended.
+func (c *Call) told(err error) string {
+	if c.Ended() != nil {
+		return "the attempt has ended"
+	}
+	return err.Error()
+}
+
 func (c *Call) traceBytes(name string, n int, err error) {
 	if c.req.Trace == nil {
 		return
 	}
-	detail := strconv.Itoa(n) + " bytes"
+	detail := count(n, "byte")
 	if err != nil {
-		detail += ": " + err.Error()
+		detail += ": " + c.told(err)
 	}
 	c.Trace(probe.TraceEvent{Type: probe.TraceCall, Name: name, Detail: detail})
 }
@@ -417,7 +425,8 @@ func netWrite(c *Call, mem api.Memory, a args) int32 {
 	data = data[:min(len(data), room)]
 	n, done, err := conn.writeAtOnce(data)
 	if !done {
-		c.idle(waiting{call: "write", conn: conn}, func(context.Context) {
+		unfinished := fmt.Sprintf("a write of %s is not finished", count(len(data), "byte"))
+		c.idle(waiting{call: "write", conn: conn, stage: unfinished}, func(context.Context) {
 			var more int
 			more, err = conn.write(c.host.Clock, data[n:], a.i32(3))
 			n += more
@@ -447,7 +456,7 @@ func netClose(c *Call, _ api.Memory, a args) int32 {
 	if _, atOnce := conn.Conn.(*rawconn.Conn); atOnce && conn.more == nil {
 		c.net.close(a.i32(0))
 	} else {
-		c.idle(waiting{call: "close"}, func(context.Context) { c.net.close(a.i32(0)) })
+		c.idle(waiting{call: "close", conn: conn}, func(context.Context) { c.net.close(a.i32(0)) })
 	}
 	return 0
 }

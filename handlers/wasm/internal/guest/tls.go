@@ -40,9 +40,22 @@ func (e *tlsError) errno() abi.Errno {
 	return abi.EPROTO
 }
 
-// Handshake is the default of Config.Handshake.
-func Handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
-	secured := tls.Client(conn, config)
+// handshake makes a handshake with Host.Handshake, or with crypto/tls.
+func (c *Call) handshake(ctx context.Context, to *conn, config *tls.Config) (net.Conn, error) {
+	remote := ""
+	if addr := to.Conn.RemoteAddr(); addr != nil {
+		remote = addr.String()
+	}
+	if c.host.Handshake != nil { // it may need the connection itself
+		c.stage(ctx, stageHandshake, remote, nil)
+		return c.host.Handshake(ctx, to.Conn, config)
+	}
+	over, ok := to.Conn.(*countedConn)
+	if !ok {
+		over = &countedConn{Conn: to.Conn, connect: to.connect}
+	}
+	c.stage(ctx, stageHandshake, remote, over)
+	secured := tls.Client(over, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
@@ -162,9 +175,8 @@ func (c *Call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 	if err != nil {
 		return err
 	}
-	c.stage(stageHandshake, "")
 	start := c.host.Clock.Now()
-	secured, err := c.host.Handshake(ctx, to.Conn, config)
+	secured, err := c.handshake(ctx, to, config)
 	took := c.host.since(start)
 	if secured == nil && err == nil {
 		err = errors.New("Handshake returned neither a connection nor an error")
@@ -209,11 +221,11 @@ func netStartTLS(c *Call, mem api.Memory, a args) int32 {
 	})
 	event := probe.TraceEvent{Type: probe.TraceCall, Name: "starttls", Duration: c.host.since(start)}
 	if err != nil {
-		event.Detail = err.Error()
+		event.Detail = c.told(err)
 		errno := errnoOf(err)
 		c.dialFault = dialFault(err, errno)
 		if c.countDenied(err) {
-			event.Type = probe.TraceDenied
+			event.Type, event.Detail = probe.TraceDenied, err.Error()
 		}
 		return c.failTraced(event, errno, "starttls: %v", err)
 	}

@@ -3,7 +3,10 @@ package guest
 import (
 	"context"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/daeace23/prober/internal/explain"
@@ -15,8 +18,30 @@ type waiting struct {
 	call  string // its name, or sleeping; "" while the guest computes
 	where string // the URL or question, if there is no conn
 	conn  *conn
-	stage string // what is awaited
-	addr  string // from which it is awaited
+	stage string       // what is awaited
+	addr  string       // from which it is awaited
+	over  *countedConn // on which it is awaited, if that is not conn itself; nil if it is not counted
+}
+
+// countedConn counts the bytes of a connection below TLS or HTTP.
+type countedConn struct {
+	net.Conn
+	connect        time.Duration // how long the dial took
+	sent, received atomic.Int64
+}
+
+// Read implements [net.Conn].
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.received.Add(int64(n))
+	return n, err
+}
+
+// Write implements [net.Conn].
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.sent.Add(int64(n))
+	return n, err
 }
 
 // sleeping is the call of a guest that sleeps: poll_oneoff of WASI.
@@ -28,11 +53,22 @@ const (
 	stageDial      = "no answer to the SYN"
 	stageHandshake = "the TLS handshake is not finished"
 	stageHeaders   = "no response headers"
+	stageResponse  = "the response headers are not finished"
+	stageBody      = "the body is not finished"
 	stageEcho      = "no echo reply"
 )
 
+// bytes says what went over the connection; nil while it is nothing.
+func (c *countedConn) bytes() []string {
+	sent, received := c.sent.Load(), c.received.Load()
+	if sent == 0 && received == 0 {
+		return nil
+	}
+	return []string{explain.Bytes(sent, received)}
+}
+
 // record is what a guest did in its call. It belongs to the goroutine of the call, except the
-// stage and addr, which mu of the call guards.
+// stage, addr and over, which mu of the call guards.
 type record struct {
 	waiting
 	since time.Time // when the wait, or the computation, began
@@ -64,11 +100,16 @@ func (r *row) continues(w *waiting) bool {
 	return r.call == w.call && r.where == w.where && r.conn == w.conn && (w.conn == nil || w.conn.received.Load() == r.received)
 }
 
-// stage records what the current host call waits for. It may be called from any goroutine.
-func (c *Call) stage(stage, addr string) {
+// stage records what the current host call waits for, and on which connection. It may be called from any
+// goroutine. An exchange of HTTP that has ended, by its ctx, changes nothing.
+func (c *Call) stage(ctx context.Context, stage, addr string, over *countedConn) {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.record.stage, c.record.addr = stage, addr
+	if x != nil && x.ended {
+		return
+	}
+	c.record.stage, c.record.addr, c.record.over = stage, addr, over
 }
 
 // waitsLocked records that the guest begins to wait.
@@ -149,25 +190,52 @@ func (d *record) waitsFor(w *explain.Wait) {
 		return
 	}
 	switch {
-	case d.stage != "" && d.addr != "":
+	case d.stage == stageLookup && d.addr != "":
+		w.Saw = append(w.Saw, "no answer from "+d.addr)
+	case d.stage == stageHandshake && d.addr != "" && d.conn == nil:
+		w.Saw = append(w.Saw, "the TLS handshake with "+d.addr+" is not finished")
+	case d.stage != "" && d.addr != "" && d.conn == nil:
 		w.Saw = append(w.Saw, d.stage+" from "+d.addr)
 	case d.stage != "":
 		w.Saw = append(w.Saw, d.stage)
 	}
-	if d.conn == nil {
-		return
+	if d.conn != nil {
+		d.sees(d.conn, w)
+	} else if d.over != nil {
+		w.Saw = append(w.Saw, connected(d.over.connect)...)
+		w.Saw = append(w.Saw, d.over.bytes()...)
 	}
-	if where := d.conn.place(); where != "" {
+}
+
+// sees adds what is known of the connection c of a wait.
+func (d *record) sees(c *conn, w *explain.Wait) {
+	if where := c.place(); where != "" {
 		w.Where = where
 	}
-	if d.conn.connect > 0 {
-		w.Saw = append(w.Saw, "connected after "+explain.Round(d.conn.connect).String())
+	sent, received := c.sent.Load(), c.received.Load()
+	switch {
+	case c.network == "http":
+		w.Saw = append(w.Saw, "status "+strconv.Itoa(c.Conn.(*answer).exchange.head.Status), stageBody, count(int(received), "byte")+" of it received")
+	case d.stage != stageHandshake:
+		w.Saw = append(w.Saw, connected(c.connect)...)
+		w.Saw = append(w.Saw, explain.Bytes(sent, received))
+	default:
+		w.Saw = append(w.Saw, connected(c.connect)...)
+		if d.over != nil {
+			w.Saw = append(w.Saw, d.over.bytes()...)
+		}
+		if sent > 0 || received > 0 { // by the guest
+			w.Saw = append(w.Saw, explain.Bytes(sent, received)+" before it")
+		}
 	}
-	bytes := explain.Bytes(d.conn.sent.Load(), d.conn.received.Load())
-	if d.stage == stageHandshake { // whose own bytes are not the guest's
-		bytes += " before it"
+}
+
+// connected says how long a dial took; nil if that is not known.
+func connected(after time.Duration) []string {
+	if after <= 0 {
+		return nil
 	}
-	w.Saw = append(w.Saw, bytes)
+	return []string{"connected after " + explain.Round(after).String()}
 }
 
 // repeats adds that the guest waited several times in a row.
