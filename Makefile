@@ -12,6 +12,8 @@ ORACLECOUNT ?= 2000
 DURATION    ?= 10m
 PROBES      ?= 20000
 KILLS       ?= 100
+# Releases of the kubelet that the core is compared with, beside the one that test/oracle requires.
+RELEASES    ?= 1.35 1.37
 # The seed of the oracle's first scenario, the same in every run. 0 takes one from the clock, to
 # find new scenarios.
 ORACLESEED  ?= 1
@@ -117,6 +119,9 @@ test-oracle: ## our core and handlers against the kubelet's own code, and the te
 	cd bench && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./...
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests ./mutants ./wire
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
+	@set -e; cd test/oracle; for release in $(RELEASES); do overlay=$$($(GO) run ./release $$release); \
+		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -run 'RandomScenarios|FixedScenarios' -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED); \
+	done
 
 # Takes four to seven minutes, and is not part of CI.
 .PHONY: test-mutants

@@ -38,8 +38,9 @@ import (
 // Compat is a set of switches, each of which turns off a fix of a kubelet bug.
 type Compat = probe.Compat
 
-// KubeletV1_36 and KubeletV1_37 turn every fix off.
+// KubeletV1_35 and so on turn every fix off.
 const (
+	KubeletV1_35 = probe.CompatKubeletV1_35
 	KubeletV1_36 = probe.CompatKubeletV1_36
 	KubeletV1_37 = probe.CompatKubeletV1_37
 )

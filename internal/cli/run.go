@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,7 +146,7 @@ func (o *agentOptions) flags(c *cobra.Command, stateDir string) {
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
 	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "native", "both", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; native: a native histogram for scrapes in protobuf, sum and count in others; none: sum and count")
-	f.Var(command.OneOf(&o.compat, "", "kubelet-1.36", "kubelet-1.37"), "compat", "behave exactly like this kubelet, bugs included")
+	f.Var(command.OneOf(&o.compat, append([]string{""}, slices.Sorted(maps.Keys(profiles))...)...), "compat", "behave exactly like this kubelet, bugs included")
 	o.LogFormat, o.logLevel, o.MetricsBuckets = "text", "info", "classic"
 	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
@@ -206,6 +208,11 @@ func watchdog(a *agent.Agent) (stop func()) {
 	return func() { cancel(); watching.Wait() }
 }
 
+// profiles are the releases of the kubelet, for --compat.
+var profiles = map[string]probe.Compat{
+	"kubelet-1.35": probe.CompatKubeletV1_35, "kubelet-1.36": probe.CompatKubeletV1_36, "kubelet-1.37": probe.CompatKubeletV1_37,
+}
+
 // complete validates the flags, and sets the fields of the agent's config that have no flag.
 func (o *agentOptions) complete(env *command.Env) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
@@ -214,12 +221,7 @@ func (o *agentOptions) complete(env *command.Env) error {
 	if err := o.LogLevel.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return command.Usage("", "--log-level: %w", err)
 	}
-	switch o.compat {
-	case "kubelet-1.36":
-		o.Compat = probe.CompatKubeletV1_36
-	case "kubelet-1.37":
-		o.Compat = probe.CompatKubeletV1_37
-	}
+	o.Compat = profiles[o.compat]
 	if err := o.readDev(); err != nil {
 		return err
 	}

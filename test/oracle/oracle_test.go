@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/test/oracle/prober"
 )
 
 var (
@@ -111,8 +112,22 @@ func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	})
 }
 
+// profiles are those of the releases of the kubelet.
+var profiles = map[string]manager.Compat{"1.35": manager.KubeletV1_35, "1.36": manager.KubeletV1_36, "1.37": manager.KubeletV1_37}
+
+// profile returns ours, as the kubelet that the tests are built with.
+func profile(t *testing.T) Maker {
+	t.Helper()
+	c, ok := profiles[prober.Release]
+	if !ok {
+		t.Fatalf("release %s has no profile", prober.Release)
+	}
+	return Ours(c)
+}
+
 func TestRandomScenarios(t *testing.T) {
-	playRandom(t, newOracle(t), *count, Ours(manager.KubeletV1_36))
+	t.Logf("kubelet %s", prober.Release)
+	playRandom(t, newOracle(t), *count, profile(t))
 }
 
 // Scenarios that have found a fault.
@@ -124,7 +139,7 @@ func TestFixedScenarios(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			if checkScenario(t, o, readScenario(t, file), Ours(manager.KubeletV1_36)) == ambiguous {
+			if checkScenario(t, o, readScenario(t, file), profile(t)) == ambiguous {
 				t.Error("the kubelet does not agree with itself on this scenario")
 			}
 		})
