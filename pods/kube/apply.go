@@ -42,7 +42,7 @@ var errNotListed = errors.New("the API server has not listed the pods of this no
 
 // applyLoop applies the pods that have changed until ctx ends, after all of them are known.
 func (s *Source) applyLoop(ctx context.Context) {
-	r := pods.Reload{Cause: "start"}
+	r, atMost := pods.Reload{Cause: "start"}, time.Duration(math.MaxInt64)
 	for {
 		select {
 		case <-ctx.Done():
@@ -59,8 +59,8 @@ func (s *Source) applyLoop(ctx context.Context) {
 		if r.Routine && len(uids) == 0 {
 			continue
 		}
-		_ = s.attempt(ctx, r, uids, longestAttempt) // the agent logs the error
-		r = pods.Reload{Cause: "changed pods", Routine: true}
+		_ = s.attempt(ctx, r, uids, atMost) // the agent logs the error
+		r, atMost = pods.Reload{Cause: "changed pods", Routine: true}, longestAttempt
 	}
 }
 
