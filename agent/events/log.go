@@ -20,7 +20,7 @@ import (
 // Max is how many different events are kept, and how many warnings are folded.
 const Max = 1000
 
-// Log keeps the newest events. It counts equal events instead of keeping each, as client-go
+// Log keeps the newest events, of whichever pods. It counts equal events instead of keeping each, as client-go
 // does.
 type Log struct {
 	log      *slog.Logger
@@ -136,10 +136,33 @@ func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message str
 	e.Count += int32(n)
 	e.LastTimestamp = metav1.NewTime(now)
 	if len(l.order) > Max {
-		delete(l.byKey, l.order[0])
-		l.order = l.order[1:]
+		l.dropLocked()
 	}
 	l.tell(*e)
+}
+
+// dropLocked drops the oldest event of the pod that has most, in the namespace that has most: a pod whose events differ
+// each time loses its own, and not those of others.
+func (l *Log) dropLocked() {
+	type pod struct {
+		namespace, name string
+		uid             types.UID
+	}
+	namespaces, pods := make(map[string]int), make(map[pod]int)
+	podOf := func(k eventKey) pod { return pod{k.namespace, k.pod, k.uid} }
+	for _, k := range l.order {
+		namespaces[k.namespace]++
+		pods[podOf(k)]++
+	}
+	drop := 0
+	for i, k := range l.order {
+		of := l.order[drop]
+		if cmp.Or(cmp.Compare(namespaces[k.namespace], namespaces[of.namespace]), cmp.Compare(pods[podOf(k)], pods[podOf(of)])) > 0 {
+			drop = i
+		}
+	}
+	delete(l.byKey, l.order[drop])
+	l.order = slices.Delete(l.order, drop, drop+1)
 }
 
 // List returns the events, the latest last.

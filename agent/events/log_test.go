@@ -37,3 +37,25 @@ func TestEventsAreCountedAndBounded(t *testing.T) {
 		t.Errorf("%d names of %d events", len(names), events.Max)
 	}
 }
+
+// A pod whose events differ each time, and a namespace with many such pods, leave those of others.
+func TestEventsOfOthersAreKept(t *testing.T) {
+	l := events.New(events.Config{Logger: slog.New(slog.DiscardHandler), Tell: func(v1.Event) {}})
+	tell := func(namespace, pod, message string) {
+		l.Event(&v1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: pod, UID: types.UID(namespace + pod)}, v1.EventTypeNormal, "Healthy", message)
+	}
+	for i := range 10 {
+		tell("shop", "web", fmt.Sprint(i))
+		tell("noisy", "quiet", fmt.Sprint(i))
+	}
+	for i := range 3 * events.Max {
+		tell("noisy", fmt.Sprint("pod-", i%20), fmt.Sprint(i))
+	}
+	kept := make(map[string]int)
+	for _, e := range l.List() {
+		kept[e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name]++
+	}
+	if kept["shop/web"] != 10 || kept["noisy/quiet"] != 10 || kept["noisy/pod-0"] < 40 {
+		t.Errorf("events are kept of %v", kept)
+	}
+}

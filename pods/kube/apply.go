@@ -42,7 +42,7 @@ var errNotListed = errors.New("the API server has not listed the pods of this no
 
 // applyLoop applies the pods that have changed until ctx ends, after all of them are known.
 func (s *Source) applyLoop(ctx context.Context) {
-	r := pods.Reload{Cause: "start"}
+	r, atMost := pods.Reload{Cause: "start"}, time.Duration(math.MaxInt64)
 	for {
 		select {
 		case <-ctx.Done():
@@ -59,8 +59,8 @@ func (s *Source) applyLoop(ctx context.Context) {
 		if r.Routine && len(uids) == 0 {
 			continue
 		}
-		_ = s.attempt(ctx, r, uids, longestAttempt) // the agent logs the error
-		r = pods.Reload{Cause: "changed pods", Routine: true}
+		_ = s.attempt(ctx, r, uids, atMost) // the agent logs the error
+		r, atMost = pods.Reload{Cause: "changed pods", Routine: true}, longestAttempt
 	}
 }
 
@@ -88,9 +88,13 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID, a
 		s.remove(uid)
 	}
 	begun := time.Now()
-	for waiting := s.byNamespace(uids); len(waiting) > 0 && time.Since(begun) < atMost; {
+	for waiting := s.byNamespace(uids); len(waiting) > 0; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if time.Since(begun) >= atMost {
+			s.toApply.put(slices.Concat(slices.Collect(maps.Values(waiting))...)...)
+			break
 		}
 		now, of := time.Now(), s.spent.least(waiting)
 		s.apply(ctx, waiting[of][0])
@@ -98,13 +102,11 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID, a
 		if waiting[of] = waiting[of][1:]; len(waiting[of]) == 0 {
 			delete(waiting, of)
 		}
-		if time.Since(begun) >= atMost {
-			s.toApply.put(slices.Concat(slices.Collect(maps.Values(waiting))...)...)
-		}
 	}
 	var applied []*declared.Pod
 	var errs []error
 	s.mu.Lock()
+	maps.DeleteFunc(s.edits, func(_ types.UID, of pace.Bucket) bool { return of.Full(time.Now()) })
 	for _, p := range s.pods {
 		if p.plan == nil {
 			continue
@@ -295,12 +297,12 @@ func (s *Source) waits(uid types.UID, p *pod) bool {
 	if _, prepared := s.preparing[uid]; prepared || now.Before(p.again) {
 		return true
 	}
-	if wait := p.edits.Next(edits).Sub(now); wait > 0 {
+	if wait := s.edits[uid].Next(edits).Sub(now); wait > 0 {
 		p.again = now.Add(wait)
 		time.AfterFunc(wait, func() { s.toApply.put(uid) })
 		return true
 	}
-	p.edits = p.edits.Take(edits, now)
+	s.edits[uid] = s.edits[uid].Take(edits, now)
 	return false
 }
 

@@ -13,10 +13,10 @@
 //  1. The informer of watched.go lists and watches the pods of the node. trim drops what is not needed.
 //  2. Source.observe keeps the newest state of a pod, and queues it for the loops. None of the loops
 //     waits for another: one that applies, one that publishes statuses, one that reports.
-//  3. Source.attempt applies the pods that have changed, one after the other, and reports to the agent.
+//  3. Source.attempt applies the pods that have changed, one after the other, of namespaces in turn, and reports to the agent.
 //     newPlan validates the annotation and applies the policy. What is wrong becomes an event.
 //  4. Source.check prepares the plugins of the pod. Where that takes long, Source.prepare waits for them
-//     instead, so that other pods do not.
+//     instead, so that other pods do not: prepare.go.
 //  5. Source.apply gives the probes to the manager; priorOf says which an earlier agent has probed.
 //  6. Source.publish computes the status of the pod: what the kubelet has told, sharpened by the runtime,
 //     with Started and Ready by the decided results. The workers of the manager get it from the store.

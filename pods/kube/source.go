@@ -55,9 +55,10 @@ type Source struct {
 	mu           sync.Mutex
 	synced       bool // the pods of the node are known
 	pods         map[types.UID]*pod
-	preparing    map[types.UID][]string  // plugins that take long, of pods that wait for them
-	preparations map[string]*preparation // by namespace
-	unprobed     map[types.UID]bool      // pods with the gate of which an event has told that nothing decides it
+	preparing    map[types.UID][]string    // plugins that take long, of pods that wait for them
+	preparations map[string]*preparation   // by namespace
+	edits        map[types.UID]pace.Bucket // of pods that have changed lately, and were perhaps removed meanwhile
+	unprobed     map[types.UID]bool        // pods with the gate of which an event has told that nothing decides it
 }
 
 // pod is a pod with the annotation. The mutex of its Source guards all but what the report loop owns.
@@ -81,7 +82,6 @@ type pod struct {
 	told    string    // message of the last event about an invalid probe
 	slow    int       // how often in a row its plugins have taken longer than patience
 	again   time.Time // not applied before
-	edits   pace.Bucket
 
 	// The report loop owns these.
 	known   map[probeKey]states.State // what the last event has told
@@ -108,7 +108,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string), preparations: make(map[string]*preparation), unprobed: make(map[types.UID]bool),
+		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string), preparations: make(map[string]*preparation), edits: make(map[types.UID]pace.Bucket), unprobed: make(map[types.UID]bool),
 		toApply: newQueue(), toPublish: newQueue(), toReport: newQueue(), toPrepare: newQueue(),
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }

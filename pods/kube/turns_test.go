@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/declared"
+	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/probe/probetest"
 )
 
 // slowPods adds pods of another namespace whose configs take forever to accept, and returns them. The names of the
@@ -123,6 +125,23 @@ func TestAnnotationChangesAllTheTime(t *testing.T) {
 		events, attempts := len(w.takeEvents()), len(w.attempts())-before
 		if attempts > 40 || events > attempts || w.logged("\n") > attempts {
 			t.Errorf("%d attempts, %d events and %d lines of log in a minute", attempts, events, w.logged("\n"))
+		}
+		prepared := 0
+		w.mu.Lock()
+		w.bind = func(string, []byte, probe.Target) (probe.Handler, error) {
+			prepared++ // by the loop alone
+			return probetest.NewHandler(success), nil
+		}
+		w.mu.Unlock()
+		for i := range 6000 {
+			if pod.Annotations[declared.Annotation] = readiness; i%2 == 0 {
+				delete(pod.Annotations, declared.Annotation)
+			}
+			w.cluster.set(pod)
+			w.wait(10 * time.Millisecond)
+		}
+		if prepared > 20 {
+			t.Errorf("probes were started %d times in a minute", prepared)
 		}
 		pod.Annotations[declared.Annotation] = `{web: {liveness: {tcpSocket: {port: 1}, period: 1s}}}`
 		w.cluster.set(pod)
