@@ -96,7 +96,7 @@ func TestNewWaitsForThePluginsThatAreNamed(t *testing.T) {
 	}
 }
 
-// The first attempts with a plugin that was never compiled before are those of a healthy target: neither an error,
+// The first attempts with a plugin that was never compiled before succeed for a healthy target: neither an error,
 // nor made before the plugin is there.
 func TestFirstAttemptsWithAPluginSucceed(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // nothing is compiled

@@ -50,7 +50,7 @@ const (
 	DefaultRefresh         = 30 * time.Second // between two requests of a source
 	DefaultRefreshTimeout  = 10 * time.Second // of a request
 	minRefresh             = time.Second
-	MaxWitnessTimeout      = 2 * time.Second // of the probes of a [Witness]: those of targets wait for them
+	MaxWitnessTimeout      = 2 * time.Second // of the probes of a [Witness]: other probes wait for them
 	maxRefreshTimeout      = 5 * time.Minute
 	maxGroupName           = 40 // characters: the names of the pods begin with it
 	maxRelabel, maxSources = 100, 1000

@@ -111,14 +111,14 @@ type side struct {
 	name    string
 	handler probe.Handler
 	serve   func(t *testing.T, p *peer)
-	inside  bool              // bytes are those of the plugin, inside TLS
+	inside  bool              // bytes are counted inside TLS, by the plugin
 	parts   map[string]string // what an attempt waits for, by the part of the exchange
 	deaf    string            // what it waits for if the server reads nothing; "" if it says too little
 	redials bool              // a connection that fails does not end the attempt
 	second  bool              // the second connection is the one that matters
 }
 
-// probes makes the handlers. dial and look up replace those of the system if they are not nil.
+// probes makes the handlers. dial and look up replace the functions of the system if they are not nil.
 type probes struct {
 	builtin builtin.Config
 	plugins map[string]probe.Preparer
@@ -230,7 +230,7 @@ func (p *probes) sides(t *testing.T) []side {
 	}
 }
 
-// timeouts are those of attempts at servers that never answer. A slow machine may need a longer one to come to
+// timeouts are for attempts at servers that never answer. A slow machine may need a longer one to come to
 // the part of the exchange in which the server gets silent.
 var timeouts = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second, 8 * time.Second, 30 * time.Second}
 
@@ -328,7 +328,7 @@ func (s *side) check(t *testing.T, p *peer, a *attempt) {
 // farewell is how many bytes a client may send after the end of an attempt: alerts of TLS, resets of HTTP/2.
 const farewell = 256
 
-// checkBytes compares the bytes in a text with those of the peer, and returns an error that cannot be explained.
+// checkBytes compares the bytes in a text with what the peer has counted, and returns an error that cannot be explained.
 // lags reports whether the attempt has sent more than it says, as when it ends during a write.
 func (s *side) checkBytes(p *peer, waiting string) (lags bool, err error) {
 	said, got, ok := p.counts()

@@ -38,7 +38,7 @@ const (
 // noise is what a peer says that talks nonsense.
 const noise = "\x00\xff\xfe\x1b[31m\u202e\x80noise\r\n\r\n\t.\n"
 
-// peer is a server on loopback. What it says on a connection is that of a healthy server, up to so many bytes.
+// peer is a server on loopback. On a connection it says what a healthy server says, up to so many bytes.
 // Then it does what its fault is. A peer without a fault is healthy.
 type peer struct {
 	fault fault

@@ -67,7 +67,7 @@ const (
 )
 
 // The profiles turn every fix off: the behaviour of a release of the kubelet, except that results never block a
-// worker and that attempts can be cancelled. They are those of kubelet v1.35.4, v1.36.3 and v1.37.2.
+// worker and that attempts can be cancelled. The releases are v1.35.4, v1.36.3 and v1.37.2.
 const (
 	CompatKubeletV1_35 = CompatKubeletV1_36
 	CompatKubeletV1_36 = compatEvery | CompatAddPodStops

@@ -48,7 +48,7 @@ type sharing struct {
 	isClosed bool // it was cut, or its handler has returned
 }
 
-// Limit returns h with its requests limited, together with those of other handlers that s limits.
+// Limit returns h with its requests limited, together with the requests of other handlers that s limits.
 func (s *Shares) Limit(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
@@ -165,7 +165,7 @@ func (s *Shares) victim(q *sharing) *sharing {
 	return victim
 }
 
-// close notes that the handler has returned: the deadline of its connection is no longer that of its response.
+// close notes that the handler has returned: the deadline of its connection is for other responses now.
 func (q *sharing) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,7 +20,7 @@ const (
 )
 
 // shared serves /, which has four slots, until the test ends. /slow has the same slots, and writes until its
-// reader is cut off. Each part has a new deadline, as those of lists.
+// reader is cut off. Each part has a new deadline, as in lists.
 func shared(t *testing.T) *pipes {
 	s := &access.Shares{
 		Slots: slots, Wait: wait, Full: func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, Cut: func(from string) {

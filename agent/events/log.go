@@ -142,7 +142,7 @@ func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message str
 }
 
 // dropLocked drops the oldest event of the pod that has most, in the namespace that has most: a pod whose events differ
-// each time loses its own, and not those of others.
+// each time loses its own, and not the events of others.
 func (l *Log) dropLocked() {
 	type pod struct {
 		namespace, name string

@@ -118,7 +118,7 @@ func (u *Uplink) faultSinceLocked(began uint64) (fault string) {
 	return fault
 }
 
-// Wrap returns the handler of one probe. If it is that of a witness, its attempts are noted; if not, they are
+// Wrap returns the handler of one probe. The attempts of a witness are noted, and the attempts of other probes are
 // judged by the witnesses.
 func (u *Uplink) Wrap(h probe.Handler) probe.Handler { return &handler{uplink: u, inside: h} }
 

@@ -29,7 +29,7 @@ targets:
 		"http-169-254-169-254-80":   "",
 		"static-169-254-169-254-81": metadata,
 		"file-169-254-169-254-82":   metadata,
-		"file-fe80-1-80":       link,
+		"file-fe80-1-80":            link,
 		"static-shop-example-80":    "",
 		"file-other-example-80":     "",
 	} {

@@ -112,7 +112,7 @@ func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	})
 }
 
-// profiles are those of the releases of the kubelet.
+// profiles has the profile of each release of the kubelet.
 var profiles = map[string]manager.Compat{"1.35": manager.KubeletV1_35, "1.36": manager.KubeletV1_36, "1.37": manager.KubeletV1_37}
 
 // profile returns ours, as the kubelet that the tests are built with.

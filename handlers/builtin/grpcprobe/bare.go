@@ -135,7 +135,7 @@ func (a *attempt) check(ctx context.Context, conn net.Conn, x *exchange, r *requ
 	return err
 }
 
-// unreadyText returns why a server that has not sent its settings will not: err is that of an exchange.
+// unreadyText returns why a server that has not sent its settings will not: err is the error of an exchange.
 func unreadyText(err error) string {
 	if errors.Is(err, http2.ErrOther) {
 		return "what it has sent is something else"

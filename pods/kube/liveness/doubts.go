@@ -44,7 +44,7 @@ type Doubt struct {
 	Blind string // what the probes say may be wrong; "": it is trusted
 	Open  string // why nothing is restarted or evicted, which Blind implies; "": that is allowed
 	All   bool   // it concerns whatever is in the scope: its cause is the agent or the node, and not that probes fail
-	Well  bool   // of a namespace of which few probes fail: that those of others do does not concern it
+	Well  bool   // of a namespace of which few probes fail: it is not doubted for others
 }
 
 // Doubts are the scopes whose probes the agent distrusts at present. It is read-only.

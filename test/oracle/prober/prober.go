@@ -1,5 +1,5 @@
-// Package prober is the kubelet's prober of one release. As it is here, it is that of the release that the
-// module requires. For another one, ../release makes an overlay with that release's own files.
+// Package prober is the kubelet's prober of one release. As it is here, that is the release which the
+// module requires. For another one, ../release makes an overlay with the files of that release.
 package prober
 
 import "k8s.io/kubernetes/pkg/kubelet/prober"

@@ -115,7 +115,7 @@ func reasonOf(err error) probe.Reason {
 		return probe.ReasonConnectTimeout
 	case isTLS(err):
 		return probe.ReasonTLS
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // the second is that of a read or write
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // the second is of a read or a write
 		return probe.ReasonDeadline
 	case isProtocol(err):
 		return probe.ReasonProtocol

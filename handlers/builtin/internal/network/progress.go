@@ -56,7 +56,7 @@ type Progress struct {
 	before    *explain.Wait // of the connection before the last dial, if its server did not get ready
 	first     countedConn   // spares an allocation
 	responds  atomic.Bool   // the response has begun
-	secure    bool          // the bytes of the last connection are those of TLS
+	secure    bool          // the last connection has TLS: its bytes are encrypted
 	status    int           // of the response, after its headers
 	version   uint16        // of the last TLS handshake
 	protocol  string        // on which it has agreed
@@ -132,7 +132,7 @@ func Reason(err error) string {
 // noResolver is why a look-up has no result.
 const noResolver = "no answer from the resolver"
 
-// isEnd reports whether err is that of something which the end of the attempt has ended.
+// isEnd reports whether the end of the attempt has caused err.
 func isEnd(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||

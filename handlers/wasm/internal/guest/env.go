@@ -43,7 +43,7 @@ type SystemClock struct{}
 // are described there.
 type Host struct {
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	Handshake   func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) // nil: that of crypto/tls
+	Handshake   func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) // nil: by crypto/tls
 	RoundTrip   func(req *http.Request, addr string) (*http.Response, error)
 	Credentials func(plugin, name string) (*tls.Config, error)
 	DNSServers  []string

@@ -240,7 +240,7 @@ func (c *Call) HostTrouble() error {
 	return &probe.Error{Reason: cmp.Or(probe.HostReason(c.trouble), probe.ReasonHostResources), Err: c.trouble}
 }
 
-// told returns err for people: at the end of the attempt, it is that of what the host has ended.
+// told returns err for people: at the end of the attempt, the host has ended what failed.
 func (c *Call) told(err error) string {
 	if c.Ended() != nil {
 		return "the attempt has ended"
