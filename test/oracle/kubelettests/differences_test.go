@@ -48,6 +48,7 @@ var differences = map[string]func(t *testing.T){
 	"gRPC addresses with a zone":       grpcZones,
 	"HTTP schemes":                     httpSchemes,
 	"A target without a host":          noHost,
+	"Texts of unknown ports":           unknownPorts,
 }
 
 func TestDifferences(t *testing.T) {
@@ -519,6 +520,19 @@ func httpSchemes(t *testing.T) {
 			r.setStatus(uid, isRunning(liveness))
 			r.add(podWith(liveness, func(_ *v1.Pod, p *v1.Probe) {
 				p.ProbeHandler = v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Scheme: "FTP", Port: intstr.FromInt(1)}}
+			}))
+			return r.complaints()
+		})
+}
+
+func unknownPorts(t *testing.T) {
+	const errored = `[Warning Unhealthy Liveness probe errored and resulted in unknown state: `
+	differ(t, errored+`strconv.Atoi: parsing "nosuch": invalid syntax] []`, errored+`container "web" has no port named "nosuch"; it has no ports] []`,
+		func(t *testing.T, r *rig) string {
+			r.settle()
+			r.setStatus(uid, isRunning(liveness))
+			r.add(podWith(liveness, func(_ *v1.Pod, p *v1.Probe) {
+				p.ProbeHandler = v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromString("nosuch")}}
 			}))
 			return r.complaints()
 		})

@@ -229,10 +229,15 @@ func (s situation) playOn(side side) answer {
 		}
 	}
 	a.output, a.err = localPort.ReplaceAllString(a.output, ":LOCAL->"), localPort.ReplaceAllString(a.err, ":LOCAL->")
+	a.err = unknownPort.ReplaceAllString(a.err, "unknown port")
 	return a
 }
 
-var localPort = regexp.MustCompile(`:\d+->`)
+var (
+	localPort = regexp.MustCompile(`:\d+->`)
+	// unknownPort is what each side says of a name that no port of the container has.
+	unknownPort = regexp.MustCompile(`^(strconv\.Atoi: parsing .*: (invalid syntax|value out of range)|container "\w+"( has no port named|: the name of the port is empty).*)$`)
+)
 
 // normalised returns a with word instead of port. Both have five bytes, so that a cut stays where it is.
 func (a answer) normalised(port int, word string) answer {
