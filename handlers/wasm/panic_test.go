@@ -87,7 +87,7 @@ func TestFaultsOfEmbedderKeepNothing(t *testing.T) {
 				DialContext: func(context.Context, string, string) (net.Conn, error) { return peer, nil },
 				Handshake:   func(context.Context, net.Conn, *tls.Config) (net.Conn, error) { return nil, nil },
 			}
-		}, false, "tls: Handshake returned neither a connection nor an error"},
+		}, false, "tls: the handshake returned neither a connection nor an error"},
 		"Handshake panics": {"tls://", func(peer net.Conn) wasm.Config {
 			return wasm.Config{
 				DialContext: func(context.Context, string, string) (net.Conn, error) { return peer, nil },

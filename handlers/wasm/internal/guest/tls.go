@@ -179,7 +179,7 @@ func (c *Call) secure(ctx context.Context, to *conn, o abi.TLSOptions) error {
 	secured, err := c.handshake(ctx, to, config)
 	took := c.host.since(start)
 	if secured == nil && err == nil {
-		err = errors.New("Handshake returned neither a connection nor an error")
+		err = errors.New("the handshake returned neither a connection nor an error")
 	}
 	if err != nil {
 		return &tlsError{err}
