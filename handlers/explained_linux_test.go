@@ -113,7 +113,7 @@ type side struct {
 	serve   func(t *testing.T, p *peer)
 	inside  bool              // bytes are counted inside TLS, by the plugin
 	parts   map[string]string // what an attempt waits for, by the part of the exchange
-	deaf    string            // what it waits for if the server reads nothing; "" if it says too little
+	deaf    string            // the phase in which it waits if the server reads nothing; "" if it says too little
 	redials bool              // a connection that fails does not end the attempt
 	second  bool              // the second connection is the one that matters
 }
@@ -402,7 +402,7 @@ func targetOf(at string) probe.Target {
 	return probe.Target{Host: host, Port: number}
 }
 
-// ends makes an attempt that the peer ends, and checks what it tells.
+// ends makes an attempt that the peer ends, and checks its texts.
 func (s *side) ends(t *testing.T, p *peer, timeout time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

@@ -24,7 +24,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// fault is what a peer does instead of the rest of what it has to say.
+// fault is how a peer misbehaves, in place of the rest of its answer.
 type fault string
 
 const (
@@ -237,7 +237,7 @@ func serverTLS(protocols ...string) *tls.Config {
 	return c
 }
 
-// notes returns secure for a server that notes the end of what it says in the handshake.
+// notes returns secure for a server that notes the end of its part of the handshake.
 func (p *peer) notes(secure *tls.Config) *tls.Config {
 	own := secure.Clone()
 	own.VerifyConnection = func(tls.ConnectionState) error { // before it reads the end of the client's

@@ -32,7 +32,7 @@ func Call(ctx context.Context, h Handler, req Request) (out Outcome, err error) 
 	return out, err
 }
 
-// try calls the methods of err for the first time: what they do is the fault of the attempt. Later they are
+// try calls the methods of err for the first time: a panic in them is the fault of the attempt. Later they are
 // called where nobody expects a fault, also with locks held.
 func try(err error) {
 	if err != nil {

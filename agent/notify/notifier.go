@@ -31,7 +31,7 @@ type Config struct {
 	// Current returns the present state of a probe, with the cause of its newest attempt. It is called by the
 	// goroutines of receivers. nil: messages have the cause of the last change.
 	Current func(podUID, container string, kind probe.Kind) states.Status
-	// UplinkDown reports whether the witnesses of the network do not answer: then nobody is told that a probe
+	// UplinkDown reports whether the witnesses of the network do not answer: then no message says that a probe
 	// is unknown for lack of the network. nil: they always answer.
 	UplinkDown func() bool
 	// Dial connects to webhooks and smarthosts; nil: over the network.

@@ -145,7 +145,7 @@ func TestUnknownEndsNoFailure(t *testing.T) {
 	})
 }
 
-// While the witnesses of the network do not answer, nobody is told of targets that are unknown for that.
+// While the witnesses of the network do not answer, no message has the targets that are unknown for that.
 func TestLostNetworkIsNotToldOfTargets(t *testing.T) {
 	bubble(t, ", groupWait: 1s, groupInterval: 1s", func(t *testing.T, w *world) {
 		var down atomic.Bool

@@ -37,7 +37,7 @@ func TestPrivateDir(t *testing.T) {
 	}
 }
 
-// The owner of a folder can replace what is in it, whatever its mode.
+// The owner of a folder can replace its files, whatever its mode.
 func TestCheckPath(t *testing.T) {
 	const nobody = 65534
 	for name, c := range map[string]struct {

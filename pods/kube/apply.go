@@ -169,7 +169,7 @@ func (s *Source) remove(uid types.UID) {
 		s.mu.Unlock()
 		return
 	}
-	p.changes++ // nothing is told of it any more
+	p.changes++ // no report and no event comes of it any more
 	s.mu.Unlock()
 	if p.plan != nil {
 		s.manager.RemovePod(p.shown) // before NetworkOf forgets it

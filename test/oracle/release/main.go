@@ -26,7 +26,7 @@ var releases = map[string]struct {
 	"1.35": {version: "v1.35.4"},
 	"1.37": {version: "v1.37.2", differs: []string{
 		"kubecontainer.ParseContainerID(logger, ", "kubecontainer.ParseContainerID(",
-		// Feature gates that are off, with what is behind them.
+		// Feature gates that are off, with the code behind them.
 		"if p.HTTPGet.Protocol != nil && *p.HTTPGet.Protocol == v1.HTTPProtocolHTTP2 &&\n\t\t\tutilfeature.DefaultFeatureGate.Enabled(features.H2CContainerProbe) {", "if false {",
 		"useTLS := utilfeature.DefaultFeatureGate.Enabled(features.GRPCContainerProbeTLS) &&\n\t\t\tp.GRPC.Mode != nil && *p.GRPC.Mode == v1.GRPCProbeModeTLS\n", "useTLS := false\n",
 		"pb.http.ProbeH2C(", "pb.http.Probe(",

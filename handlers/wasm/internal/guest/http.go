@@ -341,7 +341,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// exchangeKey is the key of the exchange in the context of what it does.
+// exchangeKey is the key of the exchange in the contexts of its calls.
 type exchangeKey struct{}
 
 // during returns ctx for what x does: see [Call.stage].

@@ -18,7 +18,7 @@ type waiting struct {
 	call  string // its name, or sleeping; "" while the guest computes
 	where string // the URL or question, if there is no conn
 	conn  *conn
-	stage string       // what is awaited
+	stage string       // the awaited step
 	addr  string       // from which it is awaited
 	over  *countedConn // on which it is awaited, if that is not conn itself; nil if it is not counted
 }
@@ -207,7 +207,7 @@ func (d *record) waitsFor(w *explain.Wait) {
 	}
 }
 
-// sees adds what is known of the connection c of a wait.
+// sees adds the known facts of the connection c of a wait.
 func (d *record) sees(c *conn, w *explain.Wait) {
 	if where := c.place(); where != "" {
 		w.Where = where
