@@ -193,7 +193,7 @@ func keyOf(i *worker.Info) manager.Key {
 // changes.
 func (a *Agent) serveStream() http.HandlerFunc {
 	follow := func(view stream.View) http.HandlerFunc {
-		return a.shares(maxStreams, "too many streams are open").Limit(func(w http.ResponseWriter, r *http.Request) {
+		return a.shares(maxStreams, slotWait, "too many streams are open").Limit(func(w http.ResponseWriter, r *http.Request) {
 			reader := a.hub.Attach(view)
 			defer reader.Close()
 			_ = reader.Serve(r.Context(), w) // the caller has left, or does not read

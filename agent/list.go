@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/api"
 	"github.com/daeace23/prober/agent/reply"
 )
@@ -154,14 +153,6 @@ const (
 	// partBytes is about how much of a list is written at once.
 	partBytes = 32 << 10
 )
-
-// listShares returns the slots of lists.
-func (a *Agent) listShares(slots int) *access.Shares {
-	return &access.Shares{Slots: slots, Wait: listWait, Cut: a.cut, Full: func(w http.ResponseWriter) {
-		w.Header().Set("Retry-After", "1")
-		reply.Fail(w, http.StatusServiceUnavailable, "%d lists are being read, which is the limit; try again later", slots)
-	}}
-}
 
 // partWriter writes to a reader that may take [listPatience] for each part.
 type partWriter struct{ http.ResponseWriter }

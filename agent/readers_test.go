@@ -148,7 +148,7 @@ func TestSlowReadersOfListsAreLimited(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		res, body := response(t, listener.get(t, "/api/v1/events"))
-		want := `"message":"4 lists are being read, which is the limit; try again later","reason":"ServiceUnavailable","code":503`
+		want := `"message":"too many lists are being read; try again later","reason":"ServiceUnavailable","code":503`
 		if took := time.Since(start); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), want) || took != 15*time.Second {
 			t.Errorf("status %d %s after %s, want 503 %s after 15s", res.StatusCode, body, took, want)
 		}

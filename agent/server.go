@@ -76,9 +76,9 @@ const (
 	slotWait   = 3 * time.Second
 )
 
-// shares returns slots for requests. Others get status 503 with a text.
-func (a *Agent) shares(slots int, full string) *access.Shares {
-	return &access.Shares{Slots: slots, Wait: slotWait, Cut: a.cut, Full: func(w http.ResponseWriter) {
+// shares returns slots for requests, which wait for them. Others get status 503 with a text.
+func (a *Agent) shares(slots int, wait time.Duration, full string) *access.Shares {
+	return &access.Shares{Slots: slots, Wait: wait, Cut: a.cut, Full: func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "1")
 		reply.Fail(w, http.StatusServiceUnavailable, "%s; try again later", full)
 	}}
@@ -86,7 +86,8 @@ func (a *Agent) shares(slots int, full string) *access.Shares {
 
 // routes returns what the agent serves. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
-	lists, slow := a.listShares(maxLists), a.listShares(maxReports)
+	lists := a.shares(maxLists, listWait, "too many lists are being read")
+	slow := a.shares(maxReports, listWait, "too many reports are being read")
 	history := &reports.Server{Store: a.history, Target: a.targetOf}
 	const oneProbe = "/api/v1/probes/{namespace}/{pod}/{container}/{kind}"
 	all := []route{
@@ -110,10 +111,10 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/notifications", a.notifier.ServeStatus},
 		{"POST /api/v1/notifications/{receiver}/test", unhurried(a.notifier.ServeTest)},
 		{"POST /-/reload", unhurried(a.serveReload)},
-		{"GET " + access.ScrapePath, a.shares(maxScrapes, "too many scrapes are under way").Limit(blackbox.NewServer(blackbox.Config{
+		{"GET " + access.ScrapePath, a.shares(maxScrapes, slotWait, "too many scrapes are under way").Limit(blackbox.NewServer(blackbox.Config{
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
 		}).ServeHTTP)},
-		{"GET /metrics", a.shares(maxMetrics, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
+		{"GET /metrics", a.shares(maxMetrics, slotWait, "too many clients read the metrics").Limit(a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}).ServeHTTP)},
 	}
 	for _, path := range livePaths {
 		all = append(all, route{"GET " + path, health(path, a.live)})
