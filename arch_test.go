@@ -217,7 +217,9 @@ var packages = map[string]struct {
 		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
 	},
-	"agent/uplink": {ours: []string{"probe", "config", "core/manager", "pods/targets"}, others: []string{"k8s.io/apimachinery/pkg/types"}},
+	"agent/hostwatch": {ours: []string{"probe", "core/worker", "internal/joined"}},
+	"agent/statelock": {ours: []string{"internal/ownership"}},
+	"agent/uplink":    {ours: []string{"probe", "config", "core/manager", "pods/targets"}, others: []string{"k8s.io/apimachinery/pkg/types"}},
 	"agent/stream": {
 		ours:   []string{"probe", "agent/api", "agent/events", "agent/secrets", "core/manager", "core/worker", "internal/clip", "internal/explain", "pods"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
@@ -232,7 +234,7 @@ var packages = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/stream", "agent/uplink", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "agent/uplink", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {

@@ -18,12 +18,14 @@ import (
 	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/events"
 	"github.com/daeace23/prober/agent/history"
+	"github.com/daeace23/prober/agent/hostwatch"
 	"github.com/daeace23/prober/agent/logs"
 	"github.com/daeace23/prober/agent/notify"
 	"github.com/daeace23/prober/agent/otlp"
 	"github.com/daeace23/prober/agent/pauses"
 	"github.com/daeace23/prober/agent/plugins"
 	"github.com/daeace23/prober/agent/secrets"
+	"github.com/daeace23/prober/agent/statelock"
 	"github.com/daeace23/prober/agent/stream"
 	"github.com/daeace23/prober/agent/uplink"
 	"github.com/daeace23/prober/config"
@@ -144,7 +146,7 @@ type Agent struct {
 	notifier    *notify.Notifier
 	uplink      *uplink.Uplink
 	history     *history.Store // nil without a state directory
-	host        *hostWatch
+	host        *hostwatch.Watch
 	lock        *os.File       // of the state directory; nil for none
 	listener    net.Listener   // of the HTTP server, which Run starts
 	socket      *access.Socket // of the HTTP server too; nil for none
@@ -195,7 +197,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.log = logs.NewLogger(a.stderr, cfg.LogFormat, cfg.LogLevel)
 	a.events = events.New(events.Config{Logger: a.log, Tell: a.hub.Event, FoldFirst: cfg.foldFirst})
-	a.host = &hostWatch{report: a.hostTrouble}
+	a.host = &hostwatch.Watch{Report: a.hostTrouble}
 	err := a.assemble(ctx)
 	if err == nil && !a.handlers.Detach() {
 		err = context.Cause(ctx)
@@ -210,7 +212,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 // assemble makes the parts of the agent.
 func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.cfg.StateDir != "" {
-		if a.lock, err = lockState(a.cfg.StateDir); err != nil {
+		if a.lock, err = statelock.Lock(a.cfg.StateDir); err != nil {
 			return err
 		}
 	}
@@ -402,7 +404,7 @@ func (a *Agent) close() {
 	if a.pauses != nil {
 		a.pauses.Close()
 	}
-	a.host.close()
+	a.host.Stop()
 	a.stdout.Close()
 	a.stderr.Close()
 }

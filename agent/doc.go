@@ -16,7 +16,7 @@
 //
 // listen.go opens the listeners, server.go and api.go serve HTTP, list.go has the pages of lists,
 // convert.go makes what the API shows of what the core has,
-// actions.go logs and counts actions, and hosttrouble.go reports trouble of the host. The package
+// and actions.go logs and counts actions. The package hostwatch finds trouble of the host,
 // stream sends changes to readers, notify tells people, uplink tells a lost network
 // from a target that is down, history keeps what was, and page is the status page. The
 // packages api and client are for clients of the API; access,

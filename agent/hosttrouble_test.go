@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/daeace23/prober/agent/hostwatch"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
 )
@@ -85,7 +86,7 @@ func TestHostTroubleIsReported(t *testing.T) {
 		if got := logged(); got != 2 || !strings.Contains(log.String(), "attempts=300") {
 			t.Errorf("%d lines after a minute in\n%s", got, &log)
 		}
-		time.Sleep(troubleWindow)
+		time.Sleep(hostwatch.Window)
 		if got := readyz(); strings.Contains(got, "host") {
 			t.Errorf("a minute after the last: %s", got)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 	"github.com/daeace23/prober/agent/blackbox"
 	"github.com/daeace23/prober/agent/history/reports"
+	"github.com/daeace23/prober/agent/hostwatch"
 	"github.com/daeace23/prober/agent/page"
 	"github.com/daeace23/prober/agent/reply"
 	"github.com/daeace23/prober/docs"
@@ -226,6 +227,21 @@ type healthCheck struct {
 	text string
 }
 
+// hostTrouble reports attempts that failed because of trouble of the host.
+func (a *Agent) hostTrouble(about *hostwatch.Trouble, attempts int, last error) {
+	a.events.Host(about.Event, about.Message, attempts)
+	a.log.Warn("attempts failed because of trouble of this host", "reason", string(about.Reason),
+		"attempts", attempts, "error", last.Error())
+}
+
+// hostChecks returns the lines of readyz about the host.
+func (a *Agent) hostChecks() (checks []healthCheck) {
+	for _, text := range a.host.Recent() {
+		checks = append(checks, healthCheck{"host", "!", text})
+	}
+	return checks
+}
+
 func (a *Agent) live() []healthCheck { return []healthCheck{{"ping", "+", "ok"}} }
 
 func (a *Agent) ready() []healthCheck {
@@ -253,7 +269,7 @@ func (a *Agent) ready() []healthCheck {
 			checks = append(checks, healthCheck{"plugin " + p.Name, "!", "its source is not available, the last good version is kept: " + p.Stale})
 		}
 	}
-	return slices.Concat(checks, a.troubleChecks(), a.targetChecks(), a.stateChecks(), a.notifyChecks(), a.host.checks())
+	return slices.Concat(checks, a.troubleChecks(), a.targetChecks(), a.stateChecks(), a.notifyChecks(), a.hostChecks())
 }
 
 // stateChecks returns warnings about state that could not be saved, and about the history.

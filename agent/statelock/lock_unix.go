@@ -1,6 +1,7 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-package agent
+// Package statelock keeps two agents from using one state directory.
+package statelock
 
 import (
 	"bytes"
@@ -16,10 +17,10 @@ import (
 	"github.com/daeace23/prober/internal/ownership"
 )
 
-// lockState locks the state directory against other agents until the file that it returns is closed, which
+// Lock locks the state directory against other agents until the file that it returns is closed, which
 // the end of the process does too. It returns nil if the file cannot be written, as on a read-only or full disk,
 // or if the file system has no locks: an agent runs without.
-func lockState(dir string) (*os.File, error) {
+func Lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
