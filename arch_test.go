@@ -138,10 +138,11 @@ var packages = map[string]struct {
 	},
 	"pods":               {ours: []string{"core/declared", "core/manager", "core/states", "handlers/netns", "metrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/internal/hook": {ours: []string{"internal/httpget", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods/kube/queue":    {others: []string{"k8s.io/apimachinery/pkg/types"}},
 	"pods/kube": {
 		ours: []string{
 			"config", "core/declared", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "handlers/netns", "internal/joined", "internal/netaddr", "metrics", "pods",
-			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "probe", "internal/pace", "internal/outbound", "internal/clip",
+			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "pods/kube/queue", "probe", "internal/pace", "internal/outbound", "internal/clip",
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
 	},

@@ -47,7 +47,7 @@ func (s *Source) applyLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.toApply.wake:
+		case <-s.toApply.Wake:
 		}
 		s.mu.Lock()
 		synced := s.synced
@@ -55,7 +55,7 @@ func (s *Source) applyLoop(ctx context.Context) {
 		if !synced {
 			continue // setSynced wakes the loop
 		}
-		uids := slices.DeleteFunc(s.toApply.take(), s.isEarly)
+		uids := slices.DeleteFunc(s.toApply.Take(), s.isEarly)
 		if r.Routine && len(uids) == 0 {
 			continue
 		}
@@ -93,7 +93,7 @@ func (s *Source) attempt(ctx context.Context, r pods.Reload, uids []types.UID, a
 			return context.Cause(ctx)
 		}
 		if time.Since(begun) >= atMost {
-			s.toApply.put(slices.Concat(slices.Collect(maps.Values(waiting))...)...)
+			s.toApply.Put(slices.Concat(slices.Collect(maps.Values(waiting))...)...)
 			break
 		}
 		now, of := time.Now(), s.spent.least(waiting)
@@ -184,7 +184,7 @@ func (s *Source) remove(uid types.UID) {
 	}
 	s.mu.Unlock()
 	if again {
-		defer s.toApply.put(uid)
+		defer s.toApply.Put(uid)
 	}
 	s.store.RemovePod(uid)
 	s.states.remove(uid)
@@ -218,7 +218,7 @@ func (s *Source) retryRefused(namespace string) {
 	defer s.mu.Unlock()
 	for uid, p := range s.pods {
 		if !p.gone && p.plan != nil && p.plan.crowded && p.latest.Namespace == namespace {
-			s.toApply.put(uid)
+			s.toApply.Put(uid)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func (s *Source) apply(ctx context.Context, uid types.UID) {
 		s.preparing[uid] = next.plugins
 		p.slow++
 		s.mu.Unlock()
-		s.toPrepare.put(uid)
+		s.toPrepare.Put(uid)
 		return
 	}
 	s.mu.Lock()
@@ -299,7 +299,7 @@ func (s *Source) waits(uid types.UID, p *pod) bool {
 	}
 	if wait := s.edits[uid].Next(edits).Sub(now); wait > 0 {
 		p.again = now.Add(wait)
-		time.AfterFunc(wait, func() { s.toApply.put(uid) })
+		time.AfterFunc(wait, func() { s.toApply.Put(uid) })
 		return true
 	}
 	s.edits[uid] = s.edits[uid].Take(edits, now)
@@ -342,8 +342,8 @@ func (s *Source) applied(p *pod, latest *v1.Pod, next *plan, failed []error) {
 	if less {
 		s.retryRefused(latest.Namespace)
 	}
-	s.toPublish.put(uid)
-	s.toReport.put(uid)
+	s.toPublish.Put(uid)
+	s.toReport.Put(uid)
 }
 
 // reference returns the object of events about a pod.

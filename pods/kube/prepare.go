@@ -64,16 +64,16 @@ func (s *Source) prepareLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.toPrepare.wake:
+		case <-s.toPrepare.Wake:
 		}
 		uid, end, ok := s.beginToPrepare()
 		if !ok {
 			continue // the end of another one wakes a loop
 		}
-		s.toPrepare.signal() // there may be further ones
+		s.toPrepare.Signal() // there may be further ones
 		s.prepare(ctx, uid)
 		end()
-		s.toPrepare.signal()
+		s.toPrepare.Signal()
 	}
 }
 
@@ -85,7 +85,7 @@ func (s *Source) beginToPrepare() (uid types.UID, end func(), ok bool) {
 	now := time.Now()
 	maps.DeleteFunc(s.preparations, func(_ string, of *preparation) bool { return of.active == 0 && now.Sub(of.last) > spentFor })
 	of := &preparation{} // of a pod that is gone
-	uid, ok = s.toPrepare.takeFirst(func(uid types.UID) (last time.Time, ok bool) {
+	uid, ok = s.toPrepare.TakeFirst(func(uid types.UID) (last time.Time, ok bool) {
 		p := s.pods[uid]
 		if p == nil || s.preparations[p.latest.Namespace] == nil {
 			return last, true
@@ -139,5 +139,5 @@ func (s *Source) prepare(ctx context.Context, uid types.UID) {
 		p.again = time.Now().Add(wait)
 	}
 	s.mu.Unlock()
-	time.AfterFunc(wait, func() { s.toApply.put(uid) })
+	time.AfterFunc(wait, func() { s.toApply.Put(uid) })
 }

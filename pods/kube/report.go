@@ -35,8 +35,8 @@ func (s *Source) reportLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.toReport.wake:
-			for _, uid := range s.toReport.take() {
+		case <-s.toReport.Wake:
+			for _, uid := range s.toReport.Take() {
 				s.report(uid)
 			}
 		case now := <-ticker.C:
@@ -55,9 +55,9 @@ func (s *Source) reportAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uid, p := range s.pods {
-		s.toReport.put(uid)
+		s.toReport.Put(uid)
 		if p.waits {
-			s.toApply.put(uid)
+			s.toApply.Put(uid)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/daeace23/prober/internal/pace"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/liveness"
+	"github.com/daeace23/prober/pods/kube/queue"
 	"github.com/daeace23/prober/probe"
 )
 
@@ -47,7 +48,7 @@ type Source struct {
 	loops  sync.WaitGroup
 
 	// The queues of the loops. None of the loops waits for another.
-	toApply, toPublish, toReport, toPrepare *queue
+	toApply, toPublish, toReport, toPrepare *queue.Queue
 
 	applying sync.Mutex // held by an attempt, which adds probes to the manager and removes them
 	spent    spent      // by attempts
@@ -109,7 +110,7 @@ func New(cfg Config, host pods.Host) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, host: host, log: host.Logger, since: time.Now(), cancel: func() {}, pods: make(map[types.UID]*pod), preparing: make(map[types.UID][]string), preparations: make(map[string]*preparation), edits: make(map[types.UID]pace.Bucket), unprobed: make(map[types.UID]bool),
-		toApply: newQueue(), toPublish: newQueue(), toReport: newQueue(), toPrepare: newQueue(),
+		toApply: queue.New(), toPublish: queue.New(), toReport: queue.New(), toPrepare: queue.New(),
 	}
 	s.store.Changed = func(pod *v1.Pod, _ v1.PodStatus) { s.feed.Changed(pod, s.store.PodStatus) }
 	s.watched = newWatched(cfg.Pods, s)
@@ -145,7 +146,7 @@ func (s *Source) Start(ctx context.Context, m *manager.Manager) {
 	loops := []func(){
 		func() { s.watched.run(follow) },
 		func() { s.applyLoop(follow) },
-		func() { s.toPublish.each(end, s.publish) },
+		func() { s.toPublish.Each(end, s.publish) },
 		func() { s.followResults(updates) },
 		func() { s.reportLoop(end) },
 		func() { s.actor.Run(end) },
@@ -167,7 +168,7 @@ func (s *Source) Start(ctx context.Context, m *manager.Manager) {
 	s.cancel = func() {
 		cancel()
 		s.loops.Wait()
-		for _, uid := range s.toReport.take() {
+		for _, uid := range s.toReport.Take() {
 			s.report(uid)
 		}
 		stopWriting()

@@ -33,7 +33,7 @@ type probeState struct {
 func (s *Source) Changed(c *states.Change) {
 	uid := types.UID(c.Info.PodUID)
 	if s.states.change(uid, c) {
-		s.toReport.put(uid)
+		s.toReport.Put(uid)
 	}
 	s.actor.Changed(c)
 }

@@ -43,7 +43,7 @@ func (s *Source) publish(uid types.UID) {
 	if !s.has(uid, p) { // removed meanwhile
 		s.store.RemovePod(uid)
 	}
-	s.toReport.put(uid)
+	s.toReport.Put(uid)
 }
 
 // statusOf returns the status of a pod as the kubelet and the runtime tell it. The runtime may tell that a
@@ -155,9 +155,9 @@ func (s *Source) runtimeChanged(uid types.UID) {
 	if p == nil {
 		return
 	}
-	s.toPublish.put(uid)
+	s.toPublish.Put(uid)
 	if inPod {
-		s.toApply.put(uid) // its sandbox may be another one
+		s.toApply.Put(uid) // its sandbox may be another one
 	}
 }
 
@@ -166,8 +166,8 @@ func (s *Source) runtimeChanged(uid types.UID) {
 func (s *Source) followResults(updates iter.Seq[results.Update]) {
 	for u := range updates {
 		uid := types.UID(u.PodUID)
-		s.toPublish.put(uid)
-		s.toReport.put(uid)
+		s.toPublish.Put(uid)
+		s.toReport.Put(uid)
 		if !u.Removed && u.Result == results.Failure && u.Kind != probe.Readiness && attempted(u.Reason) {
 			s.failed(uid, &u)
 		}

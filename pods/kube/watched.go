@@ -173,7 +173,7 @@ func (s *Source) setSynced() {
 	s.mu.Lock()
 	s.synced = true
 	s.mu.Unlock()
-	s.toApply.put("") // also if there is no pod
+	s.toApply.Put("") // also if there is no pod
 }
 
 // observe takes the newest state of a pod.
@@ -196,10 +196,10 @@ func (s *Source) observe(next *v1.Pod) {
 	p.latest, p.gone, p.left = next, false, nil
 	s.mu.Unlock()
 	if before == nil || asksOtherwise(before, next) {
-		s.toApply.put(next.UID)
+		s.toApply.Put(next.UID)
 	}
-	s.toPublish.put(next.UID)
-	s.toReport.put(next.UID) // the conditions may be other ones
+	s.toPublish.Put(next.UID)
+	s.toReport.Put(next.UID) // the conditions may be other ones
 }
 
 // forget has a pod removed that is not probed any more. It reports false if it was not.
@@ -211,7 +211,7 @@ func (s *Source) forget(left *v1.Pod) bool {
 	}
 	s.mu.Unlock()
 	if p != nil {
-		s.toApply.put(left.UID)
+		s.toApply.Put(left.UID)
 	}
 	return p != nil
 }
@@ -226,7 +226,7 @@ func (s *Source) deleted(uid types.UID) {
 	delete(s.unprobed, uid)
 	s.mu.Unlock()
 	if p != nil {
-		s.toApply.put(uid)
+		s.toApply.Put(uid)
 	} else {
 		s.cfg.Conditions.Remove(uid)
 	}
