@@ -383,22 +383,10 @@ func smallSendBuffer(ctx context.Context, network, address string) (net.Conn, er
 // fullQueue listens on a port whose queue of connections is full: dials get no answer.
 func fullQueue(t *testing.T) (port int) {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	fd, port := bind(t)
 	if err := syscall.Listen(fd, 0); err != nil {
 		t.Fatal(err)
 	}
-	bound, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port = bound.(*syscall.SockaddrInet4).Port
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		t.Fatal(err)
@@ -409,6 +397,13 @@ func fullQueue(t *testing.T) (port int) {
 
 // closedPort returns a port on which nobody listens, and which nobody else gets during the test.
 func closedPort(t *testing.T) (port int) {
+	t.Helper()
+	_, port = bind(t)
+	return port
+}
+
+// bind returns a socket that has a port of loopback, and does not listen.
+func bind(t *testing.T) (fd, port int) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -422,7 +417,7 @@ func closedPort(t *testing.T) (port int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bound.(*syscall.SockaddrInet4).Port
+	return fd, bound.(*syscall.SockaddrInet4).Port
 }
 
 // resolver returns a resolver that asks a server which answers each question with text, or not at all.
