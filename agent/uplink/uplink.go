@@ -225,11 +225,11 @@ func (u *Uplink) forget(key manager.Key) {
 }
 
 func (u *Uplink) tellLocked() {
-	u.fault.Store(nil)
+	var now *string
 	if fault := u.faultSinceLocked(0); fault != "" {
-		u.fault.Store(&fault)
-		u.down, u.last = u.begun.Load(), fault
+		now, u.down, u.last = &fault, u.begun.Load(), fault
 	}
+	u.fault.Store(now) // once: it is read without the mutex
 	close(u.news)
 	u.news = make(chan struct{})
 }
