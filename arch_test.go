@@ -37,17 +37,21 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "sdk", "internal/abi", "internal/pluginpb"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc"},
 	},
-	"core/results": {ours: []string{"probe", "internal/clip"}},
-	"core/worker":  {ours: []string{"probe", "core/results", "internal/clip", "internal/explain"}},
-	"core/states":  {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
-	"core/group":   {ours: []string{"probe", "core/worker", "core/results", "internal/explain"}},
+	"core/results":       {ours: []string{"probe", "internal/clip"}},
+	"core/internal/seam": {},
+	"core/worker":        {ours: []string{"probe", "core/internal/seam", "core/results", "internal/explain"}},
+	"core/internal/engine": {
+		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain"},
+	},
+	"core/states": {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
+	"core/group":  {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},
 	"core/declared": {
 		ours:   []string{"probe", "internal/clip", "internal/redact"},
 		others: []string{"go.yaml.in/yaml", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
 	"core/internal/podtest": {ours: []string{"probe", "core/declared"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}}, // for tests
 	"core/manager": {
-		ours:   []string{"probe", "core/declared", "core/group", "core/worker", "core/results", "internal/explain"},
+		ours:   []string{"probe", "core/declared", "core/group", "core/internal/seam", "core/worker", "core/results", "internal/explain"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"handlers":                          {ours: []string{"probe", "internal/nearest", "internal/panics"}},

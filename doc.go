@@ -9,8 +9,10 @@
 // Read them in this order:
 //
 //   - probe: the vocabulary. What a probe is, what a handler is asked and answers.
-//   - core/worker: one probe. worker.go is its life, tick.go one scheduled run from top
+//   - core/worker: the types by which users of the core speak with the workers of probes.
+//     core/internal/engine: one worker. worker.go is its life, tick.go one scheduled run from top
 //     to bottom, fold.go the rule of the thresholds; schedule.go runs the workers that are due.
+//     core/internal/seam: how packages of the core reach what public types keep from others.
 //   - core/results: the last decided result of every container, and the updates of it.
 //   - core/states: the four states of a probe and their causes, for people: what the page, metrics,
 //     notifications, the history and conditions of pods are made of.
@@ -64,21 +66,21 @@
 //
 // # One tick
 //
-//  1. core/worker.shard.run takes a worker off the heap when it is due, and makes sure that the
-//     next one is run in time; core/worker.Worker.Trigger makes one due at once.
-//  2. core/worker.Worker.fire runs the tick: core/worker.Worker.tick asks the task for its state.
-//  3. core/worker.Worker.enter decides whether to probe now: on hold, initial delay, not started. A
+//  1. core/internal/engine.shard.run takes a worker off the heap when it is due, and makes sure that the
+//     next one is run in time; core/internal/engine.Worker.Trigger makes one due at once.
+//  2. core/internal/engine.Worker.fire runs the tick: core/internal/engine.Worker.tick asks the task for its state.
+//  3. core/internal/engine.Worker.enter decides whether to probe now: on hold, initial delay, not started. A
 //     container that is new or does not run gets its result here, without an attempt.
-//  4. core/worker.Worker.attempts makes up to three attempts, and retries only errors. Where a
+//  4. core/internal/engine.Worker.attempts makes up to three attempts, and retries only errors. Where a
 //     plugin or a limit has no slot for it, the tick is skipped.
-//  5. core/worker.Worker.once gives an attempt its deadline; a fault of the host is an error.
+//  5. core/internal/engine.Worker.once gives an attempt its deadline; a fault of the host is an error.
 //  6. A built-in handler, handlers/wasm.bound.Probe or a process makes the attempt. Before a
 //     handler with a limit does, handlers/limit.Limit.acquire waits for a slot with the timeout suspended.
-//  7. core/worker.Worker.record applies the outcome, unless the probe was changed meanwhile.
+//  7. core/internal/engine.Worker.record applies the outcome, unless the probe was changed meanwhile.
 //     Steps 8 and 9 are in it. An error decides nothing, unless errorPolicy is failure.
-//  8. core/worker.fold is the rule of the thresholds: the next run, and whether it decides.
+//  8. core/internal/engine.fold is the rule of the thresholds: the next run, and whether it decides.
 //  9. core/results.Cache.Set stores the decided result and queues an update. It never blocks.
-//  10. core/worker.Worker.emit sends the event; then observers get the tick, with what happened
+//  10. core/internal/engine.Worker.emit sends the event; then observers get the tick, with what happened
 //     inside its attempts if there is a history: core/manager.Manager.Explain returns that.
 //
 // # One dial of a WebAssembly plugin
@@ -129,7 +131,7 @@
 // A timeout, of an annotation or of a v1.Probe:
 //
 //   - core/declared.annotationProbe.spec or core/declared.specOf makes it part of a probe.Spec.
-//   - core/worker.New keeps it, and core/worker.Worker.once gives it to each attempt as a deadline.
+//   - core/internal/engine.New keeps it, and core/internal/engine.Worker.once gives it to each attempt as a deadline.
 //
 // A target, as a host or a socket:
 //
@@ -149,7 +151,7 @@
 //
 // A result:
 //
-//   - core/worker.fold decides it, and core/results.Cache.Set keeps it, by container.
+//   - core/internal/engine.fold decides it, and core/results.Cache.Set keeps it, by container.
 //   - core/states.Rule.Tick makes a state of it, for all that people read.
 //   - core/manager.Manager.UpdatePodStatus writes it into the status of a pod.
 //   - agent.Agent.shown is the only converter to agent/api; metrics.state.ticked has the state for scrapes.

@@ -106,12 +106,12 @@ func (g *Group[K]) forget(e *entry[K]) {
 	}
 }
 
-// Ended implements [worker.Owner].
+// Ended implements engine.Owner.
 func (e *entry[K]) Ended() {
 	e.of.group.end(e.of.group.take(e.of.key, func(o *entry[K]) bool { return o == e }))
 }
 
-// Rested implements [worker.Owner].
+// Rested implements engine.Owner.
 func (e *entry[K]) Rested() { e.of.group.forget(e) }
 
 // LeftError is the error of [Group.Shutdown] when its context ends first.

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
+	"github.com/google/go-cmp/cmp"
 )
 
 // explained adds a probe with a period of a second that answers as answer does.

@@ -31,6 +31,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/core/internal/engine"
+	"github.com/daeace23/prober/core/internal/seam"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -99,8 +101,8 @@ type Probe struct {
 	Tag any
 }
 
-func (p *Probe) setup() worker.Setup {
-	return worker.Setup{Spec: p.Spec, Handler: p.Handler, Name: p.Name, Target: p.Target}
+func (p *Probe) setup() engine.Setup {
+	return engine.Setup{Spec: p.Spec, Handler: p.Handler, Name: p.Name, Target: p.Target}
 }
 
 // ID identifies a probe of a group.
@@ -114,7 +116,8 @@ type ID[K comparable] struct {
 // without waiting for an attempt, and call observers and handlers with no lock held. Each call takes
 // a time in proportion to the probes of its key, which are meant to be few: a hundred, say.
 type Group[K comparable] struct {
-	shared worker.Shared
+	inner[K]
+	shared engine.Shared
 	memory history
 	owned  []*results.Cache // made by New
 	seed   maphash.Seed
@@ -128,6 +131,28 @@ type Group[K comparable] struct {
 	ended  chan struct{}          // closed when left becomes empty; nil unless Shutdown waits
 }
 
+type inner[K comparable] = seam.Hidden[hidden[K]]
+
+// hidden are the methods of a group that only package manager calls.
+type hidden[K comparable] struct{ group *Group[K] }
+
+// Current returns a probe as it is now, for Replace.
+func (h *hidden[K]) Current(id ID[K]) (now Probe, at seam.Version, ok bool) {
+	return h.group.current(id)
+}
+
+// Replace is [Group.replace].
+func (h *hidden[K]) Replace(since seam.Version, p Probe, keepRun bool) bool {
+	return h.group.replace(since, p, keepRun)
+}
+
+// Reshape replaces what a probe knows of its task from the next tick on, unless the probe has ended.
+// t is the same task, with the same Subject and another description.
+func (h *hidden[K]) Reshape(at seam.Version, t *worker.Task) { at.Of.(*entry[K]).Worker.Reshape(t) }
+
+// Nudge makes a probe tick now that has made no attempt yet; see engine.Worker.
+func (h *hidden[K]) Nudge(id ID[K]) error { return h.group.with(id, (*engine.Worker).Nudge) }
+
 // keyed are the probes of one key. They are few: a list is smaller than a map, and as fast.
 type keyed[K comparable] struct {
 	group   *Group[K]
@@ -138,7 +163,7 @@ type keyed[K comparable] struct {
 // entry is a worker and what the group knows of it. It is the first observer of the worker, and its
 // owner.
 type entry[K comparable] struct {
-	worker.Worker
+	engine.Worker
 	record record
 	of     *keyed[K] // set before the worker is started
 
@@ -151,7 +176,7 @@ type entry[K comparable] struct {
 }
 
 var (
-	_ worker.Owner         = (*entry[int])(nil)
+	_ engine.Owner         = (*entry[int])(nil)
 	_ worker.ProbeObserver = (*entry[int])(nil)
 )
 
@@ -165,6 +190,7 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 		return nil, fmt.Errorf("Config.Observers[%d] is nil", i)
 	}
 	g := &Group[K]{seed: maphash.MakeSeed()}
+	g.inner = seam.Hide(hidden[K]{g})
 	g.keys, g.left, g.done = make(map[K]*keyed[K]), make(map[*entry[K]]struct{}), make(chan struct{})
 	g.memory.budget = cfg.History
 	for kind, cache := range [...]*results.Cache{probe.Liveness: cfg.Liveness, probe.Readiness: cfg.Readiness, probe.Startup: cfg.Startup} {
@@ -181,7 +207,7 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 	g.shared.Observers, g.shared.Compat, g.shared.Logger, g.shared.Trace = cfg.Observers, cfg.Compat, cfg.Logger, cfg.History > 0
 	g.shared.AgentStart, g.shared.RestartGrace = time.Now(), cmp.Or(cfg.RestartGrace, 10*time.Second)
 	if cfg.Event != nil {
-		g.shared.Event = func(w *worker.Worker, reason worker.EventReason, message string) {
+		g.shared.Event = func(w *engine.Worker, reason worker.EventReason, message string) {
 			cfg.Event(Event{w.Info(), w.Task(), reason, message})
 		}
 	}
@@ -208,7 +234,7 @@ func (g *Group[K]) Add(key K, p Probe) error {
 			e.Stop()
 		}
 	}()
-	e.Init(&g.shared, worker.Config{
+	e.Init(&g.shared, engine.Config{
 		Setup: p.setup(), Task: p.Task, Kind: p.Kind, Delay: delay, Phase: phase, Paused: p.Paused, Observer: e, Owner: e,
 	})
 	if err := g.insert(id, e); err != nil {
@@ -230,7 +256,7 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 	}
 	for _, o := range g.ofLocked(id.Key) {
 		if o.Task().Subject.Container == id.Task {
-			e.Task().Join(o.Task())
+			seam.Of(e.Task()).Join(e.Task(), o.Task())
 		}
 	}
 	if err := e.Claim(); err != nil {
@@ -240,7 +266,7 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 	if of == nil {
 		of = &keyed[K]{group: g, key: id.Key}
 	}
-	if !e.Task().Settle(of, of.isHome) {
+	if !seam.Of(e.Task()).Settle(of, of.isHome) {
 		return errors.New("Probe.Task is one of another key or group: two results would have one name")
 	}
 	g.keys[id.Key] = of
@@ -314,19 +340,19 @@ func (g *Group[K]) Update(key K, p Probe) error {
 		return err
 	}
 	for {
-		now, ok := g.Current(ID[K]{key, p.Task.Subject.Container, p.Kind})
+		now, at, ok := g.current(ID[K]{key, p.Task.Subject.Container, p.Kind})
 		switch {
 		case !ok:
 			if err := g.Add(key, p); !errors.Is(err, ErrExists) {
 				return err
 			}
 		case now.Task != p.Task:
-			return fmt.Errorf("%v: the probe has another Task", now.entry.id())
+			return fmt.Errorf("%v: the probe has another Task", ID[K]{key, p.Task.Subject.Container, p.Kind})
 		case now.equal(&p):
 			return nil
-		case g.Replace(now, p, now.sameHandler(&p) && now.Target == p.Target):
+		case g.replace(at, p, now.sameHandler(&p) && now.Target == p.Target):
 			if !now.sameHandler(&p) {
-				now.entry.Release(now.Handler)
+				at.Of.(*entry[K]).Release(now.Handler)
 			}
 			return nil
 		}
@@ -347,43 +373,41 @@ func same(a, b any) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// Current is a probe of a group as it is at one moment.
-type Current[K comparable] struct {
-	Probe
-	entry   *entry[K]
-	version uint32
+// Current returns a probe as it is now; false if there is none.
+func (g *Group[K]) Current(id ID[K]) (now Probe, ok bool) {
+	now, _, ok = g.current(id)
+	return now, ok
 }
 
-// Current returns a probe for [Group.Replace].
-func (g *Group[K]) Current(id ID[K]) (now Current[K], ok bool) {
+func (g *Group[K]) current(id ID[K]) (now Probe, at seam.Version, ok bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	e := g.entryLocked(id)
 	if e == nil {
-		return now, false
+		return now, at, false
 	}
-	return e.currentLocked(), true
+	return e.currentLocked(), seam.Version{Of: e, Number: e.version}, true
 }
 
-func (e *entry[K]) currentLocked() Current[K] {
+func (e *entry[K]) currentLocked() Probe {
 	s := e.Setup()
-	return Current[K]{Probe{
+	return Probe{
 		Task: e.Task(), Kind: e.Kind(), Handler: s.Handler, Name: s.Name, Spec: s.Spec, Target: s.Target, Paused: e.paused, Tag: e.tag,
-	}, e, e.version}
+	}
 }
 
-// Replace changes a probe as [Group.Update] does, but does not check p, and compares nothing: keepRun
-// keeps the run of equal results, and was.Handler is the caller's again, who releases it. Replace
-// reports false, and does nothing, if the probe has ended or was changed meanwhile: so a caller can
+// replace changes a probe as [Group.Update] does, but does not check p, and compares nothing: keepRun
+// keeps the run of equal results, and the handler before is the caller's again, who releases it. It
+// reports false, and does nothing, if the probe has ended or was changed since: so a caller can
 // prepare the change without a lock.
-func (g *Group[K]) Replace(was Current[K], p Probe, keepRun bool) bool {
+func (g *Group[K]) replace(since seam.Version, p Probe, keepRun bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := was.entry
-	if !slices.Contains(e.of.entries, e) || e.version != was.version {
+	e := since.Of.(*entry[K])
+	if !slices.Contains(e.of.entries, e) || e.version != since.Number {
 		return false
 	}
-	change := worker.Change{Setup: p.setup(), KeepRun: keepRun, Paused: p.Paused, KeepPaused: p.Paused == e.paused}
+	change := engine.Change{Setup: p.setup(), KeepRun: keepRun, Paused: p.Paused, KeepPaused: p.Paused == e.paused}
 	if !e.Worker.Update(change) { // it has just ended by itself
 		return false
 	}
@@ -392,27 +416,21 @@ func (g *Group[K]) Replace(was Current[K], p Probe, keepRun bool) bool {
 	return true
 }
 
-// Reshape replaces what a probe knows of its task from the next tick on, unless the probe has ended.
-// t is the same task, with the same Subject and another description.
-func (g *Group[K]) Reshape(was Current[K], t *worker.Task) { was.entry.Worker.Reshape(t) }
-
-// Stalled returns how long a probe has been due while no other one was run either: see
-// [worker.Shared.Stalled].
+// Stalled returns how long a probe has been due while no other one was run either: a fraction of a
+// second at most, unless the process does not run. Many probes that are late because there is too much
+// to do are no stall. It does not return while the schedule is locked for ever.
 func (g *Group[K]) Stalled() time.Duration { return g.shared.Stalled() }
 
 // Trigger makes a probe tick now. Its error matches [ErrNotFound].
-func (g *Group[K]) Trigger(id ID[K]) error { return g.with(id, (*worker.Worker).Trigger) }
+func (g *Group[K]) Trigger(id ID[K]) error { return g.with(id, (*engine.Worker).Trigger) }
 
 // Pause stops the attempts of a probe until [Group.Resume]. Its decided result stays.
-func (g *Group[K]) Pause(id ID[K]) error { return g.with(id, (*worker.Worker).Pause) }
+func (g *Group[K]) Pause(id ID[K]) error { return g.with(id, (*engine.Worker).Pause) }
 
 // Resume ends a pause: the probe ticks now.
-func (g *Group[K]) Resume(id ID[K]) error { return g.with(id, (*worker.Worker).Resume) }
+func (g *Group[K]) Resume(id ID[K]) error { return g.with(id, (*engine.Worker).Resume) }
 
-// Nudge makes a probe tick now that has made no attempt yet; see [worker.Worker.Nudge].
-func (g *Group[K]) Nudge(id ID[K]) error { return g.with(id, (*worker.Worker).Nudge) }
-
-func (g *Group[K]) with(id ID[K], do func(*worker.Worker)) error {
+func (g *Group[K]) with(id ID[K], do func(*engine.Worker)) error {
 	e := g.entry(id)
 	if e == nil {
 		return fmt.Errorf("%v: %w", id, ErrNotFound)

@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
+	"github.com/google/go-cmp/cmp"
 )
 
 // tickBytes is what a past tick takes besides its texts and its trace.

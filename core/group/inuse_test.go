@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/internal/seam"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
@@ -120,10 +121,10 @@ func TestProbesOfOneTaskShareContainerID(t *testing.T) {
 		}
 		for range 3 { // each reshaped to a new description
 			for _, id := range ids {
-				now, _ := g.Current(id)
+				_, now, _ := seam.Of(g).Current(id)
 				next := taskProbe("a", "c1", id.Kind, probe.Success).Task
 				next.Source = nil
-				g.Reshape(now, next)
+				seam.Of(g).Reshape(now, next)
 			}
 			wait(2 * time.Second)
 		}

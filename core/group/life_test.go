@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/internal/seam"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestEmbedder is the life of a program with two services, without any field of Kubernetes.
@@ -235,19 +235,20 @@ func TestRelease(t *testing.T) {
 		a.wantReleased(t, "Update with another handler", 1)
 		b.wantReleased(t, "Update to it", 0)
 
-		was, _ := g.Current(id)
+		replace := seam.Of(g).Replace
+		_, was, _ := seam.Of(g).Current(id)
 		p.Handler = c
-		if !g.Replace(was, p, false) {
+		if !replace(was, p, false) {
 			t.Fatal("Replace did nothing")
 		}
-		if g.Replace(was, p, false) {
+		if replace(was, p, false) {
 			t.Error("Replace of a probe that was changed")
 		}
 		b.wantReleased(t, "Replace, whose caller releases it", 0)
 		c.wantReleased(t, "Replace that does nothing", 0)
 		g.Remove("k")
 		g.Remove("k")
-		if g.Replace(was, p, false) {
+		if replace(was, p, false) {
 			t.Error("Replace of a probe that was removed")
 		}
 		a.wantReleased(t, "Remove, first handler", 1)

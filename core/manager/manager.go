@@ -335,7 +335,7 @@ func (m *Manager) Subscribe(ctx context.Context) iter.Seq[results.Update] {
 func (m *Manager) Results(kind probe.Kind) *results.Cache { return m.group.Results(kind) }
 
 // Stalled returns how long a probe has been due while no other one was run either: see
-// [worker.Shared.Stalled]. A watchdog of the program may ask it.
+// [group.Group.Stalled]. A watchdog of the program may ask it.
 func (m *Manager) Stalled() time.Duration { return m.group.Stalled() }
 
 // Trigger makes a probe tick now.

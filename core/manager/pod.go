@@ -10,16 +10,16 @@ import (
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/internal/seam"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/explain"
 	"github.com/daeace23/prober/probe"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // podSet makes what the workers of one pod share, each part once. It keeps nothing of the pod but
@@ -123,7 +123,7 @@ type tag struct {
 }
 
 // tagOf returns the tag of a running probe; annotated is false for one that is not of the annotation.
-func tagOf(p group.Current[types.UID]) (t tag, annotated bool) {
+func tagOf(p group.Probe) (t tag, annotated bool) {
 	if t, ok := p.Tag.(*tag); ok {
 		return *t, true
 	}
@@ -131,7 +131,7 @@ func tagOf(p group.Current[types.UID]) (t tag, annotated bool) {
 }
 
 // annotatedConfig returns the config of a running probe of the annotation.
-func annotatedConfig(p group.Current[types.UID]) ProbeConfig {
+func annotatedConfig(p group.Probe) ProbeConfig {
 	t, _ := tagOf(p)
 	return ProbeConfig{
 		Path: t.path, Container: p.Task.Subject.Container, Kind: p.Kind, Handler: p.Name, Config: []byte(t.config),
@@ -140,7 +140,7 @@ func annotatedConfig(p group.Current[types.UID]) ProbeConfig {
 }
 
 // sameHandler reports whether a running probe has the handler, the config and the target of c.
-func (m *Manager) sameHandler(p group.Current[types.UID], c *ProbeConfig) bool {
+func (m *Manager) sameHandler(p group.Probe, c *ProbeConfig) bool {
 	if p.Name != c.Handler || p.Target != c.Target {
 		return false
 	}
@@ -168,6 +168,17 @@ type bound struct {
 	mark    string // a digest of the config with its references resolved; "": there is no reference
 }
 
+// current is a probe as it was at one moment.
+type current struct {
+	group.Probe
+	at seam.Version
+}
+
+func (m *Manager) current(id probeID) (now current, running bool) {
+	now.Probe, now.at, running = seam.Of(m.group).Current(id)
+	return now, running
+}
+
 // put starts the probe of c, or changes it if it runs. It tries again when another goroutine
 // has started, changed or removed the probe meanwhile.
 func (m *Manager) put(set *podSet, c ProbeConfig) error {
@@ -175,7 +186,7 @@ func (m *Manager) put(set *podSet, c ProbeConfig) error {
 	for {
 		var done bool
 		var err error
-		if now, running := m.group.Current(idOf(&c, set.pod.UID)); !running {
+		if now, running := m.current(idOf(&c, set.pod.UID)); !running {
 			done, err = m.add(set, c)
 		} else {
 			moved = set.reshape(now) || moved
@@ -212,10 +223,10 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 
 // change changes a running probe to c. moved means that its target may be another one now. It
 // reports false when the probe has ended, or was changed by another goroutine.
-func (m *Manager) change(was group.Current[types.UID], c ProbeConfig, moved bool) (done bool, err error) {
-	t, _ := tagOf(was)
+func (m *Manager) change(was current, c ProbeConfig, moved bool) (done bool, err error) {
+	t, _ := tagOf(was.Probe)
 	next := bound{was.Handler, true, t.mark}
-	switch same := m.sameHandler(was, &c) && was.Spec == c.Spec && was.Paused == c.Paused; {
+	switch same := m.sameHandler(was.Probe, &c) && was.Spec == c.Spec && was.Paused == c.Paused; {
 	case same && !moved:
 		return true, nil
 	case !same:
@@ -227,13 +238,13 @@ func (m *Manager) change(was group.Current[types.UID], c ProbeConfig, moved bool
 }
 
 // rebind returns a handler bound to c: that of was if config and secrets are the same.
-func (m *Manager) rebind(was group.Current[types.UID], c ProbeConfig) (bound, error) {
+func (m *Manager) rebind(was current, c ProbeConfig) (bound, error) {
 	r, err := m.resolve(c)
 	if err != nil {
 		return bound{}, err
 	}
-	t, _ := tagOf(was)
-	same := m.sameHandler(was, &c)
+	t, _ := tagOf(was.Probe)
+	same := m.sameHandler(was.Probe, &c)
 	if same && r.mark == t.mark {
 		return bound{was.Handler, true, t.mark}, nil
 	}
@@ -245,8 +256,8 @@ func (m *Manager) rebind(was group.Current[types.UID], c ProbeConfig) (bound, er
 }
 
 // changeTo changes a running probe from was to next. It reports false as change does.
-func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next bound) (done bool) {
-	done = m.group.Replace(was, m.probeOf(c, next, was.Task), m.sameHandler(was, &c))
+func (m *Manager) changeTo(was current, c ProbeConfig, next bound) (done bool) {
+	done = seam.Of(m.group).Replace(was.at, m.probeOf(c, next, was.Task), m.sameHandler(was.Probe, &c))
 	switch {
 	case next.kept:
 	case done:
@@ -259,7 +270,7 @@ func (m *Manager) changeTo(was group.Current[types.UID], c ProbeConfig, next bou
 
 // reshape gives a probe the new labels, ports and restart policies of the pod. It reports whether
 // the ports have changed, and so perhaps the target of an attempt.
-func (s *podSet) reshape(now group.Current[types.UID]) (moved bool) {
+func (s *podSet) reshape(now current) (moved bool) {
 	old := now.Task
 	before, ok := old.Source.(*podTask)
 	if !ok {
@@ -269,7 +280,7 @@ func (s *podSet) reshape(now group.Current[types.UID]) (moved bool) {
 	if before.pod.equal(&s.info.podView) && reflect.DeepEqual(old.Pod, t.Pod) && reflect.DeepEqual(old.Container, t.Container) && old.NoRestart == t.NoRestart {
 		return false
 	}
-	s.m.group.Reshape(now, t)
+	seam.Of(s.m.group).Reshape(now.at, t)
 	return !slices.Equal(old.Container.Ports, t.Container.Ports)
 }
 

@@ -36,14 +36,14 @@ func (m *Manager) RefreshSecrets(ctx context.Context) error {
 // refresh binds a probe again if its secrets have changed.
 func (m *Manager) refresh(id probeID) error {
 	for {
-		was, running := m.group.Current(id)
+		was, running := m.current(id)
 		if !running {
 			return nil
 		}
-		if t, _ := tagOf(was); t.mark == "" { // it has no secrets
+		if t, _ := tagOf(was.Probe); t.mark == "" { // it has no secrets
 			return nil
 		}
-		config := annotatedConfig(was)
+		config := annotatedConfig(was.Probe)
 		next, err := m.rebind(was, config)
 		if err != nil {
 			subject := was.Task.Subject

@@ -22,7 +22,7 @@ type ProbeStatus struct {
 	ContainerID string
 	Kind        probe.Kind
 	Handler     string
-	Target      string         // what the probe probes; see [worker.Worker.Target]
+	Target      string         // what the probe probes, for people, on one line
 	Result      results.Result // decided
 	Run         int            // consecutive equal results
 	OnHold      bool

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/daeace23/prober/core/declared"
+	"github.com/daeace23/prober/core/internal/seam"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
+	v1 "k8s.io/api/core/v1"
 )
 
 // UpdatePodStatus sets Started and Ready of every container in status. It may be called before AddPod
@@ -155,7 +155,7 @@ func (u *statusUpdate) ready(c *v1.ContainerStatus, spec *v1.Container) bool {
 	}
 	running, counts := u.lookup(c.Name, probe.Readiness, spec)
 	if running {
-		_ = u.m.group.Nudge(probeID{Key: u.pod.UID, Task: c.Name, Kind: probe.Readiness}) // an error means that it has just ended
+		_ = seam.Of(u.m.group).Nudge(probeID{Key: u.pod.UID, Task: c.Name, Kind: probe.Readiness}) // an error means that it has just ended
 	}
 	if spec == nil || !u.inherits(c) {
 		return !counts

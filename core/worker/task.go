@@ -1,10 +1,15 @@
+// Package worker has the types by which the users of package group and package manager speak with the
+// workers that run their probes.
+//
+// A [Task] is what is probed, and its [State] what a worker must know of it. An [Observer] gets each
+// [Tick], and why there was none: a [Gate] or a [SkipReason]. [Attempt] makes one attempt as a tick does.
+// The workers themselves are in core/internal/engine.
 package worker
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/core/internal/seam"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
 )
@@ -81,149 +86,31 @@ type Task struct {
 	// Sidecar marks a restartable init container.
 	Sidecar bool
 
-	joined    *results.Subject // see subject; set before the first worker is started
-	pulls     atomic.Bool      // ticks ask Source
-	users     int32            // workers
-	home      any              // see Settle
-	published atomic.Pointer[State]
-	began     atomic.Int64 // of the published run, in nanoseconds since origin; stored before published
-	mu        sync.Mutex
-	stop      func() // of the Publisher; nil if nothing is to be stopped
-	asleep    sleepers
-}
-
-// sleepers are the workers of a task that do not tick before it has another state: one of each kind
-// at most. A further one ticks: the successor of one that has ended and is about to leave.
-type sleepers struct {
-	mu   sync.Mutex
-	kind [len(probe.Kinds)]*Worker
-}
-
-// subject returns the subject of t. That of all tasks with which t was joined is one pointer, by which
-// claims of container IDs are compared.
-func (t *Task) subject() *results.Subject {
-	if t.joined != nil {
-		return t.joined
-	}
-	return &t.Subject
-}
-
-// Join makes t and o descriptions of one task. t has one worker, which is not started, or another user
-// has joined it before; it does nothing otherwise.
-func (t *Task) Join(o *Task) { t.join(o) }
-
-// Settle gives t, which has one worker that is not started, or more, to home. It reports false if other
-// workers of t have another home. isHome compares homes.
-func (t *Task) Settle(home any, isHome func(any) bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.users > 1 && t.home != nil {
-		return isHome(t.home)
-	}
-	t.home = home
-	return true
-}
-
-// join is [Task.Join]. It reports whether t and o are one task now.
-func (t *Task) join(o *Task) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t != o && t.joined == nil && t.users == 1 {
-		t.joined = o.subject()
-	}
-	return t.subject() == o.subject()
+	inner
 }
 
 // SetState publishes the state of a task without a Source. The next tick of each probe uses it,
-// up to a period later; [Worker.Trigger] makes one now.
+// up to a period later; a trigger makes one now.
 func (t *Task) SetState(s State) {
-	if t.publish(s) {
-		t.wake()
-	}
-}
-
-// publish makes s the state of t. It reports false if it is already.
-func (t *Task) publish(s State) (changed bool) {
-	known := t.published.Load()
-	if known != nil && *known == s {
-		return false
-	}
-	if known == nil || known.ContainerID != s.ContainerID || !known.StartedAt.Equal(s.StartedAt) {
-		t.began.Store(beginning(&s, time.Now()))
-	}
-	next := s // only a state that is kept is on the heap
-	t.published.Store(&next)
-	return true
-}
-
-// beginning returns when a task in the state s has begun, by the monotonic clock: its StartedAt by the wall
-// clock of now, when it was published. A start in the future is now.
-func beginning(s *State, now time.Time) int64 {
-	return int64(now.Sub(origin)) - int64(min(max(now.Sub(s.StartedAt), 0), longest))
-}
-
-// age returns how long the published run of t has lasted. It is not negative. If another state was
-// published after the one that the caller has, it may be too short.
-func (t *Task) age(now time.Time) time.Duration {
-	return max(now.Sub(origin)-time.Duration(t.began.Load()), 0)
-}
-
-// sleep lets w sleep until t has another state than s, which its last tick has found. It reports
-// false if t has another already, or does not tell.
-func (t *Task) sleep(w *Worker, s *State) bool {
-	if t.pulls.Load() {
-		return false
-	}
-	t.asleep.mu.Lock()
-	defer t.asleep.mu.Unlock()
-	if t.known() != s { // checked with the lock, which wake takes after each change
-		return false
-	}
-	in := &t.asleep.kind[w.kind]
-	if *in != nil && *in != w { // w may have been triggered meanwhile
-		return false
-	}
-	*in = w
-	return true
-}
-
-// wake wakes the workers that are asleep, after a change of the state.
-func (t *Task) wake() {
-	for _, w := range t.asleep.take() {
-		if w != nil {
-			w.wake()
-		}
-	}
-}
-
-func (s *sleepers) take() (all [len(probe.Kinds)]*Worker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all, s.kind = s.kind, all
-	return all
-}
-
-// forget removes a worker that does not use t any more.
-func (s *sleepers) forget(w *Worker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kind[w.kind] == w {
-		s.kind[w.kind] = nil
+	i := seam.Of(t)
+	if i.publish(s) {
+		i.wake()
 	}
 }
 
 // SetStarted publishes that a run of t has started. It reports false, and does nothing, if t is in
 // another run now.
 func (t *Task) SetStarted(id string) bool {
+	i := seam.Of(t)
 	for {
-		now := t.published.Load()
+		now := i.published.Load()
 		if now == nil || now.ContainerID != id {
 			return false
 		}
 		next := *now
 		next.Started = true
-		if t.published.CompareAndSwap(now, &next) {
-			t.wake()
+		if i.published.CompareAndSwap(now, &next) {
+			i.wake()
 			return true
 		}
 	}
@@ -231,62 +118,4 @@ func (t *Task) SetStarted(id string) bool {
 
 // State returns the last published state of t, or that of the last tick if Source publishes none.
 // Before the first it is the zero value.
-func (t *Task) State() State {
-	return *t.known()
-}
-
-// noState is the state before the first one.
-var noState State
-
-// known returns the last state of t. It must not be modified.
-func (t *Task) known() *State {
-	if s := t.published.Load(); s != nil {
-		return s
-	}
-	return &noState
-}
-
-// present returns the state of t for a tick. It must not be modified.
-func (t *Task) present() *State {
-	if t.pulls.Load() {
-		t.publish(t.Source.State())
-	}
-	return t.known()
-}
-
-// use is called for each new worker of t.
-func (t *Task) use() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.users++; t.users > 1 {
-		return
-	}
-	if t.Pod == nil {
-		t.Pod = &probe.Pod{Namespace: t.Subject.Namespace, Name: t.Subject.Pod, UID: t.Subject.PodUID}
-	}
-	if t.Container == nil {
-		t.Container = &probe.Container{Name: t.Subject.Container}
-	}
-	if t.Source == nil {
-		return
-	}
-	t.pulls.Store(true) // also when Publish panics
-	if p, ok := t.Source.(Publisher); ok {
-		if t.stop, ok = p.Publish(t.SetState); ok {
-			t.pulls.Store(false)
-		}
-	}
-}
-
-// leave is called when w has ended, or has another task now.
-func (t *Task) leave(w *Worker) {
-	t.asleep.forget(w)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.users--; t.users == 0 && t.stop != nil {
-		stop := t.stop
-		t.stop = nil
-		defer t.published.Store(nil) // it is not kept up to date any more
-		stop()
-	}
-}
+func (t *Task) State() State { return *seam.Of(t).Known() }

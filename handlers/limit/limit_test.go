@@ -11,15 +11,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
-
+	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/limit"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/probe/probetest"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,14 +34,16 @@ const (
 type rig struct {
 	t       *testing.T
 	start   time.Time
-	shared  worker.Shared
+	group   *group.Group[string]
+	made    *observed // by the next Observe
 	limit   *limit.Limit
 	handler *probetest.Handler
 }
 
 // observed is a probe and what its observer was told.
 type observed struct {
-	*worker.Worker
+	id group.ID[string]
+
 	mu      sync.Mutex
 	ticks   []worker.Tick
 	skipped map[worker.SkipReason]int
@@ -82,10 +84,11 @@ func inBubble(t *testing.T, name string, n int, steps []probetest.Step, test fun
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &rig{t: t, start: time.Now(), limit: limit.New(limit.Config{MaxInFlight: n}), handler: probetest.NewHandler(steps...)}
-			for _, k := range probe.Kinds {
-				r.shared.Results[k] = results.New(k)
+			var err error
+			if r.group, err = group.New[string](group.Config{Observers: []worker.Observer{r}, Logger: discard}); err != nil {
+				t.Fatal(err)
 			}
-			t.Cleanup(r.shared.Wait) // after the workers have stopped
+			t.Cleanup(func() { _ = r.group.Shutdown(t.Context()) })
 			test(t, r)
 		})
 	})
@@ -95,19 +98,23 @@ func inBubble(t *testing.T, name string, n int, steps []probetest.Step, test fun
 func (r *rig) add(id string, h probe.Handler) *observed {
 	task := &worker.Task{Subject: results.Subject{Container: id}}
 	task.SetState(worker.Running(id, r.start))
-	o := &observed{skipped: make(map[worker.SkipReason]int)}
-	o.Worker = worker.New(&r.shared, worker.Config{
-		Setup: worker.Setup{
-			Spec:    probe.Spec{Period: period, Timeout: timeout, SuccessThreshold: 1, FailureThreshold: 1},
-			Handler: h, Name: "fake",
-		},
-		Kind: probe.Readiness, Task: task, Observer: o,
+	r.made = &observed{skipped: make(map[worker.SkipReason]int), id: group.ID[string]{Key: id, Task: id, Kind: probe.Readiness}}
+	err := r.group.Add(id, group.Probe{
+		Spec:    probe.Spec{Period: period, Timeout: timeout, SuccessThreshold: 1, FailureThreshold: 1},
+		Handler: h, Name: "fake", Kind: probe.Readiness, Task: task,
 	})
-	o.Start()
-	r.t.Cleanup(o.Stop)
+	if err == nil {
+		err = r.group.Trigger(r.made.id) // without the delay of a first tick
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	synctest.Wait()
-	return o
+	return r.made
 }
+
+// Observe implements [worker.Observer].
+func (r *rig) Observe(worker.Info) worker.ProbeObserver { return r.made }
 
 // addAll starts n probes of the handler of r, one a millisecond.
 func (r *rig) addAll(n int) (all []*observed) {
@@ -202,11 +209,10 @@ func TestDeferredAttempts(t *testing.T) {
 		r.wantStats(limit.Stats{InFlight: 50})
 	})
 	inBubble(t, "panic gives the slot up", 1, []probetest.Step{probetest.Panic("broken").After(500 * ms), success}, func(t *testing.T, r *rig) {
-		r.shared.Logger, r.shared.Compat = discard, probe.CompatPanicSkips // so that it is not tried again
 		all := r.addAll(2)
 		r.waitUntil(500 * ms)
 		all[1].want(t, probe.Success, 499*ms)
-		r.wantStats(limit.Stats{MaxInFlight: 1, Deferred: 1})
+		r.wantStats(limit.Stats{MaxInFlight: 1, Deferred: 2}) // the second one is the retry of the first
 	})
 }
 
@@ -219,11 +225,11 @@ func TestSkippedAttempts(t *testing.T) {
 		if n := all[0].skips()[worker.SkipNoSlot]; n != 2 || len(all[0].skips()) != 1 || len(all[0].seen()) != 1 {
 			t.Errorf("skipped %v, %d ticks", all[0].skips(), len(all[0].seen()))
 		}
-		if s := all[0].Status(); s.Decided != results.Success || s.Run != 1 {
+		if s, _ := r.group.Status(all[0].id); s.Decided != results.Success || s.Run != 1 {
 			t.Errorf("decided %v, run %d", s.Decided, s.Run)
 		}
 		r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: 1, Deferred: 3})
-		all[0].Stop()
+		r.group.Remove(all[0].id.Key)
 		r.waitUntil(time.Hour + time.Second) // until the other one returns
 	})
 	inBubble(t, "retry without a slot", 1, []probetest.Step{probetest.Error(errors.New("broken")).After(500 * ms), deaf}, func(t *testing.T, r *rig) {
@@ -234,7 +240,7 @@ func TestSkippedAttempts(t *testing.T) {
 		if n := all[0].skips()[worker.SkipNoSlot]; n != 1 || len(all[0].seen()) != 0 {
 			t.Errorf("skipped %v, %d ticks", all[0].skips(), len(all[0].seen()))
 		}
-		all[0].Stop()
+		r.group.Remove(all[0].id.Key)
 		r.waitUntil(time.Hour + time.Second)
 	})
 	inBubble(t, "retry with a slot", 1, []probetest.Step{probetest.Error(errors.New("broken")).After(500 * ms), success.After(500 * ms)}, func(t *testing.T, r *rig) {
@@ -250,11 +256,17 @@ func TestSkippedAttempts(t *testing.T) {
 }
 
 func TestCancelledWait(t *testing.T) {
-	for name, cancel := range map[string]func(*worker.Worker){
-		"stop": (*worker.Worker).Stop, "pause": (*worker.Worker).Pause,
-		"change": func(w *worker.Worker) {
-			w.Pause() // otherwise it would wait again
-			w.Update(worker.Change{Setup: w.Setup(), KeepPaused: true})
+	for name, cancel := range map[string]func(*group.Group[string], group.ID[string]) error{
+		"stop": func(g *group.Group[string], id group.ID[string]) error {
+			g.Remove(id.Key)
+			return nil
+		},
+		"pause": (*group.Group[string]).Pause,
+		"change": func(g *group.Group[string], id group.ID[string]) error {
+			err := g.Pause(id) // otherwise it would wait again
+			p, _ := g.Current(id)
+			p.Spec.FailureThreshold++
+			return errors.Join(err, g.Update(id.Key, p))
 		},
 	} {
 		for when, at := range map[string]time.Duration{"before": 500 * ms, "after": 2500 * ms} {
@@ -265,7 +277,9 @@ func TestCancelledWait(t *testing.T) {
 					waiting = 2
 				}
 				r.waitUntil(at)
-				cancel(all[3].Worker)
+				if err := cancel(r.group, all[3].id); err != nil {
+					t.Fatal(err)
+				}
 				synctest.Wait()
 				r.wantStats(limit.Stats{MaxInFlight: 1, InFlight: 1, Waiting: waiting - 1, Deferred: 4})
 				r.waitUntil(period - ms)

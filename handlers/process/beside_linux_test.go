@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/core/group"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers/process"
@@ -81,22 +82,22 @@ func (a always) State() worker.State {
 // Probes that do nothing tick beside programs that misbehave in every way.
 func TestHostileProcessesDelayNoOthers(t *testing.T) {
 	const natives, period, ticks = 50, time.Second, 3
-	shared := &worker.Shared{AgentStart: time.Now(), Logger: slog.New(slog.DiscardHandler)}
-	for _, k := range probe.Kinds {
-		shared.Results[k] = results.New(k)
+	schedules := make(schedulesByUID)
+	g, err := group.New[string](group.Config{Logger: slog.New(slog.DiscardHandler), Observers: []worker.Observer{schedules}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	var workers []*worker.Worker
 	start := func(name string, i int, h probe.Handler, period time.Duration, s *schedule) {
-		w := worker.New(shared, worker.Config{
-			Setup: worker.Setup{
-				Spec: probe.Spec{Period: period, Timeout: period, SuccessThreshold: 1, FailureThreshold: 3}, Handler: h, Name: name,
-			},
-			Task:  &worker.Task{Subject: results.Subject{Pod: name, PodUID: fmt.Sprint(name, i), Container: "web"}, Source: always(fmt.Sprint(name, i))},
-			Kind:  probe.Readiness,
-			Delay: time.Duration(i) * period / natives, Observer: s,
+		id := fmt.Sprint(name, i)
+		schedules[id] = s
+		err := g.Add(id, group.Probe{
+			Spec: probe.Spec{Period: period, Timeout: period, SuccessThreshold: 1, FailureThreshold: 3}, Handler: h, Name: name,
+			Task: &worker.Task{Subject: results.Subject{Pod: name, PodUID: id, Container: "web"}, Source: always(id)},
+			Kind: probe.Readiness,
 		})
-		w.Start()
-		workers = append(workers, w)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	bad := make(map[string]*schedule)
 	var all sync.WaitGroup
@@ -124,13 +125,15 @@ func TestHostileProcessesDelayNoOthers(t *testing.T) {
 	for name, s := range bad {
 		t.Logf("%s: %d ticks, %d skipped", name, s.ticks.Load(), s.skipped.Load())
 	}
-	for _, w := range workers {
-		w.Stop()
-	}
-	for _, w := range workers {
-		w.Wait()
+	if err := g.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
+
+// schedulesByUID observes probes by the UID of their pod.
+type schedulesByUID map[string]*schedule
+
+func (s schedulesByUID) Observe(info worker.Info) worker.ProbeObserver { return s[info.PodUID] }
 
 // quick is a probe that does nothing.
 type quick struct{}

@@ -21,7 +21,6 @@ type program struct {
 }
 
 var programs = []program{
-	{"worker", "`core/worker` and a handler of its own"},
 	{"group", "`core/group` and a handler of its own"},
 	{"group-three", "`core/group`, execprobe, httpprobe and tcpprobe"},
 	{"group-builtin", "`core/group` and the four built-in handlers"},

@@ -19,3 +19,8 @@ func OneLine(text string) string {
 		return r
 	}, text)
 }
+
+// Task returns the name of a task: "namespace/pod/container", without the parts that are "".
+func Task(namespace, pod, container string) string {
+	return strings.Trim(strings.Join([]string{namespace, pod, container}, "/"), "/")
+}

@@ -8,15 +8,16 @@ type mutant struct {
 }
 
 const (
-	tickFile    = "core/worker/tick.go"
-	gateFile    = "core/worker/gate.go"
-	foldFile    = "core/worker/fold.go"
-	workerFile  = "core/worker/worker.go"
-	claimFile   = "core/worker/claim.go"
+	tickFile    = "core/internal/engine/tick.go"
+	gateFile    = "core/internal/engine/gate.go"
+	foldFile    = "core/internal/engine/fold.go"
+	workerFile  = "core/internal/engine/worker.go"
+	claimFile   = "core/internal/engine/claim.go"
 	restartFile = "core/manager/restart.go"
 	storeFile   = "core/manager/store.go"
 	statusFile  = "core/manager/status.go"
 	managerFile = "core/manager/manager.go"
+	attemptFile = "core/worker/attempt.go"
 	taskFile    = "core/worker/task.go"
 	probesFile  = "core/declared/probe.go"
 	podFile     = "core/manager/pod.go"
@@ -27,13 +28,13 @@ const (
 var mutants = []mutant{
 	{
 		"a worker that is asleep is not woken by a new state", taskFile,
-		"if t.publish(s) {\n\t\tt.wake()\n\t}",
-		"t.publish(s)",
+		"if i.publish(s) {\n\t\ti.wake()\n\t}",
+		"i.publish(s)",
 	},
 	{
 		"a worker sleeps during its initial delay", gateFile,
-		"NotStarted, Started, Paused:\n\t\treturn true",
-		"NotStarted, Started, Paused, InitialDelay:\n\t\treturn true",
+		"worker.NotStarted, worker.Started, worker.Paused:\n\t\treturn true",
+		"worker.NotStarted, worker.Started, worker.Paused, worker.InitialDelay:\n\t\treturn true",
 	},
 	{
 		"a worker that is woken ticks at once", workerFile,
@@ -61,7 +62,7 @@ var mutants = []mutant{
 		"return delay - max(age, 0)",
 	},
 	{
-		"a success after the deadline is a failure", tickFile,
+		"a success after the deadline is a failure", attemptFile,
 		"if err != nil && ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {",
 		"if ctx.Err() == context.DeadlineExceeded {",
 	},

@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/daeace23/prober/probe"
+)
+
+// attemptContext is the context of one attempt. It costs neither a timer nor memory until a
+// handler asks for its end: with Done, Err, or a context derived from it. A context that nobody
+// asked is used again for the next attempt. So a handler must not begin to use it after it has
+// returned: a goroutine of it that does may see the end of another attempt.
+type attemptContext struct {
+	timeout time.Duration // 0: none; read-only during the attempt
+
+	mu       sync.Mutex
+	deadline time.Time     // zero: none
+	watch    stallWatch    // set before the attempt
+	deferred time.Duration // how long the timeout was suspended
+	err      error         // nil until the context has ended
+	done     chan struct{}
+	timer    *time.Timer
+	after    map[*func()]struct{} // functions of AfterFunc that were not called yet
+	shared   bool                 // someone may wait for the end, ask for it again, or change the deadline
+}
+
+var (
+	_ context.Context = (*attemptContext)(nil)
+	_ probe.Suspender = (*attemptContext)(nil)
+)
+
+// begin makes c the context of an attempt that begins now. It reports false, and does nothing, if the handler
+// of an attempt before, or what that has started, may still use c.
+func (c *attemptContext) begin(timeout time.Duration, now time.Time) (ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shared {
+		return false
+	}
+	c.timeout, c.deferred, c.err = timeout, 0, nil
+	c.restartLocked(now)
+	return true
+}
+
+func (c *attemptContext) restartLocked(now time.Time) {
+	c.deadline = time.Time{}
+	if c.timeout > 0 {
+		c.deadline = now.Add(c.timeout)
+	}
+}
+
+// lost returns how long the agent did not run since the timeout began.
+func (c *attemptContext) lost() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watch.lost()
+}
+
+// Suspend implements [probe.Suspender].
+func (c *attemptContext) Suspend() (resume func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.checkLocked()
+	if c.err != nil {
+		return nil, false
+	}
+	c.shared, c.deadline = true, time.Time{}
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	since := time.Now()
+	return sync.OnceFunc(func() { c.resume(since) }), true
+}
+
+// resume restarts the timeout, which was suspended at since.
+func (c *attemptContext) resume(since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	now := time.Now()
+	c.deferred += now.Sub(since)
+	c.watch.restart()
+	c.restartLocked(now)
+	c.watchLocked()
+}
+
+// end ends c. It returns how long its timeout was suspended.
+func (c *attemptContext) end() (deferred time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endLocked(context.Canceled)
+	return c.deferred
+}
+
+// cancel ends c.
+func (c *attemptContext) cancel() { c.end() }
+
+func (c *attemptContext) endLocked(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	if c.done != nil {
+		close(c.done)
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	for f := range c.after {
+		go (*f)()
+	}
+	c.after = nil
+}
+
+// Deadline implements [context.Context].
+func (c *attemptContext) Deadline() (deadline time.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deadline, !c.deadline.IsZero()
+}
+
+// Done implements [context.Context].
+func (c *attemptContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
+	}
+	c.watchLocked()
+	return c.done
+}
+
+// Err implements [context.Context].
+func (c *attemptContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shared = true
+	c.checkLocked()
+	return c.err
+}
+
+// Value implements [context.Context].
+func (c *attemptContext) Value(key any) any {
+	if key == (probe.SuspenderKey{}) {
+		return c
+	}
+	return nil
+}
+
+// AfterFunc calls f in a goroutine when c ends. The context package uses it for contexts that are
+// derived from c, which would cost a goroutine each otherwise.
+func (c *attemptContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watchLocked()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	if c.after == nil {
+		c.after = make(map[*func()]struct{})
+	}
+	key := &f
+	c.after[key] = struct{}{}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, waiting := c.after[key]
+		delete(c.after, key)
+		return waiting
+	}
+}
+
+// watchLocked makes c end at its deadline.
+func (c *attemptContext) watchLocked() {
+	c.shared = true
+	c.checkLocked()
+	if c.err != nil || c.timer != nil || c.deadline.IsZero() {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Until(c.deadline), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.timer == timer { // it was not suspended
+			c.endLocked(context.DeadlineExceeded)
+		}
+	})
+	c.timer = timer
+}
+
+// checkLocked ends c if its deadline has passed.
+func (c *attemptContext) checkLocked() {
+	if c.err == nil && !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+		c.endLocked(context.DeadlineExceeded)
+	}
+}

@@ -1,0 +1,13 @@
+//go:build amd64 || arm64
+
+package engine
+
+import "unsafe"
+
+const prefetches = true
+
+// prefetch asks the processor to load size bytes from p into its caches, and does not wait for them.
+// p may be any address.
+//
+//go:noescape
+func prefetch(p unsafe.Pointer, size uintptr)

@@ -1,0 +1,446 @@
+package engine
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/daeace23/prober/core/worker"
+)
+
+// schedule makes workers tick when they are due. It has one shard a processor, so that
+// processors seldom wait for each other.
+//
+// A shard has a heap of the due times of its workers, and runners: goroutines that take due
+// workers off the heap, one at a time. Before a runner runs a tick, it makes sure that another
+// runner is on its way to the next due worker, or that the timer is set for it. So no worker
+// waits for another, however long the tick of that one takes, and a tick costs no goroutine:
+// runners are reused. A runner that comes replaces the one that came before it, as soon as that
+// has ended its tick: else short ticks would make more and more of them compete for the heap. A
+// schedule without workers has no goroutine and no timer.
+type schedule struct {
+	origin time.Time // due times are nanoseconds since then
+	shards []shard
+	next   atomic.Uint32 // shard of the next new worker
+
+	running sync.WaitGroup // runners
+}
+
+const (
+	never = math.MaxInt64 // due time of a worker that is not scheduled
+	// After more than manyWakes wake-ups by the timer within wakeWindow, the next one comes
+	// wakePause later at the earliest, so that workers which are due within that time are taken
+	// together. Fewer ticks are exact.
+	wakeWindow = int64(100 * time.Millisecond)
+	manyWakes  = 50
+	wakePause  = int64(time.Millisecond)
+	// reviewEvery is how often runners that were not needed meanwhile are ended.
+	reviewEvery = int64(5 * time.Second)
+	// fewIdle is how many idle runners do not cause a wake-up of their own.
+	fewIdle = 8
+)
+
+func newSchedule() *schedule {
+	s := &schedule{origin: time.Now(), shards: make([]shard, min(runtime.GOMAXPROCS(0), maxShards))}
+	for i := range s.shards {
+		s.shards[i].schedule, s.shards[i].wake, s.shards[i].watch = s, never, never
+		s.shards[i].runners = make(map[*runner]struct{})
+	}
+	return s
+}
+
+// maxShards bounds the shards on large machines: a shard runs more than a million ticks a second.
+const maxShards = 8
+
+// shard returns the shard of a new worker.
+func (s *schedule) shard() *shard { return &s.shards[s.next.Add(1)%uint32(len(s.shards))] }
+
+// since returns t as a due time.
+func (s *schedule) since(t time.Time) int64 { return int64(t.Sub(s.origin)) }
+
+// at returns the time of a due time, near the present time now.
+func (s *schedule) at(due int64, now time.Time) time.Time {
+	return now.Add(time.Duration(due - s.since(now)))
+}
+
+// shown returns the time of a due time for users: the same at every call, unless the wall clock was
+// set meanwhile.
+func (s *schedule) shown(due int64, now time.Time) time.Time {
+	origin := s.origin.Round(0) // the wall clock
+	moved := now.Round(0).Sub(origin) - now.Sub(s.origin)
+	return origin.Add(time.Duration(due) + moved.Round(time.Second))
+}
+
+// shard has some of the workers.
+type shard struct {
+	schedule *schedule
+
+	mu      sync.Mutex
+	workers int // that were added, and not removed yet
+	heap    heap
+	stale   int // about how many slots of the heap are not valid any more
+	timer   *time.Timer
+	wake    int64 // when the timer fires; never if it is not set
+	woken   int64 // when it last fired
+	wakes   int   // how often it has fired since window
+	window  int64
+	called  bool    // a runner is on its way to the heap
+	latest  *runner // came to the heap last
+	taken   int64   // when a worker was last taken off the heap
+	runners map[*runner]struct{}
+	watch   int64     // when to look for overdue attempts; never if there is no tick
+	idle    []*runner // the last one was used last
+	unused  int       // fewest idle runners since the last review
+	review  int64     // when to end unused runners
+	_       [64]byte  // no false sharing with the next shard
+}
+
+// runner is a goroutine that runs ticks, and what it reuses for each of them.
+type runner struct {
+	call  chan bool // true: look at the heap; false: end
+	tick  worker.Tick
+	trace tracing
+
+	// Guarded by the mu of the worker whose attempt is under way.
+	context *attemptContext
+	began   time.Time // the attempt
+
+	lasting   *worker.State // whose gate lasts, as the present tick has found it; nil for another gate
+	delayed   *worker.State // the same for the initial delay
+	triggered bool          // the present tick was triggered
+	more      bool          // its worker is to be scheduled again
+	next      int64         // when the worker is due after the tick
+
+	// Guarded by the mu of the shard.
+	worker *Worker // whose tick it runs; nil for none
+	taken  int64   // when that was taken off the heap
+
+	suspect atomic.Int64 // taken of the tick that was overdue at the last look
+}
+
+// add adds a worker. Without push it is not due.
+func (s *shard) add() {
+	s.lock()
+	defer s.mu.Unlock()
+	s.workers++
+}
+
+// lock locks mu for those who add and trigger workers. A busy runner holds mu for a fraction of a
+// microsecond of each tick, and takes it again before a goroutine that waits for it has woken up: a
+// waiter would wait for a millisecond, until the mutex hands itself over.
+func (s *shard) lock() {
+	for range 100 {
+		if s.mu.TryLock() {
+			return
+		}
+	}
+	s.mu.Lock()
+}
+
+// remove removes a worker. What the heap still has of it is stale.
+func (s *shard) remove(scheduled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workers--
+	if scheduled {
+		s.staleLocked()
+	}
+	if s.workers > 0 {
+		return
+	}
+	s.heap, s.stale = nil, 0
+	s.endLocked(len(s.idle))
+	if s.timer != nil {
+		s.timer.Stop()
+		s.wake, s.watch = never, never
+	}
+}
+
+// push makes w due. again means that the heap has a slot of w with another due time.
+func (s *shard) push(w *Worker, due int64, again bool) {
+	s.lock()
+	defer s.mu.Unlock()
+	s.heap.push(slot{due, w})
+	if again {
+		s.staleLocked()
+	}
+	s.attendLocked(s.schedule.since(time.Now()))
+}
+
+// staleLocked counts a stale slot. It removes all of them when they are most of the heap, so that
+// the heap does not grow with the number of changes.
+func (s *shard) staleLocked() {
+	if s.stale++; s.stale < 64 || s.stale < len(s.heap)/2 {
+		return
+	}
+	valid := s.heap[:0]
+	for _, e := range s.heap {
+		if e.worker.scheduled.Load() == e.due {
+			valid = append(valid, e)
+		}
+	}
+	clear(s.heap[len(valid):])
+	s.heap, s.stale = slices.Clip(slices.Clone(valid)), 0
+	s.heap.order()
+}
+
+// attendLocked makes sure that the first worker of the heap is run when it is due, and that runners
+// which are not needed any more are ended.
+func (s *shard) attendLocked(now int64) {
+	if s.called {
+		return
+	}
+	at := int64(never)
+	if len(s.heap) > 0 {
+		at = s.heap[0].due
+	}
+	switch {
+	case at <= now:
+		s.callLocked()
+		return
+	case s.wakes > manyWakes:
+		at = max(at, s.woken+wakePause)
+	}
+	if len(s.idle) > fewIdle {
+		at = min(at, max(s.review, now))
+	}
+	at = min(at, s.watch)
+	if at >= s.wake {
+		return
+	}
+	s.wake = at
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Duration(at-now), s.fire)
+	} else {
+		s.timer.Reset(time.Duration(at - now))
+	}
+}
+
+// fire is called by the timer.
+func (s *shard) fire() {
+	for _, f := range s.wakeUp() {
+		f.look()
+	}
+}
+
+// wakeUp does what is due, and returns the ticks that may be overdue.
+func (s *shard) wakeUp() (found []flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.schedule.since(time.Now())
+	s.wake, s.woken = never, now
+	if s.wakes++; now-s.window > wakeWindow {
+		s.window, s.wakes = now, 1
+	}
+	if now >= s.review {
+		s.endLocked(s.unused)
+		s.unused, s.review = len(s.idle), now+reviewEvery
+	}
+	if now >= s.watch {
+		found = s.lookLocked(now)
+	}
+	s.attendLocked(now)
+	return found
+}
+
+// callLocked makes a runner look at the heap: one that is idle, or a new one.
+func (s *shard) callLocked() {
+	s.called = true
+	last := len(s.idle) - 1
+	if last < 0 {
+		r := &runner{call: make(chan bool, 1), context: new(attemptContext), next: never}
+		s.runners[r] = struct{}{}
+		s.schedule.running.Go(func() { s.run(r) })
+		return
+	}
+	r := s.idle[last]
+	s.idle[last] = nil
+	s.idle = s.idle[:last]
+	s.unused = min(s.unused, last)
+	r.call <- true
+}
+
+// endLocked ends n idle runners, those that were used least recently.
+func (s *shard) endLocked(n int) {
+	for _, r := range s.idle[:n] {
+		s.endRunnerLocked(r)
+	}
+	s.idle = slices.Delete(s.idle, 0, n)
+	s.unused = min(s.unused, len(s.idle))
+}
+
+// run is the goroutine of a runner that was called.
+func (s *shard) run(r *runner) {
+	ended := false
+	defer func() {
+		if !ended { // a callback has called runtime.Goexit
+			s.schedule.running.Go(func() { s.run(r) })
+		}
+	}()
+	s.arrive(r)
+	for {
+		w, now, due := s.turn(r)
+		switch {
+		case w != nil:
+			w.fire(r, now, due)
+		case !<-r.call:
+			ended = true
+			return
+		default:
+			s.arrive(r)
+		}
+	}
+}
+
+// arrive is called by a runner that comes to look at the heap.
+func (s *shard) arrive(r *runner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.called, s.latest = false, r
+}
+
+// turn ends the tick of r, and returns the worker that it is to run now. Without one r is idle, and waits
+// to be called.
+func (s *shard) turn(r *runner) (w *Worker, now time.Time, due int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.next != never && s.workers > 0 {
+		s.heap.push(slot{r.next, r.worker})
+	}
+	r.next, r.worker = never, nil
+	now = time.Now()
+	at := s.schedule.since(now)
+	if s.workers > 0 {
+		w, due = s.takeLocked(r, at)
+	}
+	switch {
+	case w != nil:
+		r.worker, r.taken = w, at
+	case s.workers == 0:
+		s.endRunnerLocked(r)
+	default:
+		s.idle = append(s.idle, r)
+		if len(s.idle) == fewIdle+1 {
+			s.attendLocked(at)
+		}
+	}
+	return w, now, due
+}
+
+// endRunnerLocked ends a runner that is not running a tick.
+func (s *shard) endRunnerLocked(r *runner) {
+	delete(s.runners, r)
+	r.call <- false
+}
+
+// takeLocked takes the first worker off the heap if it is due, and makes sure that the next one
+// is run. It takes none for a runner that was replaced, while another one is on its way.
+func (s *shard) takeLocked(r *runner, now int64) (w *Worker, due int64) {
+	if s.called && s.latest != r {
+		return nil, 0
+	}
+	s.latest = r
+	for len(s.heap) > 0 && s.heap[0].due <= now {
+		e := s.heap.pop()
+		s.taken = now
+		if e.worker.scheduled.Load() == e.due {
+			w, due = e.worker, e.due
+			break
+		}
+		s.stale = max(s.stale-1, 0)
+	}
+	if w != nil {
+		s.watchLocked(now)
+	}
+	s.attendLocked(now)
+	if w != nil {
+		s.prefetchLocked()
+	}
+	return w, due
+}
+
+// stalled returns how long a worker has been due while no worker of its shard was run.
+func (s *schedule) stalled() (longest time.Duration) {
+	for i := range s.shards {
+		longest = max(longest, s.shards[i].stalled())
+	}
+	return longest
+}
+
+func (s *shard) stalled() time.Duration {
+	s.lock()
+	defer s.mu.Unlock()
+	if len(s.heap) == 0 {
+		return 0
+	}
+	return max(0, time.Duration(s.schedule.since(time.Now())-max(s.heap[0].due, s.taken)))
+}
+
+// slot is a worker and its due time. It is stale if the worker was scheduled for another time
+// since, or was stopped.
+type slot struct {
+	due    int64
+	worker *Worker
+}
+
+// heap is a 4-ary heap: the children of slot i are at 4i+1 to 4i+4, and not due before it.
+type heap []slot
+
+func (h *heap) push(e slot) {
+	*h = append(*h, e)
+	all := *h
+	i := len(all) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if all[parent].due <= e.due {
+			break
+		}
+		all[i] = all[parent]
+		i = parent
+	}
+	all[i] = e
+}
+
+func (h *heap) pop() slot {
+	all := *h
+	first, last := all[0], len(all)-1
+	e := all[last]
+	all[last] = slot{}
+	*h = all[:last]
+	if last > 0 {
+		all[:last].sink(0, e)
+	}
+	return first
+}
+
+// sink puts e at i, or below if a child is due before it.
+func (h heap) sink(i int, e slot) {
+	for {
+		child := 4*i + 1
+		if child >= len(h) {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, len(h)); c++ {
+			if h[c].due < h[least].due {
+				least = c
+			}
+		}
+		if e.due <= h[least].due {
+			break
+		}
+		h[i] = h[least]
+		i = least
+	}
+	h[i] = e
+}
+
+// order makes a heap of slots in any order.
+func (h heap) order() {
+	for i := (len(h) - 2) / 4; i >= 0 && len(h) > 0; i-- {
+		h.sink(i, h[i])
+	}
+}

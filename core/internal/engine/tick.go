@@ -1,0 +1,312 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/daeace23/prober/core/internal/seam"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
+)
+
+// tick probes the container once: enter decides whether to, attempts calls the handler up to
+// three times, and record applies the thresholds with fold. It reports whether the worker is
+// to be scheduled again.
+func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
+	state := w.present()
+	if state == nil {
+		return true
+	}
+	a, gate, more := w.enter(r, start, state)
+	if a.decided {
+		w.tell(func(o worker.ProbeObserver) { tellDecision(o, a.decision) })
+	}
+	if !a.open {
+		w.passed(gate)
+		switch {
+		case lasts(gate):
+			r.lasting = state
+		case gate == worker.InitialDelay:
+			r.delayed = state
+		}
+		return more
+	}
+	t := &r.tick
+	*t = worker.Tick{Due: due, Start: start, ContainerID: state.ContainerID, Handler: a.setup.name}
+	if w.shared.Trace {
+		t.Trace = &r.trace.Trace
+		a.request.Trace = r.trace.begin()
+		defer r.trace.reset()
+	}
+	defer w.conclude(r, &a, t) // also when the handler ends the goroutine
+	if a.overdue.IsZero() {
+		w.attempts(r, &a, t)
+	} else {
+		t.Err = overdueError(a.overdue)
+	}
+	return true
+}
+
+// present returns the state of the task for a tick. It is nil, and the tick is skipped, if the [worker.Source]
+// panics.
+func (w *Worker) present() (s *worker.State) {
+	task := w.task.Load()
+	part := seam.Of(task)
+	if !part.Pulls() {
+		return part.Known()
+	}
+	defer func() {
+		if s == nil {
+			w.skipped(worker.SkipPanic, 1)
+		}
+	}()
+	w.call(ofSource, func() { s = part.Pull(task) })
+	return s
+}
+
+// conclude records a tick, and tells what it has found.
+func (w *Worker) conclude(r *runner, a *attempt, t *worker.Tick) {
+	t.End = time.Now()
+	if t.Trace != nil {
+		r.trace.end()
+	}
+	recorded, mine := w.record(r, a, t)
+	if !mine {
+		return
+	}
+	defer w.passed(recorded.gate) // deferred: a callback that ends the goroutine skips none of the others
+	switch {
+	case recorded.counts:
+		defer w.tell(func(o worker.ProbeObserver) { o.Tick(t) })
+	case recorded.skip != "":
+		defer w.skipped(recorded.skip, 1)
+	}
+	defer w.event(worker.ProbeQuarantined, recorded.quarantine)
+	if recorded.counts {
+		w.emit(t)
+	}
+}
+
+// attempt is what the attempts of one tick need, as it was when the tick began.
+type attempt struct {
+	open       bool           // the tick makes attempts, or is overdue
+	overdue    time.Time      // when the attempt began that a tick before has left behind; zero without one
+	decided    bool           // the beginning of the tick has decided a result
+	decision   results.Result // which one
+	setup      setup
+	generation uint32
+	request    probe.Request
+}
+
+// enter returns the attempt of this tick, or else the gate that is closed. more reports whether
+// the worker is to be scheduled again.
+func (w *Worker) enter(r *runner, now time.Time, s *worker.State) (a attempt, gate worker.Gate, more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return attempt{}, w.gate, false
+	}
+	id, adopted, result := w.id, w.adopted, w.decided
+	gate, more = w.enterLocked(now, s)
+	decided := w.id != id || w.adopted != adopted || w.decided != result
+	switch gate {
+	case worker.Open:
+	case worker.UnderWay:
+		return attempt{
+			open: true, overdue: w.flight.began, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation,
+		}, gate, more
+	default:
+		return attempt{decided: decided, decision: w.decided}, gate, more
+	}
+	w.probed = true
+	a = attempt{open: true, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation, request: w.requestLocked(s)}
+	a.request.Debug = w.shared.Trace && (r.triggered || w.lastResult == probe.Failure || w.lastResult == probe.Unknown)
+	w.beginLocked(r, a.request.Spec.Timeout, now)
+	return a, worker.Open, true
+}
+
+// requestLocked returns the request of an attempt in the state s.
+func (w *Worker) requestLocked(s *worker.State) probe.Request {
+	task := w.task.Load()
+	return probe.Request{
+		Kind: w.kind, Spec: w.setup.spec.Value(), LastResult: w.lastResult, Target: w.setup.targetFor(s.PodIP), PodIP: s.PodIP,
+		Pod: task.Pod, Container: task.Container, ContainerID: s.ContainerID,
+	}
+}
+
+// beginLocked makes the context of r that of the attempt under way.
+func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
+	if !r.context.begin(timeout, now) {
+		r.context = new(attemptContext)
+		r.context.begin(timeout, now)
+	}
+	r.began, w.flight = now, r
+}
+
+// attempts calls the handler, and again at once if it returns an error: [probe.MaxAttempts] times at
+// most, and not after a change of the probe. Each attempt has the full timeout.
+func (w *Worker) attempts(r *runner, a *attempt, t *worker.Tick) {
+	for start := t.Start; ; {
+		t.Attempts++
+		a.request.Attempt = t.Attempts
+		w.once(r, a, t)
+		if t.Err == nil || !retries(t.Err) || w.skips(t.Err) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
+			return
+		}
+		if a.request.Trace != nil {
+			now := time.Now()
+			a.request.Trace(probe.TraceEvent{
+				Type: probe.TraceRetry, Name: strconv.Itoa(t.Attempts + 1), Detail: t.Err.Error(), Duration: now.Sub(start),
+			})
+			start, a.request.Debug = now, true
+		}
+	}
+}
+
+// retries reports whether another attempt at once may do better than one that has ended with err.
+// Without a slot it does not. Nor does it on a host without processor time, of which it would take
+// more.
+func retries(err error) bool {
+	return !errors.Is(err, probe.ErrNoSlot) && probe.ReasonOf(err) != probe.ReasonHostStall
+}
+
+// skips reports whether err, the error of an attempt, is a panic that skips the tick, as in the kubelet.
+func (w *Worker) skips(err error) bool {
+	_, panicked := errors.AsType[*probe.PanicError](err)
+	return panicked && w.shared.Compat.Has(probe.CompatPanicSkips)
+}
+
+// retry begins another attempt, unless the worker was stopped, paused or changed meanwhile.
+func (w *Worker) retry(r *runner, a *attempt) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.generation != a.generation {
+		return false
+	}
+	w.beginLocked(r, a.request.Spec.Timeout, time.Now())
+	return true
+}
+
+// once makes one attempt, with the context of r.
+func (w *Worker) once(r *runner, a *attempt, t *worker.Tick) {
+	ctx := r.context
+	watch := w.shared.stalls.begin()
+	defer watch.end()
+	defer func() { t.Deferred += r.context.end() }()
+	ctx.watch = watch
+	t.Outcome, t.Err = probe.Outcome{}, probe.ErrGoexit // unless Attempt returns; then another goroutine goes on
+	t.Outcome, t.Err = worker.Attempt(ctx, a.setup.handler, a.request)
+	if p, ok := errors.AsType[*probe.PanicError](t.Err); ok {
+		w.blame(ofHandler, t.Err, p.Stack)
+	}
+	if !w.shared.Compat.Has(probe.CompatHostTrouble) && mayBeStalled(ctx, t.Outcome) {
+		if lost := ctx.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
+			t.Outcome, t.Err = probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, t.Outcome)
+		}
+	}
+}
+
+// recorded is what became of a tick.
+type recorded struct {
+	counts     bool              // the tick is shown to observers
+	skip       worker.SkipReason // or it was skipped; "" if the worker was stopped or changed meanwhile
+	gate       worker.Gate       // after the tick
+	quarantine string            // the text of the event when one has begun
+}
+
+// record applies the thresholds to the outcome of a tick of the runner by. It does nothing when the
+// worker was stopped, paused or changed since the tick began. mine is false for a tick that was left
+// behind: w ticks without it, and nobody is told of it.
+func (w *Worker) record(by *runner, a *attempt, t *worker.Tick) (r recorded, mine bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !a.overdue.IsZero():
+		if w.left {
+			r.gate = worker.UnderWay
+		}
+	case w.left && w.flight == by:
+		return recorded{}, false
+	default:
+		w.flight = nil
+	}
+	current, noSlot := w.generation == a.generation, errors.Is(t.Err, probe.ErrNoSlot)
+	if current {
+		r.quarantine = w.noteQuarantineLocked(t)
+	}
+	if !t.Quarantined.IsZero() {
+		r.gate = worker.Quarantined
+	}
+	switch {
+	case noSlot && r.gate == worker.Quarantined:
+		r.skip = worker.SkipQuarantine
+	case noSlot:
+		r.skip = worker.SkipNoSlot
+	case w.skips(t.Err):
+		r.skip = worker.SkipPanic
+	case current:
+		r.counts = true
+		w.countLocked(t)
+	}
+	return r, true
+}
+
+// countLocked counts the result of a tick, and fills in what the tick has changed.
+func (w *Worker) countLocked(t *worker.Tick) {
+	w.lastResult = t.Outcome.Result
+	t.Before, t.RunBefore = w.decided, w.run.length
+	if spec := w.setup.spec.Value(); t.Err == nil || w.countsAsFailure(spec, t.Err) {
+		t.Counted, t.Result = true, results.Failure
+		if t.Err == nil {
+			t.Result = counted(t.Outcome.Result, spec)
+		}
+		var decided bool
+		w.run, t.Threshold, decided = fold(w.run, w.kind, spec, w.task.Load().NoRestart, t.Result)
+		if decided {
+			w.decideLocked(t.Result, causeOf(t))
+		}
+	}
+	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.nextLocked(t.End)
+	t.After = w.decided
+}
+
+// countsAsFailure reports whether err counts as a Failure, as errorPolicy: failure asks for.
+func (w *Worker) countsAsFailure(spec probe.Spec, err error) bool {
+	return spec.ErrorPolicy == probe.CountAsFailure &&
+		(w.shared.Compat.Has(probe.CompatHostTrouble) || !probe.IsHostTrouble(err))
+}
+
+// shownRun returns the length of the run for observers. fold resets the length on a hold:
+// shownRun then returns the threshold that was reached.
+func shownRun(t *worker.Tick, r run) int {
+	if t.Counted && r.hold {
+		return t.Threshold
+	}
+	return r.length
+}
+
+// emit sends the event of the tick, if it has one. The texts are those of the kubelet.
+func (w *Worker) emit(t *worker.Tick) {
+	if w.shared.Event == nil {
+		return
+	}
+	title := w.kind.Title()
+	switch {
+	case t.Err != nil:
+		w.event(worker.Unhealthy, fmt.Sprintf("%s probe errored and resulted in %s state: %s", title, t.Outcome.Result, probe.Cut(t.Err.Error())))
+	case t.Outcome.Result == probe.Warning:
+		w.event(worker.ProbeWarning, fmt.Sprintf("%s probe warning: %s", title, t.Outcome.Output))
+	case t.Outcome.Result == probe.Failure:
+		w.event(worker.Unhealthy, fmt.Sprintf("%s probe failed: %s", title, t.Outcome.Output))
+	}
+}
+
+// event sends an event with a text, if there is one.
+func (w *Worker) event(reason worker.EventReason, text string) {
+	if text != "" && w.shared.Event != nil {
+		w.call(ofEvent, func() { w.shared.Event(w, reason, text) })
+	}
+}

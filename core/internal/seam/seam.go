@@ -1,0 +1,22 @@
+// Package seam lets the packages of core use what a public type of another one keeps from everybody else.
+//
+// The public type embeds a [Hidden], by an alias whose name is not exported, and [Of] returns what is in it. Only
+// packages that can import this one can call Of.
+package seam
+
+// Hidden is the part of a public type that only packages of core use.
+type Hidden[T any] struct{ part T }
+
+// Hide returns a Hidden with the given part.
+func Hide[T any](part T) Hidden[T] { return Hidden[T]{part} }
+
+func (h *Hidden[T]) hidden() *T { return &h.part }
+
+// Of returns the hidden part of a value whose type embeds a [Hidden].
+func Of[T any](value interface{ hidden() *T }) *T { return value.hidden() }
+
+// Version is a value that others can change, as it was at one moment.
+type Version struct {
+	Of     any
+	Number uint32 // of changes before
+}

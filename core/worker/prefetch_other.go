@@ -1,9 +1,0 @@
-//go:build !amd64 && !arm64
-
-package worker
-
-import "unsafe"
-
-const prefetches = false
-
-func prefetch(unsafe.Pointer, uintptr) {}
