@@ -23,7 +23,8 @@ var packages = map[string]struct {
 	ours   []string
 	others []string
 }{
-	"probe":                      {},
+	"probe":                      {ours: []string{"internal/suspend"}},
+	"internal/suspend":           {},
 	"probe/probetest":            {ours: []string{"probe"}},
 	"internal/abi":               {ours: []string{"probe"}},
 	"internal/perfdata":          {ours: []string{"probe"}},
@@ -41,7 +42,7 @@ var packages = map[string]struct {
 	"core/internal/seam": {},
 	"core/worker":        {ours: []string{"probe", "core/internal/seam", "core/results", "internal/explain"}},
 	"core/internal/engine": {
-		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain"},
+		ours: []string{"probe", "core/internal/seam", "core/results", "core/worker", "internal/clip", "internal/explain", "internal/suspend"},
 	},
 	"core/states": {ours: []string{"core/results", "core/worker", "probe", "internal/clip"}},
 	"core/group":  {ours: []string{"probe", "core/internal/engine", "core/internal/seam", "core/worker", "core/results", "internal/explain"}},

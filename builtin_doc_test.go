@@ -78,7 +78,7 @@ func main() {
 		panic(err)
 	}
 	defer m.Close()
-	m.UpdatePodStatus(context.Background(), pod, &pod.Status)
+	m.UpdatePodStatus(pod, &pod.Status)
 	store.SetPodStatus(pod, pod.Status)
 	if err := m.Apply(context.Background(), probes); err != nil {
 		fmt.Println("apply", err)

@@ -106,7 +106,7 @@ func (m *Memory) applyLocked(ctx context.Context, pod *v1.Pod) error {
 		})
 	}
 	err := m.manager.UpdatePod(ctx, pod)
-	m.manager.UpdatePodStatus(ctx, pod, &status) // sets whether its containers have started
+	m.manager.UpdatePodStatus(pod, &status) // sets whether its containers have started
 	m.store.SetPodStatus(pod, status)
 	return err
 }

@@ -133,7 +133,7 @@ func (d *decoder) plugin(n *yamlpos.Node, path string, p *Plugin) {
 		"digest":       d.Digest(&p.Digest),
 		"manifest":     d.Digest(&p.Manifest),
 		"grants":       d.ListOf(d.grant(&p.Grants)),
-		"limits":       p.Limits.Reader(&d.Decoder),
+		"limits":       yamlpos.Settings(&d.Decoder, plugin.LimitNames[:plugin.LimitTotalMemory], p.Limits.Set),
 		"errorPolicy":  yamlpos.OneOf(&d.Decoder, &p.ErrorPolicy, plugin.PolicyError, plugin.PolicyFailure),
 		"shadow":       d.Bool(&p.Shadow),
 		"promoteAfter": d.promoteAfter(&p.PromoteAfter),

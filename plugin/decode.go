@@ -63,7 +63,7 @@ func (d *decoder) manifest(n *yamlpos.Node, m *Manifest) {
 		"errorPolicy": yamlpos.OneOf(&d.Decoder, &m.ErrorPolicy, PolicyError, PolicyFailure),
 		"config":      d.config(&m.Config),
 		"requests":    d.requests(&m.Requests),
-		"limits":      m.Limits.Reader(&d.Decoder),
+		"limits":      yamlpos.Settings(&d.Decoder, LimitNames[:LimitTotalMemory], m.Limits.Set),
 		"metrics":     d.metrics(&m.Metrics),
 		"examples":    d.exampleList(&m.Examples),
 	}, "apiVersion", "name", "version")

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/internal/abi"
-	"github.com/daeace23/prober/internal/yamlpos"
 )
 
 // Limits bound what a plugin may use. A zero field is not set.
@@ -193,21 +192,6 @@ func FormatSize(n int) string {
 		}
 	}
 	return strconv.Itoa(n)
-}
-
-// Reader returns a reader of a mapping of limits, as plugin.yaml and prober.yaml have it.
-func (l *Limits) Reader(d *yamlpos.Decoder) yamlpos.Reader {
-	known := make(yamlpos.Fields)
-	for _, name := range LimitNames[:LimitTotalMemory] {
-		known[string(name)] = func(n *yamlpos.Node, path string) {
-			if n.Kind != yamlpos.Scalar {
-				d.Errorf(n, path, "must be a number, not %s", yamlpos.Kind(n))
-			} else if err := l.Set(name, n.Value); err != nil {
-				d.Error(n, path, err)
-			}
-		}
-	}
-	return func(n *yamlpos.Node, path string) { d.Mapping(n, path, known) }
 }
 
 // Set sets the limit called name to a value as files have it: "16Mi" for bytes, "30s" for a

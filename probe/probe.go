@@ -1,6 +1,6 @@
 // Package probe has the types that the core and the handlers share: what a probe is, what a
-// handler gets and returns. It imports only the standard library, so that a handler depends on
-// nothing else of the module.
+// handler gets and returns. It imports the standard library and one internal package of a few
+// lines, so that a handler depends on nothing else of the module.
 //
 // Start with [Handler], whose comment is the contract between the core and a handler.
 package probe

@@ -1,6 +1,10 @@
 package probe
 
-import "context"
+import (
+	"context"
+
+	"github.com/daeace23/prober/internal/suspend"
+)
 
 // SuspendTimeout suspends the timeout of an attempt while its handler waits for a slot: waiting
 // must not use up the time that the target has to answer. Until resume is called, ctx has no
@@ -10,7 +14,7 @@ import "context"
 // ok is false if ctx has ended, has a deadline of its own, or is not that of an attempt of a
 // worker. Then nothing has changed, and the end of ctx bounds the wait.
 func SuspendTimeout(ctx context.Context) (resume func(), ok bool) {
-	s, ok := ctx.Value(SuspenderKey{}).(Suspender)
+	s, ok := ctx.Value(suspend.Key{}).(suspend.Context)
 	if !ok {
 		return nil, false
 	}
@@ -20,13 +24,3 @@ func SuspendTimeout(ctx context.Context) (resume func(), ok bool) {
 	}
 	return s.Suspend()
 }
-
-// Suspender is implemented by contexts of attempts whose timeout can be suspended, as
-// [SuspendTimeout] describes. It is the value of [SuspenderKey] in the context.
-type Suspender interface {
-	context.Context
-	Suspend() (resume func(), ok bool)
-}
-
-// SuspenderKey is the key of a [Suspender] in the context of an attempt.
-type SuspenderKey struct{}

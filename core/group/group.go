@@ -40,7 +40,7 @@ import (
 
 // Errors of the methods of a [Group].
 var (
-	ErrClosed   = errors.New("group is closed")
+	ErrClosed   = errors.New("closed")
 	ErrExists   = errors.New("probe exists already")
 	ErrNotFound = errors.New("no such probe")
 )

@@ -206,7 +206,7 @@ func BenchmarkUpdatePodStatus(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				next.ContainerStatuses[0].Started = nil // as a runtime tells it
-				m.UpdatePodStatus(b.Context(), pod, next)
+				m.UpdatePodStatus(pod, next)
 			}
 			if c := next.ContainerStatuses[0]; !*c.Started || !c.Ready {
 				b.Errorf("started %v, ready %v", *c.Started, c.Ready)

@@ -184,7 +184,7 @@ func testCallback(t *testing.T, callback, fault, want string) {
 	others := call(func() {
 		_ = m.AddPod(t.Context(), third)
 		st, _ := v.StatusStore.PodStatus("third")
-		m.UpdatePodStatus(t.Context(), third, &st)
+		m.UpdatePodStatus(third, &st)
 		m.RemovePod(third)
 		m.Probes()
 	})

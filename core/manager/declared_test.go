@@ -295,7 +295,7 @@ func (w *statusWalk) sync() {
 	for i, c := range status.InitContainerStatuses {
 		wants[c.Name] = w.want(c, i)
 	}
-	w.m.UpdatePodStatus(w.t.Context(), w.pod, &status)
+	w.m.UpdatePodStatus(w.pod, &status)
 	for _, c := range slices.Concat(status.ContainerStatuses, status.InitContainerStatuses) {
 		if got := [2]bool{*c.Started, c.Ready}; got != wants[c.Name] {
 			w.t.Errorf("%s of %v: started and ready %v, want %v\n%v", c.Name, w.pod.Annotations, got, wants[c.Name], w.log)

@@ -45,8 +45,8 @@ const (
 	KubeletV1_37 = probe.CompatKubeletV1_37
 )
 
-// ErrClosed is returned by the methods of a closed manager.
-var ErrClosed = errors.New("manager is closed")
+// ErrClosed is the error of the methods of a manager after [Manager.Shutdown]. It is [group.ErrClosed].
+var ErrClosed = group.ErrClosed
 
 // StatusSource returns the current status of pods. It is called at every tick, by the goroutine of
 // the tick and so concurrently, with no lock held, and must answer from memory; see

@@ -199,7 +199,7 @@ func TestAddPodErrors(t *testing.T) {
 		pod := podOf("u", container("a"))
 		status := statusOf(running("a", "c1"))
 		r.add(pod)
-		r.m.UpdatePodStatus(t.Context(), pod, &status)
+		r.m.UpdatePodStatus(pod, &status)
 		if c := status.ContainerStatuses[0]; !c.Ready || !*c.Started {
 			t.Errorf("ready %v, started %v", c.Ready, *c.Started)
 		}

@@ -27,7 +27,7 @@ func statusAfter(t *testing.T, r *rig, pod *v1.Pod) (started, ready bool) {
 	t.Helper()
 	status := statusOf(running("web", "c1"))
 	status.ContainerStatuses[0].Started, status.ContainerStatuses[0].Ready = nil, false
-	r.m.UpdatePodStatus(t.Context(), pod, &status)
+	r.m.UpdatePodStatus(pod, &status)
 	c := status.ContainerStatuses[0]
 	return c.Started != nil && *c.Started, c.Ready
 }

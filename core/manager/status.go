@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -19,7 +18,7 @@ import (
 // pod is the pod as it was last published, with that status: a container that had started there has
 // started, unless its startup probe has decided otherwise. A readiness probe that has not run yet is
 // triggered. The manager does not know of typed probes before AddPod and after RemovePod.
-func (m *Manager) UpdatePodStatus(_ context.Context, pod *v1.Pod, status *v1.PodStatus) {
+func (m *Manager) UpdatePodStatus(pod *v1.Pod, status *v1.PodStatus) {
 	u := statusUpdate{m, pod, m.cfg.Compat.Has(probe.CompatStatusFromWorkers)}
 	for i := range status.ContainerStatuses {
 		c := &status.ContainerStatuses[i]

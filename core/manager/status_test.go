@@ -23,7 +23,7 @@ import (
 func (r *rig) resolve(pod *v1.Pod, c v1.ContainerStatus) (started, ready bool) {
 	r.t.Helper()
 	status := statusOf(c)
-	r.m.UpdatePodStatus(r.t.Context(), pod, &status)
+	r.m.UpdatePodStatus(pod, &status)
 	got := status.ContainerStatuses[0]
 	return *got.Started, got.Ready
 }
@@ -86,7 +86,7 @@ func TestUpdatePodStatus(t *testing.T) {
 		pod := podOf("u", container("a", probe.Readiness), container("b", probe.Startup), container("c"))
 		r.add(pod)
 		status := statusOf(fresh(running("a", "1")), fresh(running("b", "2")), fresh(running("c", "3")), fresh(running("unknown", "4")))
-		r.m.UpdatePodStatus(t.Context(), pod, &status)
+		r.m.UpdatePodStatus(pod, &status)
 		var got strings.Builder
 		for _, c := range status.ContainerStatuses {
 			got.WriteString(fmt.Sprintln(c.Name, *c.Started, c.Ready))
@@ -129,7 +129,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 				r.m.Results(probe.Startup).Set("c1", results.Unknown, &results.Subject{PodUID: "u"}, results.Cause{})
 			}
 			status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{tc.status}}
-			r.m.UpdatePodStatus(t.Context(), pod, &status)
+			r.m.UpdatePodStatus(pod, &status)
 			got := status.InitContainerStatuses[0]
 			if *got.Started != tc.started || got.Ready != tc.ready {
 				t.Errorf("started %v, ready %v; want %v, %v", *got.Started, got.Ready, tc.started, tc.ready)
@@ -151,7 +151,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 			other.Ready, init.Ready = true, true
 			status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{other, fresh(running("sidecar", "c2"))}}
 			status.InitContainerStatuses = slices.Insert(status.InitContainerStatuses, 1, init)
-			r.m.UpdatePodStatus(t.Context(), pod, &status)
+			r.m.UpdatePodStatus(pod, &status)
 			for _, c := range status.InitContainerStatuses {
 				if !*c.Started || c.Ready != tc.want[c.Name] {
 					t.Errorf("%s: started %v, ready %v", c.Name, *c.Started, c.Ready)
@@ -167,7 +167,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 		for _, want := range []results.Result{results.Failure, results.Success} {
 			r.m.Results(probe.Readiness).Set("c1", want, &results.Subject{PodUID: "u"}, results.Cause{})
 			status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{fresh(running("init", "c1"))}}
-			r.m.UpdatePodStatus(t.Context(), pod, &status)
+			r.m.UpdatePodStatus(pod, &status)
 			if got := status.InitContainerStatuses[0].Ready; got != (want == results.Success) {
 				t.Errorf("%v: ready %v", want, got)
 			}
@@ -221,7 +221,7 @@ func TestReadinessEndToEnd(t *testing.T) {
 		r.wantCached(probe.Startup, "c1", results.Success)
 		r.store.SetContainerStartup(pod.UID, "c1", true)
 		status, _ := r.store.PodStatus(pod.UID)
-		r.m.UpdatePodStatus(t.Context(), pod, status.DeepCopy())
+		r.m.UpdatePodStatus(pod, status.DeepCopy())
 		synctest.Wait()
 		r.wantCached(probe.Readiness, "c1", results.Success)
 	})

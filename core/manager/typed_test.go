@@ -118,7 +118,7 @@ func TestTypedProbes(t *testing.T) {
 			if c.Container != "web" || c.Kind != probe.Readiness {
 				continue
 			}
-			r.m.UpdatePodStatus(t.Context(), pod, &status)
+			r.m.UpdatePodStatus(pod, &status)
 			if status.ContainerStatuses[0].Ready {
 				t.Errorf("%s: the container is ready", tc.want)
 			}

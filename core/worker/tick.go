@@ -12,7 +12,7 @@ type Tick struct {
 	Due         time.Time // when it should have begun
 	Start       time.Time // when it did
 	End         time.Time
-	Deferred    time.Duration // of that, attempts waited for a slot; see [probe.Suspender]
+	Deferred    time.Duration // of that, attempts waited for a slot; see [probe.SuspendTimeout]
 	ContainerID string
 	Handler     string // that made the attempts
 	Attempts    int

@@ -86,7 +86,7 @@ func (a *agent) run(pod *v1.Pod, name string, start func(*fabric) container, res
 
 // publish publishes a status, with the decided results of the probes in it.
 func (a *agent) publish(ctx context.Context, pod *v1.Pod, status *v1.PodStatus) {
-	a.manager.UpdatePodStatus(ctx, pod, status)
+	a.manager.UpdatePodStatus(pod, status)
 	a.statuses.SetPodStatus(pod, *status)
 }
 

@@ -24,8 +24,8 @@ var (
 func (l *Limit) Wrap(h probe.Handler) *Handler { return &Handler{limit: l, handler: h} }
 
 // Probe implements [probe.Handler]. Without a free slot it waits for one, during a period of the
-// probe at most. Then its error matches [probe.ErrNoSlot]. Only in an attempt of a worker, or where
-// ctx has a [probe.Suspender] of another caller, may the wait be longer than the timeout.
+// probe at most. Then its error matches [probe.ErrNoSlot]. Only in an attempt of a worker,
+// whose timeout can be suspended, may the wait be longer than the timeout; see [probe.SuspendTimeout].
 func (h *Handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	if err := h.limit.acquire(ctx, req.Spec.Period); err != nil {
 		return probe.Outcome{}, err

@@ -166,6 +166,21 @@ func (d *Decoder) NonEmpty(to *string) Reader {
 	}
 }
 
+// Settings returns a reader of a mapping that may have the given names, whose scalars are the texts of set.
+func Settings[Name ~string](d *Decoder, names []Name, set func(name Name, text string) error) Reader {
+	known := make(Fields)
+	for _, name := range names {
+		known[string(name)] = func(n *Node, path string) {
+			if n.Kind != Scalar {
+				d.Errorf(n, path, "must be a number, not %s", Kind(n))
+			} else if err := set(name, n.Value); err != nil {
+				d.Error(n, path, err)
+			}
+		}
+	}
+	return func(n *Node, path string) { d.Mapping(n, path, known) }
+}
+
 // Append returns a reader that appends a string.
 func (d *Decoder) Append(to *[]string) Reader {
 	return func(n *Node, path string) {

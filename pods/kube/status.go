@@ -1,16 +1,14 @@
 package kube
 
 import (
-	"context"
 	"iter"
 	"slices"
-
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/pods/kube/liveness"
 	"github.com/daeace23/prober/probe"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // publish computes the status of a pod from what the kubelet and the runtime tell and what its probes
@@ -27,7 +25,7 @@ func (s *Source) publish(uid types.UID) {
 	status := s.statusOf(latest)
 	kubelet := startedByKubelet(latest, &status)
 	each(&status, func(c *v1.ContainerStatus) { c.Ready = false }) // the kubelet's; as the kubelet, the manager may leave it
-	s.manager.UpdatePodStatus(context.Background(), prior, &status)
+	s.manager.UpdatePodStatus(prior, &status)
 	each(&status, func(c *v1.ContainerStatus) {
 		if !kubelet[c.Name] && c.Started != nil && *c.Started { // its startup probe holds ours
 			c.Started, c.Ready = new(false), false

@@ -1,19 +1,17 @@
 package local
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/probe"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // show writes the decided result of a container into the status of the pod. It reads the present
@@ -45,7 +43,7 @@ func (p *pod) publish() {
 	old, _ := p.owner.store.PodStatus(spec.UID)
 	keepStarted(&old, &status)
 	before := withStatus(spec, old)
-	p.owner.manager.UpdatePodStatus(context.Background(), before, &status)
+	p.owner.manager.UpdatePodStatus(before, &status)
 	setConditions(spec, &old, &status)
 	if !fresh && reflect.DeepEqual(old, status) {
 		return
@@ -54,7 +52,7 @@ func (p *pod) publish() {
 	if startedSince(&old, &status) {
 		// A readiness probe that was triggered before the status was stored did nothing.
 		// Trigger it again.
-		p.owner.manager.UpdatePodStatus(context.Background(), withStatus(spec, status), status.DeepCopy())
+		p.owner.manager.UpdatePodStatus(withStatus(spec, status), status.DeepCopy())
 	}
 }
 

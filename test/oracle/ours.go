@@ -32,6 +32,11 @@ type ours struct {
 
 var _ Side = (*ours)(nil)
 
+// UpdatePodStatus has the context of the kubelet's.
+func (o *ours) UpdatePodStatus(_ context.Context, pod *v1.Pod, status *v1.PodStatus) {
+	o.Manager.UpdatePodStatus(pod, status)
+}
+
 // Ours makes prober's side with the given switches.
 func Ours(compat manager.Compat) Maker { return Tampered(compat, nil) }
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/internal/suspend"
 )
 
 // attemptContext is the context of one attempt. It costs neither a timer nor memory until a
@@ -28,7 +28,7 @@ type attemptContext struct {
 
 var (
 	_ context.Context = (*attemptContext)(nil)
-	_ probe.Suspender = (*attemptContext)(nil)
+	_ suspend.Context = (*attemptContext)(nil)
 )
 
 // begin makes c the context of an attempt that begins now. It reports false, and does nothing, if the handler
@@ -58,7 +58,7 @@ func (c *attemptContext) lost() time.Duration {
 	return c.watch.lost()
 }
 
-// Suspend implements [probe.Suspender].
+// Suspend implements [suspend.Context].
 func (c *attemptContext) Suspend() (resume func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *attemptContext) Err() error {
 
 // Value implements [context.Context].
 func (c *attemptContext) Value(key any) any {
-	if key == (probe.SuspenderKey{}) {
+	if key == (suspend.Key{}) {
 		return c
 	}
 	return nil
