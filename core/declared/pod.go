@@ -61,7 +61,7 @@ func (d *Pod) Probes() []Probe {
 }
 
 // Errors returns an error for each probe that cannot be started. It is a [*field.Error] for an invalid
-// probe, and begins with the path of a field for one of a caller.
+// probe, an [*Error] for one of a caller, and for one that was refused what [Pod.Refuse] got.
 func (d *Pod) Errors() []error { return slices.Clone(d.List().Errors) }
 
 // Refuse returns d without the probes for which check returns an error, which is one of the Errors of the

@@ -63,6 +63,16 @@ type Name struct {
 // Name returns the name of the probe.
 func (c *Probe) Name() Name { return Name{c.Container, c.Kind} }
 
+// Error is the error of a probe that is valid by itself, and cannot be started.
+type Error struct {
+	Path *field.Path // of the probe
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Path.String() + ": " + e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
 // FieldPath returns Path, or makes it for a probe of its container: few of them are ever needed.
 func (c *Probe) FieldPath() *field.Path {
 	if c.Path != nil {
@@ -153,7 +163,7 @@ func (d *List) withTyped(pod *v1.Pod, extra map[Name]*Probe, typed []Probe) map[
 	for _, c := range typed {
 		name := Name{c.Container, c.Kind}
 		if err := c.complete(pod); err != nil {
-			d.Errors = append(d.Errors, fmt.Errorf("%s: %w", c.Path, err))
+			d.Errors = append(d.Errors, &Error{c.Path, err})
 			d.Invalid, extra[name] = append(d.Invalid, name), nil
 			continue
 		}

@@ -2,7 +2,6 @@ package group
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -32,7 +31,7 @@ func (id ID[K]) String() string {
 func checked[K comparable](key K, p Probe) (Probe, error) {
 	switch {
 	case p.Task == nil:
-		return p, fmt.Errorf("key %v: Probe.Task is nil", key)
+		return p, fmt.Errorf("key %v: %w", key, invalid("Probe.Task", "is nil"))
 	case !reflect.ValueOf(&key).Elem().Comparable(), key != key: // the probe could not be found
 		return p, fmt.Errorf("the key %v is not equal to itself", key)
 	}
@@ -46,28 +45,40 @@ func checked[K comparable](key K, p Probe) (Probe, error) {
 	return p, nil
 }
 
+// FieldError is the error of a field of a [Probe] or a [Config].
+type FieldError struct {
+	Field   string // "Probe.Spec.Period"
+	Problem string // what is wrong with it: "is 0s: must be at least 1ms"
+}
+
+func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
+
+func invalid(field, format string, args ...any) error {
+	return &FieldError{field, fmt.Sprintf(format, args...)}
+}
+
 func check(p *Probe) error {
 	switch {
 	case int(p.Kind) >= len(probe.Kinds):
-		return fmt.Errorf("Probe.Kind is %d: must be one of %v", p.Kind, probe.Kinds)
+		return invalid("Probe.Kind", "is %d: must be one of %v", p.Kind, probe.Kinds)
 	case p.Handler == nil, isNil(p.Handler):
-		return errors.New("Probe.Handler is nil")
+		return invalid("Probe.Handler", "is nil")
 	case p.Spec.InitialDelay < 0:
-		return fmt.Errorf("Probe.Spec.InitialDelay is %v: must not be negative", p.Spec.InitialDelay)
+		return invalid("Probe.Spec.InitialDelay", "is %v: must not be negative", p.Spec.InitialDelay)
 	case p.Spec.ErrorPolicy > probe.CountAsFailure:
-		return fmt.Errorf("Probe.Spec.ErrorPolicy is %d: must be Discard or CountAsFailure", p.Spec.ErrorPolicy)
+		return invalid("Probe.Spec.ErrorPolicy", "is %d: must be Discard or CountAsFailure", p.Spec.ErrorPolicy)
 	case p.Target.Port < 0, p.Target.Port > math.MaxUint16:
-		return fmt.Errorf("Probe.Target.Port is %d: must be from 0 to %d", p.Target.Port, math.MaxUint16)
+		return invalid("Probe.Target.Port", "is %d: must be from 0 to %d", p.Target.Port, math.MaxUint16)
 	case p.Target.Port != 0 && p.Target.Host == "" && p.Target.Unix == "" && hasNoIP(p.Task):
-		return errors.New("Probe.Target has no Host, and the state of Probe.Task no PodIP")
+		return invalid("Probe.Target", "has no Host, and the state of Probe.Task no PodIP")
 	case p.Spec.Period < minDuration:
-		return fmt.Errorf("Probe.Spec.Period is %v: must be at least %v", p.Spec.Period, minDuration)
+		return invalid("Probe.Spec.Period", "is %v: must be at least %v", p.Spec.Period, minDuration)
 	case p.Spec.Timeout > 0 && p.Spec.Timeout < minDuration:
-		return fmt.Errorf("Probe.Spec.Timeout is %v: must be at least %v, or negative for none", p.Spec.Timeout, minDuration)
+		return invalid("Probe.Spec.Timeout", "is %v: must be at least %v, or negative for none", p.Spec.Timeout, minDuration)
 	case p.Spec.SuccessThreshold < 0:
-		return fmt.Errorf("Probe.Spec.SuccessThreshold is %d: must not be negative", p.Spec.SuccessThreshold)
+		return invalid("Probe.Spec.SuccessThreshold", "is %d: must not be negative", p.Spec.SuccessThreshold)
 	case p.Spec.FailureThreshold < 0:
-		return fmt.Errorf("Probe.Spec.FailureThreshold is %d: must not be negative", p.Spec.FailureThreshold)
+		return invalid("Probe.Spec.FailureThreshold", "is %d: must not be negative", p.Spec.FailureThreshold)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func TestErrorsNameProbe(t *testing.T) {
 		}
 	}
 	p.Task = newProbe().Task
-	if err := g.Update("checkout", p); err == nil || !strings.HasSuffix(err.Error(), "the probe has another Task") {
+	if err := g.Update("checkout", p); err == nil || !strings.HasSuffix(err.Error(), "Probe.Task is not the one of the probe that runs") {
 		t.Errorf("Update with another Task returned %v", err)
 	}
 	if err := g.Shutdown(t.Context()); err != nil {
@@ -229,7 +229,7 @@ func TestShutdownEndsReaders(t *testing.T) {
 		var all []results.Update
 		ended := false
 		go func() {
-			for u := range g.Subscribe(context.Background()) {
+			for _, u := range g.Subscribe(context.Background()) {
 				all = append(all, u)
 			}
 			ended = true
@@ -242,7 +242,7 @@ func TestShutdownEndsReaders(t *testing.T) {
 		if !ended || len(all) == 0 || !all[len(all)-1].Removed {
 			t.Errorf("ended %v, read %+v", ended, all)
 		}
-		for u := range g.Subscribe(context.Background()) {
+		for _, u := range g.Subscribe(context.Background()) {
 			t.Errorf("a closed group has %+v", u)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/internal/explain"
 )
 
 // Remove stops the probes of key. When it returns they record nothing any more, and their decided
@@ -126,11 +127,7 @@ const shownLeft = 10
 func (e *LeftError) Error() string {
 	var names []string
 	for _, i := range e.Left[:min(len(e.Left), shownLeft)] {
-		name := fmt.Sprintf("container %q %s (handler %q)", i.Container, i.Kind, i.Handler)
-		if pod := strings.TrimPrefix(i.Namespace+"/"+i.Pod, "/"); pod != "" {
-			name = pod + " " + name
-		}
-		names = append(names, name)
+		names = append(names, fmt.Sprintf("%s %s (handler %q)", explain.Task(i.Namespace, i.Pod, i.Container), i.Kind, i.Handler))
 	}
 	text := "left behind probes under way: " + strings.Join(names, ", ")
 	if more := len(e.Left) - shownLeft; more > 0 {

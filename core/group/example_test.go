@@ -37,9 +37,9 @@ func Example() {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("not ready"))
 	defer cancel()
-	for u := range g.Subscribe(ctx) {
+	for key, u := range g.Subscribe(ctx) {
 		if u.Result == results.Success { // it begins as a Failure with the reason "initial"
-			fmt.Println(u.Pod, u.Kind, u.Result, u.Output)
+			fmt.Println(key, u.Kind, u.Result, u.Output)
 			break
 		}
 	}

@@ -49,7 +49,7 @@ func TestExplainHasTicksWithTraces(t *testing.T) {
 		if !ok || len(x.Ticks) != 4 || x.Last == nil || x.History != nil {
 			t.Fatalf("%t, %+v", ok, x)
 		}
-		const want = "2 of 3 failures: the result stays success; one more makes it failure, which restarts the container; the next attempt is in "
+		const want = "2 of 3 failures: the result stays success; one more makes it failure, which restarts the task; the next attempt is in "
 		if !strings.HasPrefix(x.Summary, want) {
 			t.Errorf("got  %s\nwant %s", x.Summary, want)
 		}

@@ -9,7 +9,7 @@
 //	task := &worker.Task{Subject: results.Subject{Pod: "checkout", Container: "web"}}
 //	task.SetState(worker.Running("checkout/web/1", time.Now()))
 //	err = g.Add("checkout", group.Probe{Task: task, Kind: probe.Readiness, Handler: handler})
-//	for update := range g.Subscribe(ctx) { … }
+//	for key, update := range g.Subscribe(ctx) { … }
 //
 // The thresholds, gates, retries and results are those of the kubelet: see package worker, and
 // package manager, which is the kubelet's probe manager over a Group. This file is the group and
@@ -118,6 +118,7 @@ type ID[K comparable] struct {
 type Group[K comparable] struct {
 	inner[K]
 	shared engine.Shared
+	pods   bool // texts are about containers in pods, not about tasks
 	memory history
 	owned  []*results.Cache // made by New
 	seed   maphash.Seed
@@ -150,11 +151,21 @@ func (h *hidden[K]) Replace(since seam.Version, p Probe, keepRun bool) bool {
 // t is the same task, with the same Subject and another description.
 func (h *hidden[K]) Reshape(at seam.Version, t *worker.Task) { at.Of.(*entry[K]).Worker.Reshape(t) }
 
+// Updates is [Group.Subscribe] without keys, and with the results that are not of a probe.
+func (h *hidden[K]) Updates(ctx context.Context) iter.Seq[results.Update] {
+	g := h.group
+	return seam.Of(g.shared.Results[0]).Updates(ctx, g.done, g.shared.Results[:]...)
+}
+
+// SpeakOfPods makes the texts of a group about containers in pods. It is called before the first probe is added.
+func (h *hidden[K]) SpeakOfPods() { h.group.pods = true }
+
 // Nudge makes a probe tick now that has made no attempt yet; see engine.Worker.
 func (h *hidden[K]) Nudge(id ID[K]) error { return h.group.with(id, (*engine.Worker).Nudge) }
 
 // keyed are the probes of one key. They are few: a list is smaller than a map, and as fast.
 type keyed[K comparable] struct {
+	self    any // for the owners of containers
 	group   *Group[K]
 	key     K
 	entries []*entry[K] // guarded by the mu of the group
@@ -187,7 +198,7 @@ func (e *entry[K]) is(task string, kind probe.Kind) bool {
 // New returns a group without probes.
 func New[K comparable](cfg Config) (*Group[K], error) {
 	if i := slices.Index(cfg.Observers, nil); i >= 0 {
-		return nil, fmt.Errorf("Config.Observers[%d] is nil", i)
+		return nil, invalid(fmt.Sprintf("Config.Observers[%d]", i), "is nil")
 	}
 	g := &Group[K]{seed: maphash.MakeSeed()}
 	g.inner = seam.Hide(hidden[K]{g})
@@ -200,7 +211,7 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 			g.owned = append(g.owned, cache)
 		}
 		if got := cache.Kind(); got != kind {
-			return nil, fmt.Errorf("the %s cache in Config is one for %s probes", kind, got)
+			return nil, invalid("Config."+kind.Title(), "is a cache for %s probes", got)
 		}
 		g.shared.Results[kind] = cache
 	}
@@ -218,7 +229,7 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 func (g *Group[K]) StartedAt() time.Time { return g.shared.AgentStart }
 
 // Add starts a probe of key. Its error matches [ErrExists] or [ErrClosed], is a [*worker.InUseError] if
-// another task has the ContainerID in the state of p.Task, or names the invalid field of p. p.Handler is
+// another task has the ContainerID in the state of p.Task, or a [*FieldError] of p. p.Handler is
 // then still the caller's.
 func (g *Group[K]) Add(key K, p Probe) error {
 	p, err := checked(key, p)
@@ -256,7 +267,7 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 	}
 	for _, o := range g.ofLocked(id.Key) {
 		if o.Task().Subject.Container == id.Task {
-			seam.Of(e.Task()).Join(e.Task(), o.Task())
+			seam.Of(e.Task()).Join(seam.Of(o.Task()))
 		}
 	}
 	if err := e.Claim(); err != nil {
@@ -265,9 +276,10 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 	of := g.keys[id.Key]
 	if of == nil {
 		of = &keyed[K]{group: g, key: id.Key}
+		of.self = of
 	}
-	if !seam.Of(e.Task()).Settle(of, of.isHome) {
-		return errors.New("Probe.Task is one of another key or group: two results would have one name")
+	if !seam.Of(e.Task()).Settle(&of.self, of.isHome) {
+		return invalid("Probe.Task", "is one of another key or group: two results would have one name")
 	}
 	g.keys[id.Key] = of
 	of.addLocked(e)
@@ -347,7 +359,7 @@ func (g *Group[K]) Update(key K, p Probe) error {
 				return err
 			}
 		case now.Task != p.Task:
-			return fmt.Errorf("%v: the probe has another Task", ID[K]{key, p.Task.Subject.Container, p.Kind})
+			return fmt.Errorf("%v: %w", ID[K]{key, p.Task.Subject.Container, p.Kind}, invalid("Probe.Task", "is not the one of the probe that runs"))
 		case now.equal(&p):
 			return nil
 		case g.replace(at, p, now.sameHandler(&p) && now.Target == p.Target):
@@ -461,9 +473,20 @@ func (g *Group[K]) entryLocked(id ID[K]) *entry[K] {
 // the tasks. kind is one of [probe.Kinds].
 func (g *Group[K]) Results(kind probe.Kind) *results.Cache { return g.shared.Results[kind] }
 
-// Subscribe returns all decided results, and then their changes until ctx ends, or the group is shut down
-// and the last of them is read. A slow reader blocks no worker, and gets the newest state of every task; see
-// [results.Subscribe].
-func (g *Group[K]) Subscribe(ctx context.Context) iter.Seq[results.Update] {
-	return results.SubscribeUntil(ctx, g.done, g.shared.Results[:]...)
+// Subscribe returns all decided results with the keys of their probes, and then their changes until ctx ends,
+// or the group is shut down and the last of them is read. A slow reader blocks no worker, and gets the newest
+// state of every task; see [results.Subscribe]. Results in a cache of the caller that are not of a probe of the
+// group are left out.
+func (g *Group[K]) Subscribe(ctx context.Context) iter.Seq2[K, results.Update] {
+	all := seam.Of(g.shared.Results[0]).Subscribe(ctx, g.done, g.shared.Results[:]...)
+	return func(yield func(K, results.Update) bool) {
+		for of, u := range all {
+			if of == nil {
+				continue
+			}
+			if home, ok := (*of).(*keyed[K]); ok && home.group == g && !yield(home.key, u) {
+				return
+			}
+		}
+	}
 }

@@ -93,7 +93,7 @@ type updates struct {
 func subscribe(ctx context.Context, g *group.Group[string]) *updates {
 	u := new(updates)
 	go func() {
-		for update := range g.Subscribe(ctx) {
+		for _, update := range g.Subscribe(ctx) {
 			u.mu.Lock()
 			u.all = append(u.all, update)
 			u.mu.Unlock()

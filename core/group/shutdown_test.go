@@ -82,12 +82,12 @@ func TestShutdown(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		text := err.Error()
-		if !strings.HasPrefix(text, `left behind probes under way: container "c01" readiness (handler "deaf"), container "c02"`) ||
+		if !strings.HasPrefix(text, `left behind probes under way: c01 readiness (handler "deaf"), c02 `) ||
 			!strings.HasSuffix(text, " and 2 more: the host goes down") {
 			t.Error(text)
 		}
 		if pod := (&group.LeftError{Left: left.Left[11:], Err: cause}).Error(); pod !=
-			`left behind probes under way: a-pod container "c00" readiness (handler "deaf"): the host goes down` {
+			`left behind probes under way: a-pod/c00 readiness (handler "deaf"): the host goes down` {
 			t.Error(pod)
 		}
 		if err := g.Shutdown(t.Context()); err != nil { // waits for them

@@ -23,16 +23,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/core/declared"
+	"github.com/daeace23/prober/core/group"
+	"github.com/daeace23/prober/core/internal/seam"
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/probe"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/daeace23/prober/core/declared"
-	"github.com/daeace23/prober/core/group"
-	"github.com/daeace23/prober/core/results"
-	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/probe"
 )
 
 // Compat is a set of switches, each of which turns off a fix of a kubelet bug.
@@ -173,6 +173,7 @@ func New(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
+	seam.Of(g).SpeakOfPods()
 	m.group, m.cfg.RestartGrace = g, cmp.Or(cfg.RestartGrace, 10*time.Second)
 	return m, nil
 }
@@ -186,7 +187,8 @@ func New(cfg Config) (*Manager, error) {
 // They replace those of the pod for the same container and kind.
 //
 // pod is not modified and not kept. ctx bounds the call, not the probes. The error joins one
-// for every probe that could not be started, with the path of its field. The other probes are
+// for every probe that could not be started: a [*field.Error], or a [*declared.Error], with the path of
+// its field. The other probes are
 // started. A probe that could not be started counts as one that has not run yet: its container
 // is not ready, or has not started, until a later call starts it.
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
@@ -328,7 +330,7 @@ func (m *Manager) CleanupPods(desired map[types.UID]sets.Empty) {
 // Subscribe returns all decided results, and then their changes until ctx ends. A slow reader
 // blocks no worker, and gets the newest state of every container; see [results.Subscribe].
 func (m *Manager) Subscribe(ctx context.Context) iter.Seq[results.Update] {
-	return m.group.Subscribe(ctx)
+	return seam.Of(m.group).Updates(ctx)
 }
 
 // Results returns the cache of the decided results for kind.

@@ -218,7 +218,7 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	if inUse, ok := errors.AsType[*worker.InUseError](err); ok {
 		err = inUse
 	}
-	return false, fmt.Errorf("%s: %w", c.FieldPath(), err)
+	return false, &declared.Error{Path: c.FieldPath(), Err: err}
 }
 
 // change changes a running probe to c. moved means that its target may be another one now. It
@@ -296,7 +296,7 @@ func (m *Manager) prepare(c ProbeConfig) (bound, error) {
 func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	handler, err := m.prepareHandler(c, r.config)
 	if err != nil {
-		return bound{}, fmt.Errorf("%s: %w", c.FieldPath(), r.secrets.Error(err))
+		return bound{}, &declared.Error{Path: c.FieldPath(), Err: r.secrets.Error(err)}
 	}
 	if c.Written != nil {
 		handler = asWritten{handler, c.Written}
@@ -308,7 +308,7 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	})
 	if err != nil {
 		m.release(handler)
-		return bound{}, fmt.Errorf("%s: %w", c.FieldPath(), r.secrets.Error(err))
+		return bound{}, &declared.Error{Path: c.FieldPath(), Err: r.secrets.Error(err)}
 	}
 	return b, nil
 }

@@ -253,7 +253,7 @@ func TestAddPodErrors(t *testing.T) {
 	})
 	t.Run("cache of another kind is an error", func(t *testing.T) {
 		_, err := manager.New(manager.Config{Status: new(manager.StatusStore), Handlers: new(rig), Liveness: results.New(probe.Startup)})
-		if err == nil || !strings.Contains(err.Error(), "liveness") || !strings.Contains(err.Error(), "startup") {
+		if err == nil || !strings.Contains(err.Error(), "Config.Liveness") || !strings.Contains(err.Error(), "startup") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -194,7 +194,7 @@ func TestShutdown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := r.m.Shutdown(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `probes under way: ns/pod-u container "web" readiness (handler "exec")`) {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `probes under way: ns/pod-u/web readiness (handler "exec")`) {
 			t.Errorf("got %v", err)
 		}
 		if err := r.m.AddPod(t.Context(), podOf("v", container("web", probe.Readiness))); !errors.Is(err, manager.ErrClosed) {
@@ -229,7 +229,7 @@ func TestShutdown(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.m.Shutdown(ctx); err == nil || strings.Count(err.Error(), `container "web"`) != 3 {
+		if err := r.m.Shutdown(ctx); err == nil || strings.Count(err.Error(), `/web readiness`) != 3 {
 			t.Errorf("got %v", err)
 		}
 		before := h.Count()

@@ -74,7 +74,7 @@ func (m *Manager) resolve(c ProbeConfig) (resolved, error) {
 		return err
 	})
 	if err != nil {
-		return resolved{}, fmt.Errorf("%s: %w", c.FieldPath(), err)
+		return resolved{}, &declared.Error{Path: c.FieldPath(), Err: err}
 	}
 	sum := sha256.Sum256(config)
 	return resolved{config, secrets, string(sum[:])}, nil

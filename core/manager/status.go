@@ -81,7 +81,7 @@ func (u *statusUpdate) initSpec(statuses []v1.ContainerStatus, i int) *v1.Contai
 // decided returns the decided result of the container of c. One of another container with its ID is none.
 func (u *statusUpdate) decided(c *v1.ContainerStatus, kind probe.Kind) (results.Result, bool) {
 	cache := u.m.Results(kind)
-	if by := cache.Claimant(c.ContainerID); by != nil && (by.PodUID != string(u.pod.UID) || by.Container != c.Name) {
+	if by := seam.Of(cache).Claimant(c.ContainerID); by != nil && (by.Subject.PodUID != string(u.pod.UID) || by.Subject.Container != c.Name) {
 		return results.Unknown, false
 	}
 	return cache.Get(c.ContainerID)

@@ -42,6 +42,7 @@ type queueKey struct {
 // both in this order.
 type node struct {
 	update          Update
+	of              *any  // what the owner of the container belongs to; nil for nothing
 	before          *node // that is not merged
 	result, removal bool
 }
@@ -67,9 +68,9 @@ func newQueue() *queue {
 }
 
 // put adds an update. Updates of one key are put one after the other.
-func (q *queue) put(u Update) {
+func (q *queue) put(u Update, of *any) {
 	n, before := nodes.Get().(*node), q.added.Load()
-	n.update = u
+	n.update, n.of = u, of
 	for n.before = before; !q.added.CompareAndSwap(before, n); n.before = before {
 		before = q.added.Load()
 	}
@@ -114,7 +115,7 @@ func (q *queue) mergeOneLocked(n *node) {
 		p.result, p.removal = true, false // a result replaces all before it
 	}
 	if p != n {
-		p.update = n.update
+		p.update, p.of = n.update, n.of
 		n.recycle()
 	}
 }
@@ -127,10 +128,10 @@ func (q *queue) signal() {
 }
 
 // next waits for an update. ok is false if ctx has ended, or done is closed and there is none.
-func (q *queue) next(ctx context.Context, done <-chan struct{}) (u Update, ok bool) {
+func (q *queue) next(ctx context.Context, done <-chan struct{}) (u Update, of *any, ok bool) {
 	for ended := false; ctx.Err() == nil; {
-		if u, ok := q.take(); ok || ended {
-			return u, ok
+		if u, of, ok := q.take(); ok || ended {
+			return u, of, ok
 		}
 		select {
 		case <-q.wake:
@@ -139,17 +140,17 @@ func (q *queue) next(ctx context.Context, done <-chan struct{}) (u Update, ok bo
 			ended = true // after a last look
 		}
 	}
-	return Update{}, false
+	return Update{}, nil, false
 }
 
-func (q *queue) take() (Update, bool) {
+func (q *queue) take() (u Update, of *any, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u, ok := q.frontLocked()
+	u, of, ok = q.frontLocked()
 	if ok {
 		q.popLocked()
 	}
-	return u, ok
+	return u, of, ok
 }
 
 // offer sends updates to out until ctx ends. An update stays in the queue until it is received,
@@ -174,26 +175,27 @@ func (q *queue) offer(ctx context.Context, out chan<- Update) {
 func (q *queue) front() (Update, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.frontLocked()
+	u, _, ok := q.frontLocked()
+	return u, ok
 }
 
 // sent removes u from the queue, unless a newer update has replaced it meanwhile.
 func (q *queue) sent(u Update) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if front, ok := q.frontLocked(); ok && front == u {
+	if front, _, ok := q.frontLocked(); ok && front == u {
 		q.popLocked()
 	}
 }
 
 // frontLocked returns the update to read next.
-func (q *queue) frontLocked() (Update, bool) {
+func (q *queue) frontLocked() (u Update, of *any, ok bool) {
 	q.mergeLocked()
 	if len(q.order) == 0 {
-		return Update{}, false
+		return Update{}, nil, false
 	}
 	p := q.pending[q.order[0]]
-	return p.next(), true
+	return p.next(), p.of, true
 }
 
 // popLocked removes the update that frontLocked returns.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/daeace23/prober/core/internal/seam"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/probe"
 )
@@ -115,6 +116,7 @@ const MaxOutput = 256
 // Cache holds the decided results of one kind of probe by container ID.
 // It is safe for concurrent use.
 type Cache struct {
+	inner
 	kind   probe.Kind
 	seed   maphash.Seed
 	shards [cacheShards]cacheShard
@@ -129,6 +131,14 @@ type Cache struct {
 	pump        sync.WaitGroup
 }
 
+type inner = seam.Hidden[claims]
+
+// claims are the methods of a cache that only packages of core call.
+type claims struct{ cache *Cache }
+
+// owner is who has claimed a container.
+type owner = seam.Owner[Subject]
+
 // cacheShards is the number of shards. Every tick reads the cache: with one lock, a change
 // would wait for all ticks that are due at that moment.
 const cacheShards = 32
@@ -142,30 +152,38 @@ type cacheShard struct {
 
 // cacheEntry is read-only: it is replaced.
 type cacheEntry struct {
-	subject *Subject
-	cause   *Cause // nil means an empty one
-	packed  int64  // when it was decided in Unix microseconds, and its flags in the last 4 bits
+	by     *owner // nil means one without a subject
+	cause  *Cause // nil means an empty one
+	packed int64  // when it was decided in Unix microseconds, and its flags in the last 4 bits
 }
 
 // The flags of an entry: the result in 2 bits, and two more.
 const (
-	claimed = 1 << 2 // by subject: see Claim
+	claimed = 1 << 2 // see [claims.Claim]
 	present = 1 << 3 // there is a result
 	flags   = 4      // bits
 )
 
-func newEntry(r Result, subject *Subject, why Cause) *cacheEntry {
-	return &cacheEntry{subject, kept(why), time.Now().UnixMicro()<<flags | present | int64(r)&3}
+func newEntry(r Result, by *owner, why Cause) *cacheEntry {
+	return &cacheEntry{by, kept(why), time.Now().UnixMicro()<<flags | present | int64(r)&3}
 }
 
 func (e *cacheEntry) has(flag int64) bool { return e != nil && e.packed&flag != 0 }
 func (e *cacheEntry) result() Result      { return Result(e.packed & 3) }
 func (e *cacheEntry) decided() time.Time  { return time.UnixMicro(e.packed >> flags) }
 
+// of returns what the owner of e belongs to; nil for nothing.
+func (e *cacheEntry) of() *any {
+	if e.by == nil {
+		return nil
+	}
+	return e.by.Of.Load()
+}
+
 func (e *cacheEntry) update(kind probe.Kind, containerID string) Update {
 	u := Update{Kind: kind, ContainerID: containerID, Result: e.result(), Time: e.decided()}
-	if e.subject != nil {
-		u.Subject = *e.subject
+	if e.by != nil && e.by.Subject != nil {
+		u.Subject = *e.by.Subject
 	}
 	if e.cause != nil {
 		u.Cause = *e.cause
@@ -180,6 +198,7 @@ func New(kind probe.Kind) *Cache {
 		c.shards[i].entries = make(map[string]*cacheEntry)
 	}
 	c.queues.Store(new([]*queue))
+	c.inner = seam.Hide(claims{c})
 	return c
 }
 
@@ -202,71 +221,35 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	return e.result(), true
 }
 
-// Claim gives the container to subject, by its pointer, and returns nil. If another subject has it,
-// Claim changes nothing and returns the other one. A claimed container keeps its subject, which
-// must not be modified, until [Cache.Release]. The workers claim the containers that they probe.
-func (c *Cache) Claim(containerID string, subject *Subject) (other *Subject) {
-	s := c.shard(containerID)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[containerID]
-	switch {
-	case e == nil:
-		s.entries[containerID] = &cacheEntry{subject: subject, packed: claimed}
-	case !e.has(claimed):
-		s.entries[containerID] = &cacheEntry{subject, e.cause, e.packed | claimed}
-	case e.subject != subject:
-		return e.subject
-	}
-	return nil
-}
-
-// Claimant returns the subject that has claimed a container; nil if none has.
-func (c *Cache) Claimant(containerID string) *Subject {
-	s := c.shard(containerID)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.entries[containerID]; e.has(claimed) {
-		return e.subject
-	}
-	return nil
-}
-
-// Release ends the claim of subject, and removes the result of the container as [Cache.Remove] does.
-// It does nothing if another subject has the container.
-func (c *Cache) Release(containerID string, subject *Subject) {
-	s := c.shard(containerID)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[containerID]
-	if e == nil || e.has(claimed) && e.subject != subject {
-		return
-	}
-	delete(s.entries, containerID)
-	c.removed(containerID, e)
-}
-
 // Set stores r, which was decided because of why, as the result of a container. It reports whether
 // r is another result than before, or the first one. If not, nothing changes and no update is
-// sent. subject is kept and must not be modified; nil means an empty one. The result of a claimed
-// container keeps the subject of the claim. Set never blocks.
+// sent. subject is kept and must not be modified; nil means an empty one. The result of a container that a
+// worker probes keeps the subject of its task. Set never blocks.
 func (c *Cache) Set(containerID string, r Result, subject *Subject, why Cause) (changed bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.entries[containerID]
-	if was.has(present) && was.result() == r {
+	switch {
+	case was.has(present) && was.result() == r:
 		return false
+	case was.has(claimed):
+		c.setLocked(s, containerID, r, was.by, why)
+	default:
+		c.setLocked(s, containerID, r, &owner{Subject: subject}, why)
 	}
-	e := newEntry(r, subject, why)
-	if was.has(claimed) {
-		e.subject, e.packed = was.subject, e.packed|claimed
+	return true
+}
+
+func (c *Cache) setLocked(s *cacheShard, containerID string, r Result, by *owner, why Cause) {
+	e := newEntry(r, by, why)
+	if s.entries[containerID].has(claimed) {
+		e.packed |= claimed
 	}
 	s.entries[containerID] = e
 	for _, q := range *c.queues.Load() {
-		q.put(e.update(c.kind, containerID))
+		q.put(e.update(c.kind, containerID), e.of())
 	}
-	return true
 }
 
 // The causes of most results: they are not kept for each of them.
@@ -294,7 +277,7 @@ func (c *Cache) Remove(containerID string) {
 	defer s.mu.Unlock()
 	e := s.entries[containerID]
 	if e.has(claimed) {
-		s.entries[containerID] = &cacheEntry{subject: e.subject, packed: claimed}
+		s.entries[containerID] = &cacheEntry{by: e.by, packed: claimed}
 	} else {
 		delete(s.entries, containerID)
 	}
@@ -309,7 +292,7 @@ func (c *Cache) removed(containerID string, e *cacheEntry) {
 	u := e.update(c.kind, containerID)
 	u.Removed = true
 	for _, q := range *c.queues.Load() {
-		q.put(u)
+		q.put(u, e.of())
 	}
 }
 
@@ -347,33 +330,7 @@ func (c *Cache) Close() {
 // sequence is for one reader; there may be any number of subscriptions. A reader that stops
 // reading must end ctx. Until then its unread updates are kept, about 200 bytes a container.
 func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
-	return SubscribeUntil(ctx, nil, caches...)
-}
-
-// SubscribeUntil is [Subscribe] that ends also when done is closed and what was unread then is read.
-func SubscribeUntil(ctx context.Context, done <-chan struct{}, caches ...*Cache) iter.Seq[Update] {
-	q := newQueue()
-	for _, c := range caches {
-		c.attach(q)
-	}
-	detach := func() {
-		for _, c := range caches {
-			c.detach(q)
-		}
-	}
-	stop := context.AfterFunc(ctx, detach)
-	return func(yield func(Update) bool) {
-		defer func() {
-			stop()
-			detach()
-		}()
-		for {
-			u, ok := q.next(ctx, done)
-			if !ok || !yield(u) {
-				return
-			}
-		}
-	}
+	return updates(subscribe(ctx, nil, caches))
 }
 
 // attach makes q a reader, and puts all results into it. A change that is made meanwhile is put
@@ -393,7 +350,7 @@ func (s *cacheShard) putAll(kind probe.Kind, q *queue) {
 	defer s.mu.Unlock()
 	for id, e := range s.entries {
 		if e.has(present) {
-			q.put(e.update(kind, id))
+			q.put(e.update(kind, id), e.of())
 		}
 	}
 }

@@ -12,12 +12,14 @@ import (
 
 type inner = seam.Hidden[task]
 
+type owner = seam.Owner[results.Subject]
+
 // task is what the workers of a [Task] share of it. Its methods that need the Task get it.
 type task struct {
-	joined    *results.Subject // see Subject; set before the first worker is started
-	pulls     atomic.Bool      // ticks ask Source
-	users     int32            // workers
-	home      any              // see Settle
+	joined    *owner      // see Owner; set before the first worker is started
+	owner     owner       // Subject is set by the first worker, and Of by Settle
+	pulls     atomic.Bool // ticks ask Source
+	users     int32       // workers
 	published atomic.Pointer[State]
 	began     atomic.Int64 // of the published run, in nanoseconds since origin; stored before published
 	mu        sync.Mutex
@@ -35,37 +37,37 @@ type sleepers struct {
 // sleeper is a worker. Its Wake makes it due after its task has got another state.
 type sleeper = interface{ Wake() }
 
-// Subject returns the subject of t, whose part i is. That of all tasks with which t was joined is one pointer, by
-// which claims of container IDs are compared.
-func (i *task) Subject(t *Task) *results.Subject {
+// Owner returns the owner of the containers of a task that is in use. That of all tasks which were joined is one
+// pointer, by which claims of container IDs are compared.
+func (i *task) Owner() *owner {
 	if i.joined != nil {
 		return i.joined
 	}
-	return &t.Subject
+	return &i.owner
 }
 
 // Settle gives a task, which has one worker that is not started, or more, to home. It reports false if other
 // workers of it have another home. isHome compares homes.
-func (i *task) Settle(home any, isHome func(any) bool) bool {
+func (i *task) Settle(home *any, isHome func(any) bool) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.users > 1 && i.home != nil {
-		return isHome(i.home)
+	if now := i.owner.Of.Load(); i.users > 1 && now != nil {
+		return isHome(*now)
 	}
-	i.home = home
+	i.owner.Of.Store(home)
 	return true
 }
 
-// Join makes t, whose part i is, and o descriptions of one task. t has one worker, which is not started, or another
-// user has joined it before; it does nothing otherwise. It reports whether they are one task now.
-func (i *task) Join(t, o *Task) bool {
+// Join makes the tasks of i and o, which are in use, descriptions of one task. That of i has one worker, which is not
+// started, or another user has joined it before; it does nothing otherwise. It reports whether they are one task now.
+func (i *task) Join(o *task) bool {
+	theirs := o.Owner()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	theirs := seam.Of(o).Subject(o)
-	if t != o && i.joined == nil && i.users == 1 {
+	if i != o && i.joined == nil && i.users == 1 {
 		i.joined = theirs
 	}
-	return i.Subject(t) == theirs
+	return i.Owner() == theirs
 }
 
 // publish makes s the state of the task. It reports false if it is already.
@@ -173,6 +175,7 @@ func (i *task) Use(t *Task) {
 	if i.users++; i.users > 1 {
 		return
 	}
+	i.owner.Subject = &t.Subject
 	if t.Pod == nil {
 		t.Pod = &probe.Pod{Namespace: t.Subject.Namespace, Name: t.Subject.Pod, UID: t.Subject.PodUID}
 	}

@@ -15,6 +15,7 @@ type Decision struct {
 	SuccessThreshold int
 	FailureThreshold int
 	Restarts         bool // a failure of liveness and startup restarts the container
+	Task             bool // the text is about a task, not about a container in a pod
 	Decided          string
 	Gate             string // why no attempts are made, by the text of a worker's gate; "" if some are
 	Skipped          string // why the ticks since the last one were skipped, as in metrics; "" for none
@@ -108,11 +109,27 @@ func (d *Decision) counted() string {
 		return b.String()
 	}
 	if d.Kind == probe.Startup && t.After == success {
-		b.WriteString("it is not probed again before the container starts again")
+		b.WriteString("it is not probed again before the " + d.container() + " starts again")
 	} else {
 		b.WriteString(d.needed(d.opposite()))
 	}
 	return b.String()
+}
+
+// container returns the word for what is probed.
+func (d *Decision) container() string {
+	if d.Task {
+		return "task"
+	}
+	return "container"
+}
+
+// pod returns the word for what the probed container is part of.
+func (d *Decision) pod() string {
+	if d.Task {
+		return "task"
+	}
+	return "pod"
 }
 
 func (d *Decision) opposite() string {
@@ -138,13 +155,13 @@ func (d *Decision) needed(result string) string {
 func (d *Decision) effect(result string) string {
 	switch {
 	case result == failure && d.Kind == probe.Readiness:
-		return ", which takes the pod out of service"
+		return ", which takes the " + d.pod() + " out of service"
 	case result == failure && d.Restarts:
-		return ", which restarts the container"
+		return ", which restarts the " + d.container()
 	case result == failure:
-		return ", which does not restart the container"
+		return ", which does not restart the " + d.container()
 	case d.Kind == probe.Readiness:
-		return ", which makes the container ready"
+		return ", which makes the " + d.container() + " ready"
 	case d.Kind == probe.Startup:
 		return ", which lets the other probes begin"
 	default:
@@ -163,21 +180,21 @@ func (d *Decision) gated() string {
 		}
 		return text + "; no attempts before it runs again"
 	case gate == "on hold", gate == "started":
-		return "the startup probe has succeeded; no attempts before the container starts again"
+		return "the startup probe has succeeded; no attempts before the " + d.container() + " starts again"
 	case gate == "not started":
 		return fmt.Sprintf("no attempts before the startup probe has succeeded: the result is %s until then", d.Decided)
 	case gate == "initial delay":
 		return fmt.Sprintf("no attempts during the %s: the result is %s until then", d.Gate, d.Decided)
 	case gate == "container not running":
-		return fmt.Sprintf("no attempts while the container does not run: the result is %s", d.Decided)
+		return fmt.Sprintf("no attempts while the %s does not run: the result is %s", d.container(), d.Decided)
 	case gate == "terminating":
-		return "no attempts, since the pod is being deleted: nothing restarts it"
+		return "no attempts, since the " + d.pod() + " is being deleted: nothing restarts it"
 	case gate == "pod ended":
-		return "no attempts, since the pod has ended"
+		return "no attempts, since the " + d.pod() + " has ended"
 	case gate == "no status":
-		return "no attempts before the pod has a status"
+		return "no attempts before the " + d.pod() + " has a status"
 	case gate == "no container":
-		return "no attempts before the container exists"
+		return "no attempts before the " + d.container() + " exists"
 	case gate == "paused":
 		return fmt.Sprintf("paused: the result stays %s until the probe is resumed", d.Decided)
 	case strings.HasPrefix(gate, "quarantined"):

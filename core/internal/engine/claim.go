@@ -7,6 +7,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
+// owner is who claims a container ID: a task, or several that were joined.
+type owner = seam.Owner[results.Subject]
+
 // Claim takes the present container ID of the task for w before its first tick. It returns an
 // [*worker.InUseError] if another task has it. A worker that has not claimed an ID does so at a tick: while
 // another task has it, the gate is [worker.InUse].
@@ -18,20 +21,20 @@ func (w *Worker) Claim() error {
 		return nil
 	}
 	if other := w.claimLocked(id); other != nil {
-		return &worker.InUseError{ContainerID: id, By: *other}
+		return &worker.InUseError{ContainerID: id, By: *other.Subject}
 	}
 	return nil
 }
 
 // claimLocked makes id the container ID of w instead of the one before. If another task has it, w has
-// none then, and claimLocked returns the subject of the other.
-func (w *Worker) claimLocked(id string) (other *results.Subject) {
+// none then, and claimLocked returns the other.
+func (w *Worker) claimLocked(id string) (other *owner) {
 	if w.id == id {
 		return nil
 	}
 	w.dropLocked()
 	w.id, w.adopted = "", false
-	if other = w.shared.claim(w.kind, id, w.subject()); other == nil {
+	if other = w.shared.claim(w.kind, id, w.owner()); other == nil {
 		w.id = id
 	}
 	return other
@@ -40,26 +43,26 @@ func (w *Worker) claimLocked(id string) (other *results.Subject) {
 // dropLocked ends the claim of w, and removes its decided result.
 func (w *Worker) dropLocked() {
 	if w.id != "" {
-		w.cache().Release(w.id, w.subject())
+		seam.Of(w.cache()).Release(w.id, w.owner())
 	}
 }
 
-// claim claims id in the cache of kind. It returns the subject of another task that has id in any of
+// claim claims id in the cache of kind. It returns another owner that has id in any of
 // the caches; nil if none has.
-func (s *Shared) claim(kind probe.Kind, id string, subject *results.Subject) (other *results.Subject) {
+func (s *Shared) claim(kind probe.Kind, id string, by *owner) (other *owner) {
 	s.claiming.Lock()
 	defer s.claiming.Unlock()
-	if other := s.claimant(id, subject); other != nil {
+	if other := s.claimant(id, by); other != nil {
 		return other
 	}
-	return s.Results[kind].Claim(id, subject)
+	return seam.Of(s.Results[kind]).Claim(id, by)
 }
 
-// claimant returns a subject other than subject that has claimed id; nil if there is none.
-func (s *Shared) claimant(id string, subject *results.Subject) (other *results.Subject) {
+// claimant returns an owner other than by that has claimed id; nil if there is none.
+func (s *Shared) claimant(id string, by *owner) (other *owner) {
 	for _, c := range s.Results {
-		if by := c.Claimant(id); by != nil && by != subject {
-			return by
+		if other := seam.Of(c).Claimant(id); other != nil && other != by {
+			return other
 		}
 	}
 	return nil

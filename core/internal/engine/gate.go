@@ -118,15 +118,15 @@ func (w *Worker) enterLocked(now time.Time, s *worker.State) (gate worker.Gate, 
 // gateTextLocked returns what keeps w from making attempts now, for people.
 func (w *Worker) gateTextLocked(now time.Time, s *worker.State) string {
 	gate := w.gateLocked(now, s)
-	var other *results.Subject
+	var other *owner
 	if s.ContainerID != w.id {
-		other = w.shared.claimant(s.ContainerID, w.subject())
+		other = w.shared.claimant(s.ContainerID, w.owner())
 	}
 	switch {
 	case gate == worker.NoStatus || gate == worker.PodEnded || gate == worker.NoContainer:
 		return gate.String()
 	case other != nil:
-		return fmt.Sprintf("%s by %s", worker.InUse, explain.Task(other.Namespace, other.Pod, other.Container))
+		return fmt.Sprintf("%s by %s", worker.InUse, explain.Task(other.Subject.Namespace, other.Subject.Pod, other.Subject.Container))
 	case gate == worker.InitialDelay:
 		return fmt.Sprintf("%s, %v left", gate, shortly(w.delayLeftLocked(now, s)))
 	case gate == worker.UnderWay, gate == worker.Open && w.underWayLocked(now) > 0:

@@ -68,7 +68,7 @@ func (w *Worker) decidedLocked() results.Result {
 	task, id := w.task.Load(), w.containerLocked()
 	if id == "" {
 		id = task.PriorID
-		if by := w.cache().Claimant(id); by != nil && by != w.subject() {
+		if by := seam.Of(w.cache()).Claimant(id); by != nil && by != w.owner() {
 			return worker.InitialResult(w.kind)
 		}
 	}

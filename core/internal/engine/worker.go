@@ -252,7 +252,7 @@ func (w *Worker) swapTask(t *worker.Task) (unused *worker.Task) {
 	if w.awakenLocked() {
 		w.armLocked(w.due)
 	}
-	if !seam.Of(t).Join(t, w.task.Load()) { // t has been in use for another task
+	if !seam.Of(t).Join(seam.Of(w.task.Load())) { // t has been in use for another task
 		w.dropLocked()
 		w.id, w.adopted = "", false
 	}
@@ -565,11 +565,8 @@ func (a *awaited) end(w *Worker) {
 	delete(a.all, w)
 }
 
-// subject returns the subject of the task of w; see [seam.Of].
-func (w *Worker) subject() *results.Subject {
-	t := w.task.Load()
-	return seam.Of(t).Subject(t)
-}
+// owner returns the owner of the containers of w.
+func (w *Worker) owner() *owner { return seam.Of(w.task.Load()).Owner() }
 
 func (w *Worker) cache() *results.Cache { return w.shared.Results[w.kind] }
 
@@ -619,7 +616,7 @@ func (w *Worker) decideLocked(r results.Result, why results.Cause) {
 		return
 	}
 	w.decided, w.stored = r, true
-	w.cache().Set(w.id, r, w.subject(), why)
+	seam.Of(w.cache()).Set(w.id, r, w.owner(), why)
 }
 
 // cached returns the result of a container in the cache, or else the initial result.

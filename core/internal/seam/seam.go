@@ -4,6 +4,8 @@
 // packages that can import this one can call Of.
 package seam
 
+import "sync/atomic"
+
 // Hidden is the part of a public type that only packages of core use.
 type Hidden[T any] struct{ part T }
 
@@ -14,6 +16,12 @@ func (h *Hidden[T]) hidden() *T { return &h.part }
 
 // Of returns the hidden part of a value whose type embeds a [Hidden].
 func Of[T any](value interface{ hidden() *T }) *T { return value.hidden() }
+
+// Owner is who has claimed a container, by its pointer. Of is what the owner belongs to: a key of a group.
+type Owner[Subject any] struct {
+	Subject *Subject
+	Of      atomic.Pointer[any] // nil for nothing
+}
 
 // Version is a value that others can change, as it was at one moment.
 type Version struct {

@@ -65,8 +65,8 @@ func (r *registrar) Run(ctx context.Context) error {
 		r.look(id)
 	}
 	r.write(ctx)
-	for u := range updates {
-		r.look(group.ID[string]{Key: u.Pod, Task: u.Container, Kind: u.Kind})
+	for name, u := range updates {
+		r.look(group.ID[string]{Key: name, Task: u.Container, Kind: u.Kind})
 		r.write(ctx)
 	}
 	return context.Cause(ctx)

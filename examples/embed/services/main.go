@@ -84,8 +84,8 @@ func (a *agent) start(s *service) error {
 // Run follows the results until ctx ends, then ends the probes. While it restarts a service, the
 // probes go on, and it reads their newest results afterwards.
 func (a *agent) Run(ctx context.Context) error {
-	for u := range a.probes.Subscribe(ctx) {
-		s := a.services[u.Pod]
+	for name, u := range a.probes.Subscribe(ctx) {
+		s := a.services[name]
 		if u.Removed || u.ContainerID != s.task.State().ContainerID {
 			continue // of an earlier run
 		}

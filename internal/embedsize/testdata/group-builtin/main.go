@@ -33,8 +33,8 @@ func main() {
 	add(g, "tcp", h, err)
 	h, err = grpcprobe.New(grpcprobe.Config{}).Bind(grpcprobe.Action{Host: "127.0.0.1", Port: 50051})
 	add(g, "grpc", h, err)
-	for update := range g.Subscribe(context.Background()) {
-		fmt.Println(update.Container, update.Result)
+	for key, update := range g.Subscribe(context.Background()) {
+		fmt.Println(key, update.Result)
 	}
 }
 

@@ -30,8 +30,8 @@ func main() {
 	add(g, "http", h, err)
 	h, err = tcpprobe.New(tcpprobe.Config{}).Bind(tcpprobe.Action{Host: "127.0.0.1", Port: 6379})
 	add(g, "tcp", h, err)
-	for update := range g.Subscribe(context.Background()) {
-		fmt.Println(update.Container, update.Result)
+	for key, update := range g.Subscribe(context.Background()) {
+		fmt.Println(key, update.Result)
 	}
 }
 

@@ -18,8 +18,8 @@ func main() {
 		panic(err)
 	}
 	add(g, "own", probe.HandlerFunc(own), nil)
-	for update := range g.Subscribe(context.Background()) {
-		fmt.Println(update.Container, update.Result)
+	for key, update := range g.Subscribe(context.Background()) {
+		fmt.Println(key, update.Result)
 	}
 }
 
