@@ -169,7 +169,7 @@ func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 	if !t.Quarantined.IsZero() {
 		quarantined = handler
 	}
-	if t.Changed() {
+	if t.Before != t.After {
 		handler.metrics.transitions[s.kind()][t.Before][t.After].Add(1)
 	}
 	if len(t.Outcome.Metrics) > 0 {

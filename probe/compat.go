@@ -60,6 +60,9 @@ const (
 	// CompatAddPodSkips makes AddPod pass over the rest of the probes of a container, once it finds one that
 	// exists already, as kubelet v1.37 does (kubernetes#138928). [CompatAddPodStops] comes before it.
 	CompatAddPodSkips
+	// CompatInitialFailure sends readers no update when the first decision of attempts is the Failure that a
+	// readiness probe has from the start. By default readers get it, with its reason and output.
+	CompatInitialFailure
 	// CompatStatusOnRestart resets every result when the agent starts, as kubelets
 	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
 	// not part of a profile.
@@ -76,7 +79,7 @@ const (
 	// compatEvery are the switches of every release.
 	compatEvery = CompatKeepRun | CompatStopSkipsSidecars | CompatTriggerAlways | CompatSeedStaleStarted | CompatInheritReplaced |
 		CompatStatusFromWorkers | CompatHerd | CompatBodyHangIsError | CompatLinger | CompatHostTrouble | CompatGRPCLibrary |
-		CompatWallClock | CompatLateStart | CompatPanicSkips
+		CompatWallClock | CompatLateStart | CompatPanicSkips | CompatInitialFailure
 )
 
 // Has reports whether all switches of x are on in c.

@@ -49,13 +49,13 @@ func (h *claims) Release(containerID string, by *owner) {
 	h.cache.removed(containerID, e)
 }
 
-// Set is [Cache.Set] by a worker.
-func (h *claims) Set(containerID string, r Result, by *owner, why Cause) {
+// Set is [Cache.Set] by a worker. With again, an update is sent also if r is the result already: for another reason.
+func (h *claims) Set(containerID string, r Result, by *owner, why Cause, again bool) {
 	s := h.cache.shard(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.entries[containerID]
-	if was.has(present) && was.result() == r {
+	if was.has(present) && was.result() == r && !again {
 		return
 	}
 	if was.has(claimed) {

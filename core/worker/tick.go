@@ -25,6 +25,7 @@ type Tick struct {
 	Threshold   int            // the Run that makes Result the decided result
 	Before      results.Result // decided result before the tick
 	After       results.Result // and after it
+	First       bool           // After is a Failure that attempts have decided, and Before the initial Failure of a readiness probe
 	OnHold      bool           // no probing until the container ID changes
 	Next        time.Time      // the next due time
 	// Quarantined is the end of the quarantine of the probe; zero without one.
@@ -36,8 +37,9 @@ type Tick struct {
 // Duration returns how long the attempts took, without the time that they were deferred.
 func (t *Tick) Duration() time.Duration { return t.End.Sub(t.Start) - t.Deferred }
 
-// Changed reports whether the tick changed the decided result.
-func (t *Tick) Changed() bool { return t.Before != t.After }
+// Changed reports whether the tick changed the decided result, or decided the first Failure of a container that was
+// not ready from the start.
+func (t *Tick) Changed() bool { return t.Before != t.After || t.First }
 
 // Trace is what happened inside the attempts of a tick, in order. A [probe.TraceRetry] begins each
 // attempt but the first.

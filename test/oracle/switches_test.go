@@ -37,6 +37,7 @@ var coreSwitches = []struct {
 	{"LateStart", probe.CompatLateStart},
 	{"WallClock", probe.CompatWallClock},
 	{"PanicSkips", probe.CompatPanicSkips},
+	{"InitialFailure", probe.CompatInitialFailure},
 }
 
 // With the default profile the sides diverge, and each divergence goes when some of

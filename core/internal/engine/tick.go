@@ -266,7 +266,11 @@ func (w *Worker) countLocked(t *worker.Tick) {
 		var decided bool
 		w.run, t.Threshold, decided = fold(w.run, w.kind, spec, w.task.Load().NoRestart, t.Result)
 		if decided {
-			w.decideLocked(t.Result, causeOf(t))
+			if t.First = w.initial && t.Result == results.Failure && !w.shared.Compat.Has(probe.CompatInitialFailure); t.First {
+				w.storeLocked(t.Result, causeOf(t), true)
+			} else {
+				w.decideLocked(t.Result, causeOf(t))
+			}
 		}
 	}
 	t.Run, t.OnHold, t.Next = shownRun(t, w.run), w.run.hold, w.nextLocked(t.End)

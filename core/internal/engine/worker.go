@@ -159,6 +159,7 @@ type Worker struct {
 	lastResult probe.Result   // of the last tick's outcome
 	gate       worker.Gate    // that observers know; owned by the tick
 	stored     bool           // the cache has decided
+	initial    bool           // decided is the initial result
 	adopted    bool           // run and decided belong to id
 	begun      bool           // the first tick has begun
 	ticking    bool           // a tick is under way
@@ -581,6 +582,7 @@ func (w *Worker) adoptLocked(s *worker.State) (adopted bool) {
 	task := w.task.Load()
 	w.adopted = true
 	w.decided, w.stored = w.cached(w.id)
+	w.initial = false
 	compat := w.shared.Compat
 	inherits := s.Running && !s.StartedAt.IsZero() && s.StartedAt.Before(w.shared.AgentStart.Add(-w.shared.RestartGrace))
 	if !compat.Has(probe.CompatInheritReplaced) {
@@ -615,8 +617,13 @@ func (w *Worker) decideLocked(r results.Result, why results.Cause) {
 	if w.stored && w.decided == r {
 		return
 	}
-	w.decided, w.stored = r, true
-	seam.Of(w.cache()).Set(w.id, r, w.owner(), why)
+	w.storeLocked(r, why, false)
+}
+
+// storeLocked stores r as the decided result. With again, readers get an update also if it is that already.
+func (w *Worker) storeLocked(r results.Result, why results.Cause, again bool) {
+	w.decided, w.stored, w.initial = r, true, why.Reason == results.Initial
+	seam.Of(w.cache()).Set(w.id, r, w.owner(), why, again)
 }
 
 // cached returns the result of a container in the cache, or else the initial result.
