@@ -110,7 +110,7 @@ type CompatSwitch struct {
 func CompatSwitches() []CompatSwitch {
 	return []CompatSwitch{
 		{CompatKeepRun, "KeepRun", "equal results before and after a restart of the container count as one run for the thresholds"},
-		{CompatAddPodStops, "AddPodStops", "a probe of the pod that was stopped is not started again while another one of the pod runs"},
+		{CompatAddPodStops, "AddPodStops", "a probe that was stopped is not started again if another one of the pod runs, and comes before it"},
 		{CompatStopSkipsSidecars, "StopSkipsSidecars", "the probe goes on while the pod terminates, since the container is a sidecar"},
 		{CompatTriggerAlways, "TriggerAlways", "each change of the pod's status makes an attempt at once while the container is not ready"},
 		{CompatSeedStaleStarted, "SeedStaleStarted", "a restarted sidecar may count as started at once, by the status of the container before it"},
@@ -124,7 +124,7 @@ func CompatSwitches() []CompatSwitch {
 		{CompatWallClock, "WallClock", "the initial delay is counted by the wall clock: no attempts are made after it is set back"},
 		{CompatLateStart, "LateStart", "the first attempt waits for a random part of the period after a start of the agent, or for the next multiple of the period"},
 		{CompatPanicSkips, "PanicSkips", "a panic of the handler skips the attempt, and is not an error of it"},
-		{CompatAddPodSkips, "AddPodSkips", "a probe that was stopped is not started again if another one of the container runs, and comes before it: startup, readiness, liveness"},
+		{CompatAddPodSkips, "AddPodSkips", "a probe that was stopped is not started again if another one of the container runs, and comes before it"},
 		{CompatPortNumbers, "PortNumbers", "a name of a port that the container does not have is taken for a number"},
 		{CompatIgnoreProtocol, "IgnoreProtocol", "protocol HTTP2 is ignored, and HTTP/1.1 is sent; mode TLS is ignored, and gRPC is sent without TLS"},
 		{CompatStatusOnRestart, "StatusOnRestart", "a restart of the agent resets the result"},

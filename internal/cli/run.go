@@ -208,10 +208,17 @@ func watchdog(a *agent.Agent) (stop func()) {
 	return func() { cancel(); watching.Wait() }
 }
 
+// profilePrefix is what the words of --compat begin with. A release of the kubelet follows.
+const profilePrefix = "kubelet-"
+
 // profiles are the releases of the kubelet, for --compat.
-var profiles = map[string]probe.Compat{
-	"kubelet-1.35": probe.CompatKubeletV1_35, "kubelet-1.36": probe.CompatKubeletV1_36, "kubelet-1.37": probe.CompatKubeletV1_37,
-}
+var profiles = func() map[string]probe.Compat {
+	m := make(map[string]probe.Compat)
+	for _, r := range probe.KubeletReleases() {
+		m[profilePrefix+r.Name] = r.Compat
+	}
+	return m
+}()
 
 // complete validates the flags, and sets the fields of the agent's config that have no flag.
 func (o *agentOptions) complete(env *command.Env) error {
@@ -222,6 +229,9 @@ func (o *agentOptions) complete(env *command.Env) error {
 		return command.Usage("", "--log-level: %w", err)
 	}
 	o.Compat = profiles[o.compat]
+	if release, ok := strings.CutPrefix(o.compat, profilePrefix); ok {
+		o.UserAgent = "kube-probe/" + release
+	}
 	if err := o.readDev(); err != nil {
 		return err
 	}
