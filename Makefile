@@ -12,7 +12,7 @@ ORACLECOUNT ?= 2000
 DURATION    ?= 10m
 PROBES      ?= 20000
 KILLS       ?= 100
-# Releases of the kubelet that the core is compared with, beside the one that test/oracle requires.
+# Releases of the kubelet that the core and the handlers are compared with, beside the one that test/oracle requires.
 RELEASES    ?= 1.35 1.37
 # The seed of the oracle's first scenario, the same in every run. 0 takes one from the clock, to
 # find new scenarios.
@@ -117,10 +117,12 @@ test-race: ## the tests of what is concurrent with the race detector (needs gcc)
 .PHONY: test-oracle
 test-oracle: ## our core and handlers against the kubelet's own code, and the tests of bench, which builds it too
 	cd bench && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./...
-	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests ./mutants ./wire
+	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests ./mutants ./release ./wire
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
 	@set -e; cd test/oracle; for release in $(RELEASES); do overlay=$$($(GO) run ./release $$release); \
 		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -run 'RandomScenarios|FixedScenarios' -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED); \
+		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests; \
+		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) ./wire -run 'Ports|Gate'; \
 	done
 
 # Takes four to seven minutes, and is not part of CI.

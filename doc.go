@@ -138,7 +138,7 @@
 //   - core/declared.pluginTarget.resolve reads the target of a plugin. A built-in handler has it in its config:
 //     core/declared.Probe.Place. An address of prober.yaml sets either by core/declared.Template.At.
 //   - pods/kube.targets.checkProbe decides on a node whether a pod may name it.
-//   - handlers/builtin/internal/network.Place.Resolve fills in the address of the pod, or
+//   - handlers/builtin/internal/network.Connector.Resolve fills in the address of the pod, or
 //     handlers/wasm/internal/egress.Policy.Dial decides what a plugin may reach.
 //   - handlers/netns.Check asks pods/kube.Source.CheckTarget right before a connection.
 //

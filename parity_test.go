@@ -12,22 +12,68 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/daeace23/prober/probe"
 )
 
-var update = flag.Bool("update", false, "rewrite the last column of docs/kubelet-parity.md")
+var update = flag.Bool("update", false, "rewrite the columns of docs/kubelet-parity.md")
 
 const parityFile = "docs/kubelet-parity.md"
 
 var (
-	parityRow = regexp.MustCompile(`^\| (\d+) \| (.*) \| (.*) \|$`)
+	parityRow = regexp.MustCompile(`^\| (\d+) \| (.*?)((?: \| (?:yes|no|` + "`[^|]*`" + `))*) \| ([^|]*) \|$`)
+	// The head of a table, and the line below it.
+	parityHead = regexp.MustCompile(`^\| item \| behaviour (.*)\| shown by \|$`)
+	parityRule = regexp.MustCompile(`^(\|---)+\|$`)
 	// A test's name begins with its items, "#4 #5 removed pods"; a benchmark's has item=88.
 	itemsOfTest = regexp.MustCompile("^[\"`](?:#\\d+\\b(?: #\\d+\\b)*|\\S*\\bitem=\\d+)")
 	itemNumber  = regexp.MustCompile(`\d+`)
 )
 
-// TestParity holds docs/kubelet-parity.md against the tests: every item of the
+// deviations are the switches that an item is about. A kubelet with one of them does not do what the item says.
+var deviations = map[int]probe.Compat{
+	71:  probe.CompatPortNumbers,
+	72:  probe.CompatPortNumbers,
+	227: probe.CompatAddPodStops | probe.CompatAddPodSkips,
+	228: probe.CompatStopSkipsSidecars,
+	230: probe.CompatKeepRun,
+	231: probe.CompatInheritReplaced,
+	233: probe.CompatBodyHangIsError,
+	259: probe.CompatAddPodStops,
+	262: probe.CompatIgnoreProtocol,
+	263: probe.CompatIgnoreProtocol,
+}
+
+// remaining are the items that no switch is about and that some kubelets do not do, with the first release that
+// does; "" for none. "What remains different" says more.
+var remaining = map[int]string{224: "", 232: "", 234: "", 260: "1.37"}
+
+// releaseCells returns the cells of the releases for an item.
+func releaseCells(item int) string {
+	var cells strings.Builder
+	for _, r := range probe.KubeletReleases() {
+		var switches []string
+		for _, s := range probe.CompatSwitches() {
+			if r.Compat.Has(s.Compat) && deviations[item].Has(s.Compat) {
+				switches = append(switches, s.Name)
+			}
+		}
+		since, differs := remaining[item]
+		switch {
+		case len(switches) > 0:
+			cells.WriteString(" | `" + strings.Join(switches, ", ") + "`")
+		case differs && (since == "" || r.Name < since):
+			cells.WriteString(" | no")
+		default:
+			cells.WriteString(" | yes")
+		}
+	}
+	return cells.String()
+}
+
+// TestParity holds docs/kubelet-parity.md against the tests and the profiles: every item of the
 // conformance list has a row, and the row names the files whose tests carry the item's
-// number, or says why there is none.
+// number, or says why there is none. A column for each release of the kubelet says whether it does the same.
 func TestParity(t *testing.T) {
 	shown := itemsInTests(t)
 	text, err := os.ReadFile(parityFile)
@@ -36,7 +82,19 @@ func TestParity(t *testing.T) {
 	}
 	rows := map[int]bool{}
 	lines := strings.Split(string(text), "\n")
+	heads := "| item | behaviour"
+	for _, r := range probe.KubeletReleases() {
+		heads += " | " + r.Name
+	}
+	heads += " | shown by |"
 	for i, line := range lines {
+		if parityHead.MatchString(line) && i+1 < len(lines) && parityRule.MatchString(lines[i+1]) {
+			if rule := strings.Repeat("|---", strings.Count(heads, " | ")+1) + "|"; *update {
+				lines[i], lines[i+1] = heads, rule
+			} else if line != heads || lines[i+1] != rule {
+				t.Errorf("line %d is not %q: run go test -run Parity . -update", i+1, heads)
+			}
+		}
 		row := parityRow.FindStringSubmatch(line)
 		if row == nil {
 			continue
@@ -46,24 +104,24 @@ func TestParity(t *testing.T) {
 			t.Errorf("item %d has two rows", item)
 		}
 		rows[item] = true
-		files := strings.Join(shown[item], ", ")
-		if strings.HasPrefix(row[3], "does not apply: ") {
+		files, cells := strings.Join(shown[item], ", "), releaseCells(item)
+		if strings.HasPrefix(row[4], "does not apply: ") {
 			if files != "" {
 				t.Errorf("item %d: the row says that it does not apply, and it is shown by %s", item, files)
 			}
-			continue
+			files = row[4]
 		}
 		if files == "" {
 			t.Errorf("item %d: no test carries #%d, and the row does not say why", item, item)
 			continue
 		}
 		if *update {
-			lines[i] = "| " + row[1] + " | " + row[2] + " | " + files + " |"
-		} else if row[3] != files {
-			t.Errorf("item %d: the row names %q, the tests are in %q; run go test -run Parity . -update", item, row[3], files)
+			lines[i] = "| " + row[1] + " | " + row[2] + cells + " | " + files + " |"
+		} else if row[3] != cells || row[4] != files {
+			t.Errorf("item %d: the row ends with %q, want %q; run go test -run Parity . -update", item, row[3]+" | "+row[4], cells+" | "+files)
 		}
 	}
-	for _, span := range [][2]int{{1, 197}, {204, 214}, {220, 258}} {
+	for _, span := range [][2]int{{1, 197}, {204, 214}, {220, 263}} {
 		for item := span[0]; item <= span[1]; item++ {
 			if !rows[item] {
 				t.Errorf("item %d has no row", item)

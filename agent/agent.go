@@ -81,6 +81,7 @@ type Config struct {
 	HistoryBudget    int64
 	HistoryRetention time.Duration
 	Compat           probe.Compat
+	UserAgent        string          // of HTTP and gRPC probes; "": [builtin.DefaultUserAgent]
 	Profiling        bool            // serve /debug/pprof
 	ShowOutput       bool            // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
 	MetricsBuckets   metrics.Buckets // of the durations of each probe
@@ -119,7 +120,7 @@ type Config struct {
 func (c *Config) plugins() plugins.Config {
 	return plugins.Config{
 		PluginDirs: c.PluginDirs, ConfigFile: c.ConfigFile, LockFile: c.LockFile, DevPlugins: c.DevPlugins, StateDir: c.StateDir,
-		Version: c.Version, Compat: c.Compat, ShowOutput: c.ShowOutput, Compiler: c.Compiler, Redirects: c.BlackboxConfig != "", LookupEnv: c.LookupEnv,
+		Version: c.Version, Compat: c.Compat, UserAgent: c.UserAgent, ShowOutput: c.ShowOutput, Compiler: c.Compiler, Redirects: c.BlackboxConfig != "", LookupEnv: c.LookupEnv,
 		Mark: c.mark, Listeners: c.listeners, IdleAfter: c.idleAfter, AskEvery: c.askEvery,
 	}
 }

@@ -63,24 +63,74 @@ const (
 	// CompatInitialFailure sends readers no update when the first decision of attempts is the Failure that a
 	// readiness probe has from the start. By default readers get it, with its reason and output.
 	CompatInitialFailure
+	// CompatPortNumbers takes the name of a port that the container does not have for a decimal number, as
+	// kubelets before v1.37 did, with their error for one that is none.
+	CompatPortNumbers
+	// CompatIgnoreProtocol ignores the protocol of an httpGet and the mode of a grpc action: HTTP/2 without TLS and
+	// gRPC with TLS. Kubelet v1.37 knows them behind feature gates that are off, and older ones do not know them.
+	CompatIgnoreProtocol
 	// CompatStatusOnRestart resets every result when the agent starts, as kubelets
 	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
 	// not part of a profile.
 	CompatStatusOnRestart
 )
 
-// The profiles turn every fix off: the behaviour of a release of the kubelet, except that results never block a
-// worker and that attempts can be cancelled. The releases are v1.35.4, v1.36.3 and v1.37.2.
+// The profiles turn every fix off: the behaviour of a release of the kubelet, except for what
+// docs/kubelet-parity.md names as different. The releases are v1.35.4, v1.36.3 and v1.37.2.
 const (
 	CompatKubeletV1_35 = CompatKubeletV1_36
-	CompatKubeletV1_36 = compatEvery | CompatAddPodStops
+	CompatKubeletV1_36 = compatEvery | CompatAddPodStops | CompatPortNumbers
 	CompatKubeletV1_37 = compatEvery | CompatAddPodSkips
 
 	// compatEvery are the switches of every release.
 	compatEvery = CompatKeepRun | CompatStopSkipsSidecars | CompatTriggerAlways | CompatSeedStaleStarted | CompatInheritReplaced |
 		CompatStatusFromWorkers | CompatHerd | CompatBodyHangIsError | CompatLinger | CompatHostTrouble | CompatGRPCLibrary |
-		CompatWallClock | CompatLateStart | CompatPanicSkips | CompatInitialFailure
+		CompatWallClock | CompatLateStart | CompatPanicSkips | CompatInitialFailure | CompatIgnoreProtocol
 )
 
 // Has reports whether all switches of x are on in c.
 func (c Compat) Has(x Compat) bool { return c&x == x }
+
+// KubeletRelease is a release of the kubelet with its profile.
+type KubeletRelease struct {
+	Name   string // such as 1.37
+	Compat Compat
+}
+
+// KubeletReleases returns the releases that have a profile, the oldest first.
+func KubeletReleases() []KubeletRelease {
+	return []KubeletRelease{{"1.35", CompatKubeletV1_35}, {"1.36", CompatKubeletV1_36}, {"1.37", CompatKubeletV1_37}}
+}
+
+// CompatSwitch describes one switch of [Compat].
+type CompatSwitch struct {
+	Compat Compat
+	Name   string // of the constant, without Compat
+	Text   string // what a kubelet does that prober does not do: a sentence without a full stop
+}
+
+// CompatSwitches returns all switches.
+func CompatSwitches() []CompatSwitch {
+	return []CompatSwitch{
+		{CompatKeepRun, "KeepRun", "equal results before and after a restart of the container count as one run for the thresholds"},
+		{CompatAddPodStops, "AddPodStops", "a probe that was stopped is not started again if another one of the pod runs, and comes before it"},
+		{CompatStopSkipsSidecars, "StopSkipsSidecars", "the probe goes on while the pod terminates, since the container is a sidecar"},
+		{CompatTriggerAlways, "TriggerAlways", "each change of the pod's status makes an attempt at once while the container is not ready"},
+		{CompatSeedStaleStarted, "SeedStaleStarted", "a restarted sidecar may count as started at once, by the status of the container before it"},
+		{CompatInheritReplaced, "InheritReplaced", "after a restart of the agent a container may have the result of the one that it replaces"},
+		{CompatStatusFromWorkers, "StatusFromWorkers", "the container counts as ready, or as started, while the probe was not added yet or was stopped"},
+		{CompatHerd, "Herd", "probes that were added together make their attempts together"},
+		{CompatBodyHangIsError, "BodyHangIsError", "a body that hangs or is cut off decides nothing, and does not count as a failure"},
+		{CompatLinger, "Linger", "connections are closed with SO_LINGER of one second"},
+		{CompatHostTrouble, "HostTrouble", "trouble of the agent's own host, such as no descriptor or no route, counts as a failure of the target"},
+		{CompatGRPCLibrary, "GRPCLibrary", "attempts are made with grpc-go, which costs four times as much"},
+		{CompatWallClock, "WallClock", "the initial delay is counted by the wall clock: no attempts are made after it is set back"},
+		{CompatLateStart, "LateStart", "the first attempt waits for a random part of the period after a start of the agent, or for the next multiple of the period"},
+		{CompatPanicSkips, "PanicSkips", "a panic of the handler skips the attempt, and is not an error of it"},
+		{CompatAddPodSkips, "AddPodSkips", "a probe that was stopped is not started again if another one of the container runs, and comes before it"},
+		{CompatInitialFailure, "InitialFailure", "no change is reported when the first attempts decide that the container is not ready, as it was from the start"},
+		{CompatPortNumbers, "PortNumbers", "a name of a port that the container does not have is taken for a number"},
+		{CompatIgnoreProtocol, "IgnoreProtocol", "protocol HTTP2 is ignored, and HTTP/1.1 is sent; mode TLS is ignored, and gRPC is sent without TLS"},
+		{CompatStatusOnRestart, "StatusOnRestart", "a restart of the agent resets the result"},
+	}
+}

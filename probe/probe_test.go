@@ -158,7 +158,8 @@ func TestTracer(t *testing.T) {
 func TestCompat(t *testing.T) {
 	// What only some releases do.
 	some := map[probe.Compat][]probe.Compat{
-		probe.CompatAddPodStops: {probe.CompatKubeletV1_36}, probe.CompatAddPodSkips: {probe.CompatKubeletV1_37}, probe.CompatStatusOnRestart: nil,
+		probe.CompatAddPodStops: {probe.CompatKubeletV1_36}, probe.CompatAddPodSkips: {probe.CompatKubeletV1_37},
+		probe.CompatPortNumbers: {probe.CompatKubeletV1_36}, probe.CompatStatusOnRestart: nil,
 	}
 	for c := probe.CompatKeepRun; c <= probe.CompatStatusOnRestart; c <<= 1 {
 		for _, profile := range []probe.Compat{probe.CompatKubeletV1_36, probe.CompatKubeletV1_37} {
@@ -173,6 +174,32 @@ func TestCompat(t *testing.T) {
 	}
 	if both := probe.CompatHerd | probe.CompatLinger; probe.CompatHerd.Has(both) || !both.Has(probe.CompatHerd) {
 		t.Error("Has does not ask for all switches")
+	}
+}
+
+// Every switch is described once, and every profile is listed.
+func TestCompatSwitches(t *testing.T) {
+	want := probe.CompatKeepRun
+	names := make(map[string]bool)
+	for _, s := range probe.CompatSwitches() {
+		if s.Compat != want || s.Name == "" || names[s.Name] || s.Text == "" || strings.HasSuffix(s.Text, ".") {
+			t.Errorf("got %+v, want switch %b with a name of its own and a text", s, want)
+		}
+		names[s.Name] = true
+		want <<= 1
+	}
+	if want != probe.CompatStatusOnRestart<<1 {
+		t.Errorf("the last switch that is described is %b", want>>1)
+	}
+	var releases []string
+	for _, r := range probe.KubeletReleases() {
+		releases = append(releases, r.Name)
+		if !r.Compat.Has(probe.CompatKeepRun) || r.Compat.Has(probe.CompatStatusOnRestart) {
+			t.Errorf("release %s has profile %b", r.Name, r.Compat)
+		}
+	}
+	if got := strings.Join(releases, " "); got != "1.35 1.36 1.37" {
+		t.Errorf("releases %s", got)
 	}
 }
 

@@ -38,6 +38,7 @@ type Config struct {
 	StateDir   string            // stores plugins of registries; "": see [admit.CacheDir]
 	Version    string            // of the agent
 	Compat     probe.Compat
+	UserAgent  string // see [builtin.Config]
 	ShowOutput bool   // see [builtin.Config.ShowBody]
 	Compiler   string // see [wasm.Config]
 	// Redirects grants the shipped plugin httpcheck what redirects and proxies lead to, unless prober.yaml
@@ -125,7 +126,7 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 	s = &Set{cfg: cfg, unused: new(map[string]bool)}
 	s.waits, s.endWaits = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.detached = context.AfterFunc(ctx, func() { s.endWaits(context.Cause(ctx)) })
-	if err := builtin.Register(&s.registry, builtin.Config{Runner: cfg.Runner, Compat: cfg.Compat, ShowBody: cfg.ShowOutput}); err != nil {
+	if err := builtin.Register(&s.registry, builtin.Config{Runner: cfg.Runner, Compat: cfg.Compat, UserAgent: cfg.UserAgent, ShowBody: cfg.ShowOutput}); err != nil {
 		s.endWaits(err)
 		return nil, "", err
 	}

@@ -389,6 +389,10 @@ func webPages() http.Handler {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	})
+	mux.HandleFunc("/agent", func(w http.ResponseWriter, r *http.Request) { // the event of a warning has the body
+		w.WriteHeader(http.StatusMultipleChoices)
+		fmt.Fprint(w, r.UserAgent())
+	})
 	mux.HandleFunc("/down", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, "no \x1b[31mdatabase\xff\n")

@@ -33,7 +33,7 @@ func TestAddAgain(t *testing.T) {
 		r.add(after)
 		r.wantKeys("u/a/readiness", "u/a/startup")
 	})
-	bubble(t, "#227 AddPod passes over the rest of a container with a probe that exists, kubelet 1.37", func(t *testing.T) {
+	bubble(t, "#227 #259 AddPod passes over the rest of a container with a probe that exists, kubelet 1.37", func(t *testing.T) {
 		r := newRig(t, compat(manager.KubeletV1_37))
 		before, after := grown()
 		r.add(before)

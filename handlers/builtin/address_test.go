@@ -3,6 +3,7 @@ package builtin_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,9 +32,10 @@ func TestAddress(t *testing.T) {
 	} {
 		for port, text := range map[string]string{
 			`-1`:          "invalid port number: -1",
-			`""`:          `container "c": the name of the port is empty; it has found (93)`,
-			`"-1"`:        "invalid port number: -1",
-			`"not-found"`: `container "c" has no port named "not-found"; it has found (93)`,
+			`""`:          `port "" not found: container "c" has found (93)`,
+			`"-1"`:        `port "-1" not found: container "c" has found (93)`,
+			`"118"`:       `port "118" not found: container "c" has found (93)`,
+			`"not-found"`: `port "not-found" not found: container "c" has found (93)`,
 		} {
 			t.Run(fmt.Sprintf(h.bad, port), func(t *testing.T) {
 				var network rig.Network
@@ -50,7 +52,6 @@ func TestAddress(t *testing.T) {
 		for config, address := range map[string]string{
 			`{"port":"found"}`: "1.2.3.4:93",
 			`{"port":76}`:      "1.2.3.4:76",
-			`{"port":"118"}`:   "1.2.3.4:118",
 			h.withHostPath:     "other:76",
 		} {
 			t.Run(fmt.Sprintf(h.good, config), func(t *testing.T) {
@@ -63,6 +64,34 @@ func TestAddress(t *testing.T) {
 				rig.WantReason(t, got, probe.ReasonConnectRefused)
 				if dials := network.Dials(); !slices.Equal(dials, []string{address}) {
 					t.Errorf("dialled %v, want %s", dials, address)
+				}
+			})
+		}
+	}
+}
+
+// What [probe.CompatPortNumbers] turns off.
+func TestCompatPortNumbers(t *testing.T) {
+	for port, want := range map[string]struct{ dialled, err string }{
+		`"found"`:     {"1.2.3.4:93", ""},
+		`"118"`:       {"1.2.3.4:118", ""},
+		`"-1"`:        {"", "invalid port number: -1"},
+		`""`:          {"", `strconv.Atoi: parsing "": invalid syntax`},
+		`"not-found"`: {"", `strconv.Atoi: parsing "not-found": invalid syntax`},
+	} {
+		for name, make := range map[string]func(builtin.Config) probe.Preparer{
+			"HTTP": func(c builtin.Config) probe.Preparer { return builtin.NewHTTP(c) },
+			"TCP":  func(c builtin.Config) probe.Preparer { return builtin.NewTCP(c) },
+		} {
+			t.Run(fmt.Sprintf("#70 #71 #72 %s port %s before 1.37", name, port), func(t *testing.T) {
+				var network rig.Network
+				p := rig.Prepare(t, make(builtin.Config{DialContext: network.DialContext, Compat: probe.CompatPortNumbers}), `{"port":`+port+`}`)
+				_, err := rig.Attempt(t, p, probe.Request{PodIP: "1.2.3.4", Container: found}, time.Minute)
+				if (err != nil || want.err != "") && (err == nil || err.Error() != want.err) {
+					t.Errorf("got %v, want %q", err, want.err)
+				}
+				if dials := strings.Join(network.Dials(), " "); dials != want.dialled {
+					t.Errorf("dialled %s, want %s", dials, want.dialled)
 				}
 			})
 		}

@@ -1,6 +1,6 @@
 // Package builtin has the four handlers of the kubelet: exec, http, tcp and grpc.
 //
-// They behave as those of kubelet v1.36.3, with the same texts, except for the fixes that
+// They behave as those of kubelet v1.37.2, with the same texts, except for the fixes that
 // [probe.Compat] names. Their configs are the JSON of v1.ExecAction, v1.HTTPGetAction,
 // v1.TCPSocketAction and v1.GRPCAction. Each attempt makes its own connection, so that it tests
 // whether the target still accepts connections.
@@ -41,7 +41,8 @@ type Config struct {
 	// its connections have to obey SetDeadline: an attempt waits for both.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// Compat turns fixes off. The handlers know [probe.CompatBodyHangIsError],
-	// [probe.CompatLinger], [probe.CompatHostTrouble] and [probe.CompatGRPCLibrary].
+	// [probe.CompatLinger], [probe.CompatHostTrouble], [probe.CompatGRPCLibrary],
+	// [probe.CompatPortNumbers] and [probe.CompatIgnoreProtocol].
 	Compat probe.Compat
 	// UserAgent replaces [DefaultUserAgent] when not empty.
 	UserAgent string

@@ -85,6 +85,7 @@ func TestCompletionOffersWords(t *testing.T) {
 		{[]string{"probe", "http", "-o", ""}, "table json yaml nagios :4"},
 		{[]string{"run", "--log-level", ""}, "debug info warn error :4"},
 		{[]string{"run", "--compat", ""}, "kubelet-1.35 kubelet-1.36 kubelet-1.37 :4"},
+		{[]string{"validate", "-o", ""}, "table json yaml :4"},
 		{[]string{"run", "--plugins", ""}, ":16"},
 		{[]string{"plugin", "new", "--lang", ""}, "go rust c assemblyscript wat :4"},
 		{[]string{"plugin", "inspect", "--plugins", folder, ""}, strings.Join(shipped.Names(), " ") + " :0"},

@@ -146,7 +146,7 @@ func (o *agentOptions) flags(c *cobra.Command, stateDir string) {
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
 	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "native", "both", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; native: a native histogram for scrapes in protobuf, sum and count in others; none: sum and count")
-	f.Var(command.OneOf(&o.compat, append([]string{""}, slices.Sorted(maps.Keys(profiles))...)...), "compat", "behave exactly like this kubelet, bugs included")
+	f.Var(command.OneOf(&o.compat, append([]string{""}, slices.Sorted(maps.Keys(profiles))...)...), "compat", "behave as this kubelet does, bugs included")
 	o.LogFormat, o.logLevel, o.MetricsBuckets = "text", "info", "classic"
 	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
@@ -208,10 +208,17 @@ func watchdog(a *agent.Agent) (stop func()) {
 	return func() { cancel(); watching.Wait() }
 }
 
+// profilePrefix is what the words of --compat begin with. A release of the kubelet follows.
+const profilePrefix = "kubelet-"
+
 // profiles are the releases of the kubelet, for --compat.
-var profiles = map[string]probe.Compat{
-	"kubelet-1.35": probe.CompatKubeletV1_35, "kubelet-1.36": probe.CompatKubeletV1_36, "kubelet-1.37": probe.CompatKubeletV1_37,
-}
+var profiles = func() map[string]probe.Compat {
+	m := make(map[string]probe.Compat)
+	for _, r := range probe.KubeletReleases() {
+		m[profilePrefix+r.Name] = r.Compat
+	}
+	return m
+}()
 
 // complete validates the flags, and sets the fields of the agent's config that have no flag.
 func (o *agentOptions) complete(env *command.Env) error {
@@ -222,6 +229,9 @@ func (o *agentOptions) complete(env *command.Env) error {
 		return command.Usage("", "--log-level: %w", err)
 	}
 	o.Compat = profiles[o.compat]
+	if release, ok := strings.CutPrefix(o.compat, profilePrefix); ok {
+		o.UserAgent = "kube-probe/" + release
+	}
 	if err := o.readDev(); err != nil {
 		return err
 	}

@@ -33,10 +33,16 @@ func newValidate(env *command.Env) *cobra.Command {
 			"runs no program, and reads no registry and no secret. A PATH that is a prober.yaml is used as\n" +
 			"--config. With --config, --blackbox-config or --web.config.file no PATH is\n" +
 			"required.\n\n" +
-			"It prints one line for each error. Exit code 0 no errors, 1 errors, 64 wrong usage.",
+			"It prints one line for each error. Exit code 0 no errors, 1 errors, 64 wrong usage.\n\n" +
+			"With --explain-compat, and without errors, it prints what each probe would do otherwise with\n" +
+			"prober run --compat kubelet-VERSION, for each version.",
 		Example: "  prober validate pods prober.yaml --plugins /etc/prober/plugins\n" +
-			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -",
+			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -\n" +
+			"  prober validate pods --explain-compat",
 		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("output") && !v.compat.explain {
+				return command.Usage("", "--output: --explain-compat is required")
+			}
 			if v.ConfigFile != "" || v.BlackboxConfig != "" || v.WebConfigFile != "" {
 				return nil
 			}
@@ -51,6 +57,10 @@ func newValidate(env *command.Env) *cobra.Command {
 	f.StringVar(&v.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
 	f.StringVar(&v.WebConfigFile, "web.config.file", "", "TLS and users of the HTTP server, in the format of Prometheus' exporter-toolkit")
 	f.BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that local processes do not support")
+	f.BoolVar(&v.compat.explain, "explain-compat", false, "print what each probe would do otherwise as a kubelet")
+	command.OutputFlag(c, &v.compat.output, command.Table, command.JSON, command.YAML)
+	f.Lookup("output").Usage = "format of what --explain-compat prints"
+	command.NotFromEnv(f.Lookup("output"))
 	return c
 }
 
@@ -58,6 +68,7 @@ func newValidate(env *command.Env) *cobra.Command {
 type validation struct {
 	agent.Config
 	manifests
+	compat     compatFlags
 	env        *command.Env
 	agentFiles []string // among the paths
 	badAgent   bool     // an agent file among the paths is invalid, and its errors were printed
@@ -87,6 +98,9 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 		return err
 	}
 	v.Source, v.Compiler, v.Version = v.newPodSource(v.env, &v.Config, "", 0), v.env.Compiler, v.env.Version
+	if v.compat.explain {
+		v.Source = v.compat.watch(v.Source)
+	}
 	notes, err := agent.Validate(ctx, v.Config)
 	if ctx.Err() != nil {
 		return command.Failed(context.Cause(ctx))
@@ -100,6 +114,9 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	}
 	if v.wrong > 0 {
 		return &command.Exit{Code: command.ExitFailed}
+	}
+	if v.compat.explain {
+		return v.compat.print(v.env)
 	}
 	return nil
 }

@@ -144,7 +144,8 @@ func (a *actions) initContainers(pod *v1.Pod, views map[string]view) (initialize
 	if len(specs) == 0 {
 		return true
 	}
-	initialized = slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return views[c.Name].state == running })
+	// As kubelet 1.37: a container that has ended has been started too.
+	initialized = slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return views[c.Name].state != absent })
 	past := initialized // a later container was started
 	var starts []int
 	for i, c := range slices.Backward(specs) {

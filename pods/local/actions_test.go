@@ -176,6 +176,28 @@ func TestComputeActionsLastSidecar(t *testing.T) {
 	}
 }
 
+// A regular container that has run shows that the pod is initialized, also while it waits for its restart
+// (kubelet 1.37).
+func TestComputeActionsEndedContainerIsInitialized(t *testing.T) {
+	ended := view{state: finished, exitCode: 1}
+	for name, c := range map[string]struct {
+		inits string
+		views map[string]view
+		want  string
+	}{
+		"a sidecar that ended does not delay it":      {"s*", map[string]view{"s": ended, "c": ended}, "start s, start c"},
+		"a sidecar that starts does not delay it":     {"s*", map[string]view{"s": {state: running, hasStartup: true}, "c": ended}, "start c"},
+		"an init container that failed is not run":    {"i", map[string]view{"i": ended, "c": ended}, "start c"},
+		"an init container is run where none has run": {"i", map[string]view{"i": ended}, "start i"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := todo(computeActions(testPod(v1.RestartPolicyAlways, c.inits, "c"), c.views)); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestComputeActionsInitContainers(t *testing.T) {
 	for _, c := range []struct {
 		name   string

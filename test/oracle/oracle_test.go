@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/test/oracle/prober"
 )
 
@@ -112,22 +111,9 @@ func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	})
 }
 
-// profiles has the profile of each release of the kubelet.
-var profiles = map[string]manager.Compat{"1.35": manager.KubeletV1_35, "1.36": manager.KubeletV1_36, "1.37": manager.KubeletV1_37}
-
-// profile returns ours, as the kubelet that the tests are built with.
-func profile(t *testing.T) Maker {
-	t.Helper()
-	c, ok := profiles[prober.Release]
-	if !ok {
-		t.Fatalf("release %s has no profile", prober.Release)
-	}
-	return Ours(c)
-}
-
 func TestRandomScenarios(t *testing.T) {
 	t.Logf("kubelet %s", prober.Release)
-	playRandom(t, newOracle(t), *count, profile(t))
+	playRandom(t, newOracle(t), *count, Ours(Profile()))
 }
 
 // Scenarios that have found a fault.
@@ -139,7 +125,7 @@ func TestFixedScenarios(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			if checkScenario(t, o, readScenario(t, file), profile(t)) == ambiguous {
+			if checkScenario(t, o, readScenario(t, file), Ours(Profile())) == ambiguous {
 				t.Error("the kubelet does not agree with itself on this scenario")
 			}
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/test/oracle/prober"
 )
 
 // ours is prober's manager, with its own exec handler.
@@ -68,6 +69,16 @@ func Tampered(compat manager.Compat, tamper func(*v1.Pod)) Maker {
 		}
 		return s
 	}
+}
+
+// Profile returns the profile of the release of the kubelet that the tests are built with.
+func Profile() manager.Compat {
+	for _, r := range probe.KubeletReleases() {
+		if r.Name == prober.Release {
+			return r.Compat
+		}
+	}
+	panic("release " + prober.Release + " of the kubelet has no profile")
 }
 
 // AddPod implements [Side]. An error of ours is a fault: the kubelet returns none.

@@ -29,8 +29,8 @@ type Config struct {
 	// "tcp", or "unix" for a target that is a socket. An attempt costs several times as much
 	// over a connection that is no [syscall.Conn], as those of package net are.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off: [probe.CompatLinger], [probe.CompatHostTrouble] and
-	// [probe.CompatGRPCLibrary].
+	// Compat turns fixes off: [probe.CompatLinger], [probe.CompatHostTrouble],
+	// [probe.CompatGRPCLibrary] and [probe.CompatIgnoreProtocol].
 	Compat probe.Compat
 	// UserAgent replaces [DefaultUserAgent] when not empty.
 	UserAgent string
@@ -42,6 +42,7 @@ type Config struct {
 type Handler struct {
 	connector   *network.Connector
 	onlyLibrary bool   // makes every attempt with grpc-go
+	ignoreMode  bool   // of configs
 	userAgent   string // as grpc-go sends it
 	credentials credentials.TransportCredentials
 	plaintext   []grpc.DialOption
@@ -65,6 +66,7 @@ func New(cfg Config) *Handler {
 	return &Handler{
 		connector:   network.NewConnector(cfg.DialContext, cfg.Compat),
 		onlyLibrary: cfg.Compat.Has(probe.CompatGRPCLibrary),
+		ignoreMode:  cfg.Compat.Has(probe.CompatIgnoreProtocol),
 		userAgent:   userAgent + " grpc-go/" + grpc.Version,
 		credentials: secure,
 		plaintext:   options(insecure.NewCredentials()),
@@ -115,7 +117,7 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	if err != nil {
 		return nil, err
 	}
-	return h.bind(Action{Service: a.Service, TLS: secure}, network.Place{Port: action.Number(a.Port), Target: target}), nil
+	return h.bind(Action{Service: a.Service, TLS: secure && !h.ignoreMode}, network.Place{Port: action.Number(a.Port), Target: target}), nil
 }
 
 // isTLS reports whether the mode of an action is TLS. Kubernetes has the field since 1.37.
@@ -151,7 +153,7 @@ func (h *bound) Describe(name string, req *probe.Request) string {
 }
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	at, err := h.place.Resolve(&req)
+	at, err := h.handler.connector.Resolve(h.place, &req)
 	if err != nil {
 		return probe.Outcome{}, err
 	}

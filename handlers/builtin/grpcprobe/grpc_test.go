@@ -150,9 +150,8 @@ func TestGRPCMode(t *testing.T) {
 	t.Cleanup(s.Close)
 	l, port := rig.Loopback(t)
 	rig.ServeGRPC(t, l, rig.Answers(healthpb.HealthCheckResponse_SERVING), grpc.Creds(credentials.NewServerTLSFromCert(&s.TLS.Certificates[0])))
-	config := fmt.Sprintf(`{"port":%d,"mode":%%q}`, port)
-	t.Run("TLS", func(t *testing.T) {
-		h := rig.Prepare(t, grpcprobe.New(grpcprobe.Config{}), fmt.Sprintf(config, "TLS"))
+	t.Run("#262 TLS", func(t *testing.T) {
+		h := rig.Prepare(t, grpcprobe.New(grpcprobe.Config{}), fmt.Sprintf(`{"port":%d,"mode":"TLS"}`, port))
 		var names []string
 		req := probe.Request{PodIP: "127.0.0.1", Trace: func(e probe.TraceEvent) { names = append(names, e.Name) }}
 		got, err := rig.Attempt(t, h, req, time.Minute)
@@ -161,13 +160,25 @@ func TestGRPCMode(t *testing.T) {
 			t.Errorf("phases %s", got)
 		}
 	})
-	t.Run("Plaintext", func(t *testing.T) {
-		h := rig.Prepare(t, grpcprobe.New(grpcprobe.Config{}), fmt.Sprintf(config, "Plaintext"))
-		got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, 200*time.Millisecond)
-		if err != nil || got.Result != probe.Failure {
-			t.Errorf("got %v, %v; want failure", got.Result, err)
-		}
-	})
+	plain, plainPort := rig.Loopback(t)
+	rig.ServeGRPC(t, plain, rig.Answers(healthpb.HealthCheckResponse_SERVING))
+	for name, c := range map[string]struct {
+		mode   string
+		compat probe.Compat
+		port   int
+	}{
+		"#262 Plaintext":                 {"Plaintext", 0, port},
+		"#262 TLS with a server without": {"TLS", 0, plainPort},
+		"TLS that is ignored":            {"TLS", probe.CompatIgnoreProtocol, port},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := rig.Prepare(t, grpcprobe.New(grpcprobe.Config{Compat: c.compat}), fmt.Sprintf(`{"port":%d,"mode":%q}`, c.port, c.mode))
+			got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, 200*time.Millisecond)
+			if err != nil || got.Result != probe.Failure {
+				t.Errorf("got %v, %v; want failure", got.Result, err)
+			}
+		})
+	}
 }
 
 func TestGRPCSuite(t *testing.T) {

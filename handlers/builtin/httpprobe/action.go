@@ -21,7 +21,8 @@ type Action struct {
 	// Port is from 1 to 65535. 0 means PortName, and without one the port of
 	// [probe.Request.Target].
 	Port int
-	// PortName is the name of a port of [probe.Request.Container], or a decimal number.
+	// PortName is the name of a port of [probe.Request.Container]. With [probe.CompatPortNumbers] it may be a
+	// decimal number.
 	PortName string
 	// Path may have a query, and needs no slash at its beginning. A host in it is ignored.
 	Path string
@@ -88,12 +89,13 @@ func (h *Handler) Prepare(config []byte, target probe.Target) (probe.Handler, er
 	if err != nil {
 		return nil, err
 	}
+	if a.UnencryptedHTTP2 && a.Host != "" { // a rule of the Kubernetes API
+		return nil, errors.New("host: must be empty when protocol is HTTP2")
+	}
+	a.UnencryptedHTTP2 = a.UnencryptedHTTP2 && !h.ignoreProtocol
 	b, err := h.bind(a, network.Place{Host: a.Host, Port: port, Target: target})
 	if err != nil {
 		return nil, err
-	}
-	if a.UnencryptedHTTP2 && a.Host != "" { // a rule of the Kubernetes API
-		return nil, errors.New("host: must be empty when protocol is HTTP2")
 	}
 	return b, nil
 }

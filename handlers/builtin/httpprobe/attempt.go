@@ -49,7 +49,7 @@ func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 
 // probe makes an attempt, with the connection of keeper if it has one.
 func (h *bound) probe(ctx context.Context, req probe.Request, keeper *reusing) (probe.Outcome, error) {
-	at, err := h.place.Resolve(&req)
+	at, err := h.connector.Resolve(h.place, &req)
 	if err != nil {
 		return probe.Outcome{}, err
 	}

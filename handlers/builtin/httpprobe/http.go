@@ -34,8 +34,8 @@ type Config struct {
 	// "tcp", or "unix" for a target that is a socket. It has to return when ctx ends, and
 	// its connections have to obey SetDeadline: an attempt waits for both.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off: [probe.CompatBodyHangIsError], [probe.CompatLinger] and
-	// [probe.CompatHostTrouble].
+	// Compat turns fixes off: [probe.CompatBodyHangIsError], [probe.CompatLinger],
+	// [probe.CompatHostTrouble], [probe.CompatPortNumbers] and [probe.CompatIgnoreProtocol].
 	Compat probe.Compat
 	// UserAgent replaces [DefaultUserAgent] when not empty.
 	UserAgent string
@@ -56,6 +56,7 @@ type Handler struct {
 	header           http.Header // of probes that have none of their own; read-only, as all fields
 	headerLines      string      // of header
 	bodyErrorIsError bool
+	ignoreProtocol   bool // of configs
 	showBody         bool
 	ownDial          bool // without Config.DialContext
 	connector        *network.Connector
@@ -77,6 +78,7 @@ func New(cfg Config) *Handler {
 	h := &Handler{
 		userAgent:        cmp.Or(cfg.UserAgent, DefaultUserAgent),
 		bodyErrorIsError: cfg.Compat.Has(probe.CompatBodyHangIsError),
+		ignoreProtocol:   cfg.Compat.Has(probe.CompatIgnoreProtocol),
 		showBody:         cfg.ShowBody,
 		ownDial:          cfg.DialContext == nil,
 		connector:        network.NewConnector(cfg.DialContext, cfg.Compat),

@@ -389,6 +389,50 @@ func TestHTTPPriorKnowledge(t *testing.T) {
 	}
 }
 
+func TestHTTPPriorKnowledgeResults(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/hang":
+			<-r.Context().Done()
+		case "/bad":
+			w.WriteHeader(http.StatusInternalServerError)
+		default:
+			_, _ = io.WriteString(w, "h2c ok")
+		}
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	for path, want := range map[string]struct {
+		result  probe.Result
+		output  string
+		timeout time.Duration
+	}{
+		"/":     {probe.Success, "h2c ok", time.Minute},
+		"/bad":  {probe.Failure, "HTTP probe failed with statuscode: 500", time.Minute},
+		"/hang": {probe.Failure, fmt.Sprintf(`Get "%s/hang": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`, s.URL), 300 * time.Millisecond},
+	} {
+		t.Run("#263 "+path, func(t *testing.T) {
+			h := rig.Prepare(t, httpprobe.New(httpprobe.Config{}), fmt.Sprintf(`{"port":%d,"path":%q,"protocol":"HTTP2"}`, rig.PortOf(t, s.Listener.Addr()), path))
+			got, err := rig.Attempt(t, h, probe.Request{PodIP: "127.0.0.1"}, want.timeout)
+			rig.Want(t, got, err, want.result, want.output)
+		})
+	}
+}
+
+// What [probe.CompatIgnoreProtocol] turns off.
+func TestHTTPCompatIgnoreProtocol(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	t.Cleanup(s.Close)
+	t.Run("#261 protocol HTTP2 is HTTP/1.1", func(t *testing.T) {
+		h := httpprobe.New(httpprobe.Config{Compat: probe.CompatIgnoreProtocol})
+		bound := rig.Prepare(t, h, fmt.Sprintf(`{"port":%d,"protocol":"HTTP2"}`, rig.PortOf(t, s.Listener.Addr())))
+		got, err := rig.Attempt(t, bound, probe.Request{PodIP: "127.0.0.1"}, time.Minute)
+		rig.Want(t, got, err, probe.Success, "HTTP/1.1")
+	})
+}
+
 func TestHTTPOverSocket(t *testing.T) {
 	path := rig.SocketPath(t)
 	l, err := net.Listen("unix", path)

@@ -18,7 +18,7 @@ type Config struct {
 	// DialContext makes every connection; nil means a [net.Dialer]. The network is
 	// "tcp", or "unix" for a target that is a socket.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
-	// Compat turns fixes off: [probe.CompatLinger] and [probe.CompatHostTrouble].
+	// Compat turns fixes off: [probe.CompatLinger], [probe.CompatHostTrouble] and [probe.CompatPortNumbers].
 	Compat probe.Compat
 }
 
@@ -42,7 +42,8 @@ type Action struct {
 	// Port is from 1 to 65535. 0 means PortName, and without one the port of
 	// [probe.Request.Target].
 	Port int
-	// PortName is the name of a port of [probe.Request.Container], or a decimal number.
+	// PortName is the name of a port of [probe.Request.Container]. With [probe.CompatPortNumbers] it may be a
+	// decimal number.
 	PortName string
 }
 
@@ -87,7 +88,7 @@ func (h *bound) Describe(name string, req *probe.Request) string {
 }
 
 func (h *bound) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
-	at, err := h.place.Resolve(&req)
+	at, err := h.connector.Resolve(h.place, &req)
 	if err != nil {
 		return probe.Outcome{}, err
 	}

@@ -2,6 +2,7 @@ package kubelettests
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -21,13 +22,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/component-base/version"
 
-	"github.com/daeace23/prober/core/manager"
+	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
 	"github.com/daeace23/prober/test/oracle"
+	"github.com/daeace23/prober/test/oracle/prober"
 )
 
-// differences are those that remain with KubeletV1_36, by their names in docs/kubelet-parity.md.
+// differences are those that remain with the profile of a release, by their names in docs/kubelet-parity.md.
 // Each test checks both sides.
 var differences = map[string]func(t *testing.T){
 	"Unread updates are merged":           mergedUpdates,
@@ -35,20 +38,23 @@ var differences = map[string]func(t *testing.T){
 	"Stopping cancels":                    cancelledAttempts,
 	"RemovePod and AddPod at one instant": removedAndAdded,
 	"UpdatePodStatus of a pod without the readiness probe that runs": probeNotInPod,
-	"Two PodReady conditions":          twoConditions,
-	"Container IDs without a scheme":   idsWithoutScheme,
-	"Probes that the API refuses":      refusedProbes,
-	"Commands of megabytes":            longCommands,
-	"A container without a start time": noStartTime,
-	"All output is cut":                cutOutput,
-	"A cut falls between characters":   cutCharacters,
-	"Texts of HTTPS time-outs":         timeoutTexts,
-	"DISABLE_HTTP2":                    disabledHTTP2,
-	"gRPC ports":                       grpcPorts,
-	"gRPC addresses with a zone":       grpcZones,
-	"HTTP schemes":                     httpSchemes,
-	"A target without a host":          noHost,
-	"Texts of unknown ports":           unknownPorts,
+	"Two PodReady conditions":                           twoConditions,
+	"Container IDs without a scheme":                    idsWithoutScheme,
+	"Probes that the API refuses":                       refusedProbes,
+	"Commands of megabytes":                             longCommands,
+	"A container without a start time":                  noStartTime,
+	"All output is cut":                                 cutOutput,
+	"A cut falls between characters":                    cutCharacters,
+	"Texts of HTTPS time-outs":                          timeoutTexts,
+	"DISABLE_HTTP2":                                     disabledHTTP2,
+	"gRPC ports":                                        grpcPorts,
+	"gRPC addresses with a zone":                        grpcZones,
+	"HTTP schemes":                                      httpSchemes,
+	"A target without a host":                           noHost,
+	"Texts of unknown ports":                            unknownPorts,
+	"Exec probes of a pod that terminates, before 1.37": frozenProbes,
+	"Redirects from HTTP/2 without TLS to HTTPS":        verifiedRedirects,
+	"User agents":                                       userAgents,
 }
 
 func TestDifferences(t *testing.T) {
@@ -79,7 +85,7 @@ func differ(t *testing.T, kubelet, ours string, f func(t *testing.T, r *rig) str
 	for _, side := range []struct {
 		name, want string
 		maker      oracle.Maker
-	}{{"kubelet", kubelet, oracle.Kubelet}, {"ours", ours, oracle.Ours(manager.KubeletV1_36)}} {
+	}{{"kubelet", kubelet, oracle.Kubelet}, {"ours", ours, oracle.Ours(oracle.Profile())}} {
 		t.Run(side.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, side.maker)
@@ -296,7 +302,7 @@ func (r *rig) complaints() string {
 // The kubelet's result depends on the processor. Ours does not.
 func noStartTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, oracle.Ours(manager.KubeletV1_36))
+		r := newRig(t, oracle.Ours(oracle.Profile()))
 		defer r.Close()
 		r.settle()
 		s := isRunning(readiness)
@@ -527,7 +533,13 @@ func httpSchemes(t *testing.T) {
 
 func unknownPorts(t *testing.T) {
 	const errored = `[Warning Unhealthy Liveness probe errored and resulted in unknown state: `
-	differ(t, errored+`strconv.Atoi: parsing "nosuch": invalid syntax] []`, errored+`container "web" has no port named "nosuch"; it has no ports] []`,
+	kubelet := errored + `port "nosuch" not found] []`
+	ours := errored + `port "nosuch" not found: container "web" has no ports] []`
+	if before("1.37") {
+		kubelet = errored + `strconv.Atoi: parsing "nosuch": invalid syntax] []`
+		ours = kubelet
+	}
+	differ(t, kubelet, ours,
 		func(t *testing.T, r *rig) string {
 			r.settle()
 			r.setStatus(uid, isRunning(liveness))
@@ -536,4 +548,57 @@ func unknownPorts(t *testing.T) {
 			}))
 			return r.complaints()
 		})
+}
+
+// before reports whether the release of the kubelet is older than release.
+func before(release string) bool { return prober.Release < release }
+
+// frozenProbes ends the context of AddPod, as the kubelet's pod worker does when it begins to terminate the pod. The
+// runtime then refuses to run the command.
+func frozenProbes(t *testing.T) {
+	kubelet := "ready"
+	if before("1.37") {
+		kubelet = "no result, [Warning Unhealthy Readiness probe errored and resulted in unknown state: context canceled]"
+	}
+	t.Run("#260 the context of AddPod ends", func(t *testing.T) {
+		differ(t, kubelet, "ready", func(t *testing.T, r *rig) string {
+			r.settle()
+			r.setStatus(uid, isRunning(readiness))
+			r.takes = time.Second / 2
+			ctx, terminate := context.WithCancel(t.Context())
+			r.AddPod(ctx, podWith(readiness, func(_ *v1.Pod, p *v1.Probe) { p.PeriodSeconds, p.InitialDelaySeconds = 10, 10 }))
+			synctest.Wait()
+			terminate()
+			r.wait(15 * time.Second)
+			if r.Cached(readiness, first) == "Success" {
+				return "ready"
+			}
+			return fmt.Sprint("no result, ", r.seen().events)
+		})
+	})
+}
+
+// verifiedRedirects redirects a probe to a server whose certificate nobody has signed.
+func verifiedRedirects(t *testing.T) {
+	secure := serveHTTP2(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secure") })
+	server := httptest.NewUnstartedServer(http.RedirectHandler(secure, http.StatusFound))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	r := get(server.URL, "")
+	r.http2 = true
+	askOurs(r).want(t, "success", "=secure")
+	if before("1.37") { // HTTP/1.1, which verifies no certificate
+		askKubelet(r).want(t, "success", "=secure")
+	} else {
+		askKubelet(r).want(t, "failure", "tls: failed to verify certificate: x509: certificate signed by unknown authority")
+	}
+}
+
+func userAgents(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.UserAgent()) })
+	v := version.Get()
+	differentAnswers(t, get(address, "/"), fmt.Sprintf("success kube-probe/%s.%s", v.Major, v.Minor), "success "+builtin.DefaultUserAgent)
 }

@@ -12,18 +12,18 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	kubeletprobe "k8s.io/kubernetes/pkg/probe"
-	kubeletexec "k8s.io/kubernetes/pkg/probe/exec"
-	kubeletgrpc "k8s.io/kubernetes/pkg/probe/grpc"
-	kubelethttp "k8s.io/kubernetes/pkg/probe/http"
-	kubelettcp "k8s.io/kubernetes/pkg/probe/tcp"
 	"k8s.io/utils/exec"
 
-	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
+	"github.com/daeace23/prober/test/oracle"
+	kubeletprobe "github.com/daeace23/prober/test/oracle/probe"
+	kubeletexec "github.com/daeace23/prober/test/oracle/probe/exec"
+	kubeletgrpc "github.com/daeace23/prober/test/oracle/probe/grpc"
+	kubelethttp "github.com/daeace23/prober/test/oracle/probe/http"
+	kubelettcp "github.com/daeace23/prober/test/oracle/probe/tcp"
 )
 
 // request is one attempt of a handler.
@@ -33,7 +33,8 @@ type request struct {
 	podIP   string
 	timeout time.Duration
 	follow  bool         // redirects to other hosts
-	fixes   probe.Compat // of [probe.CompatKubeletV1_36], that ours has on
+	http2   bool         // without TLS, with the feature gate of v1.37
+	fixes   probe.Compat // of the profile, that ours has on
 	// Of commands.
 	output string
 	err    error
@@ -69,7 +70,11 @@ func askKubelet(r request) answer {
 		if bad != nil {
 			return answer{err: bad}
 		}
-		result, output, err = kubelethttp.New(r.follow).Probe(req, r.timeout)
+		if r.http2 {
+			result, output, err = kubelethttp.New(r.follow).ProbeH2C(req, r.timeout)
+		} else {
+			result, output, err = kubelethttp.New(r.follow).Probe(req, r.timeout)
+		}
 	case h.TCPSocket != nil:
 		port, bad := kubeletprobe.ResolveContainerPort(h.TCPSocket.Port, r.container())
 		if bad != nil {
@@ -85,7 +90,7 @@ func askKubelet(r request) answer {
 		if h.GRPC.Service != nil {
 			service = *h.GRPC.Service
 		}
-		result, output, err = kubeletgrpc.New().Probe(r.podIP, service, int(h.GRPC.Port), r.timeout)
+		result, output, err = kubeletgrpc.New().Probe(r.podIP, service, int(h.GRPC.Port), r.timeout, kubeletgrpc.ProbeOptions{})
 	}
 	return answer{string(result), output, err}
 }
@@ -121,9 +126,13 @@ func askOurs(r request) answer {
 	if err != nil {
 		return answer{err: err}
 	}
+	if r.http2 { // this version of v1 lacks the field
+		config = append(config[:len(config)-1], `,"protocol":"HTTP2"}`...)
+		r.fixes |= probe.CompatIgnoreProtocol
+	}
 	registry := new(handlers.Registry)
 	if err := builtin.Register(registry, builtin.Config{
-		Runner: ran(r), Compat: manager.KubeletV1_36 &^ r.fixes, FollowNonLocalRedirects: r.follow,
+		Runner: ran(r), Compat: oracle.Profile() &^ r.fixes, FollowNonLocalRedirects: r.follow,
 	}); err != nil {
 		return answer{err: err}
 	}

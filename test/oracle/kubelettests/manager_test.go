@@ -99,6 +99,21 @@ func TestAddAndRemove(t *testing.T) {
 		r.RemovePod(probed)
 		r.wantWorkers(pods)
 	})
+	both(t, "#259 a container after one whose probe runs", func(t *testing.T, r *rig) {
+		r.settle()
+		pod := podOf("pod", containerWith("a", readiness), containerWith("b", liveness))
+		r.add(pod)
+		r.wantWorkers([]*v1.Pod{pod}, "pod a readiness", "pod b liveness")
+		r.StopLivenessAndStartup(pod)
+		r.wait(0)
+		r.wantWorkers([]*v1.Pod{pod}, "pod a readiness")
+		r.add(pod)
+		want := []string{"pod a readiness", "pod b liveness"}
+		if before("1.37") {
+			want = want[:1]
+		}
+		r.wantWorkers([]*v1.Pod{pod}, want...)
+	})
 	for _, c := range []struct {
 		name   string
 		policy *v1.ContainerRestartPolicy

@@ -64,7 +64,7 @@ func both(t *testing.T, name string, f func(t *testing.T, r *rig)) {
 // bothWith is both with one switch more than the kubelet's.
 func bothWith(t *testing.T, name string, more manager.Compat, f func(t *testing.T, r *rig)) {
 	t.Helper()
-	for side, maker := range map[string]oracle.Maker{"kubelet": oracle.Kubelet, "ours": oracle.Ours(manager.KubeletV1_36 | more)} {
+	for side, maker := range map[string]oracle.Maker{"kubelet": oracle.Kubelet, "ours": oracle.Ours(oracle.Profile() | more)} {
 		t.Run(name+"/"+side, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, maker)

@@ -3,39 +3,46 @@
 //
 //	go test -overlay "$(go run ./release 1.37)" -tags k8s136 .
 //
-// The prober's files of that release come from the module cache, and are compiled on the other packages of
-// the required one. What does not fit is replaced, see releases. A new release is a line there, and a profile
+// The files of that release's prober and handlers come from the module cache, and are compiled on the other
+// packages of the required one. What does not fit is replaced, see releases. A new release is a line there, and a profile
 // in package probe.
 package main
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 )
 
-// releases are the versions of k8s.io/kubernetes by release, and the texts of their files that do not fit the
-// required version, in pairs. Each must be found.
+// releases are the versions of k8s.io/kubernetes by release.
 var releases = map[string]struct {
-	version string
-	differs []string
+	version  string
+	handlers bool     // its pkg/probe is another one than that of the required version
+	differs  []string // texts of its files that do not fit the required version, in pairs; each must be found
 }{
 	"1.35": {version: "v1.35.4"},
-	"1.37": {version: "v1.37.2", differs: []string{
+	"1.37": {version: "v1.37.2", handlers: true, differs: []string{
 		"kubecontainer.ParseContainerID(logger, ", "kubecontainer.ParseContainerID(",
 		// Feature gates that are off, with the code behind them.
 		"if p.HTTPGet.Protocol != nil && *p.HTTPGet.Protocol == v1.HTTPProtocolHTTP2 &&\n\t\t\tutilfeature.DefaultFeatureGate.Enabled(features.H2CContainerProbe) {", "if false {",
 		"useTLS := utilfeature.DefaultFeatureGate.Enabled(features.GRPCContainerProbeTLS) &&\n\t\t\tp.GRPC.Mode != nil && *p.GRPC.Mode == v1.GRPCProbeModeTLS\n", "useTLS := false\n",
-		"pb.http.ProbeH2C(", "pb.http.Probe(",
-		", timeout, grpcprobe.ProbeOptions{UseTLS: useTLS})", ", timeout)",
 	}},
 }
 
-// files are the files of pkg/kubelet/prober.
-var files = []string{"prober.go", "prober_manager.go", "worker.go"}
+// The packages of the overlay, by the folder here, with those of Kubernetes.
+var (
+	core     = map[string]string{"prober": "pkg/kubelet/prober"}
+	handlers = map[string]string{
+		"probe": "pkg/probe", "probe/exec": "pkg/probe/exec", "probe/grpc": "pkg/probe/grpc", "probe/http": "pkg/probe/http", "probe/tcp": "pkg/probe/tcp",
+	}
+)
+
+// imported is what the files import of the release's own packages, and here is where they are.
+const imported, here = "\"k8s.io/kubernetes/pkg/probe", "\"github.com/daeace23/prober/test/oracle/probe"
 
 // unused are imports that a replaced text may have been the only use of.
 var unused = []string{"\tutilfeature \"k8s.io/apiserver/pkg/util/feature\"\n", "\t\"k8s.io/kubernetes/pkg/features\"\n"}
@@ -71,25 +78,28 @@ func overlay(name string) (string, error) {
 		return "", err
 	}
 	to := filepath.Join(cache, "prober", "oracle", name)
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		return "", err
-	}
-	here, err := filepath.Abs("prober")
-	if err != nil {
-		return "", err
-	}
 	found := make(map[string]bool)
-	replaced := map[string]string{filepath.Join(here, "prober.go"): ""} // is not there
-	write := func(file, text string) error {
-		replaced[filepath.Join(here, "kubelet_"+file)] = filepath.Join(to, file)
-		return os.WriteFile(filepath.Join(to, file), []byte(text), 0o600)
+	replaced := make(map[string]string)
+	folders := maps.Clone(core)
+	if release.handlers {
+		maps.Copy(folders, handlers)
 	}
-	for _, file := range files {
-		data, err := os.ReadFile(filepath.Join(source, "pkg/kubelet/prober", file))
+	for folder, from := range folders {
+		files, err := sources(filepath.Join(source, from))
 		if err != nil {
 			return "", err
 		}
-		if err := write(file, fitting(string(data), release.differs, found)); err != nil {
+		for file, text := range files {
+			text = fitting(text, release.differs, found)
+			if release.handlers {
+				text = strings.ReplaceAll(text, imported, here)
+			}
+			files[file] = text
+		}
+		if !strings.Contains(folder, "/") {
+			files["release.go"] = fmt.Sprintf("package %s\n\nconst Release = %q\n", folder, name)
+		}
+		if err := replace(replaced, folder, filepath.Join(to, folder), files); err != nil {
 			return "", err
 		}
 	}
@@ -98,15 +108,52 @@ func overlay(name string) (string, error) {
 			return "", fmt.Errorf("k8s.io/kubernetes@%s has no %q any more: change the table of releases", release.version, release.differs[i])
 		}
 	}
-	if err := write("release.go", fmt.Sprintf("package prober\n\nconst Release = %q\n", name)); err != nil {
-		return "", err
-	}
 	text, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(to, "overlay.json")
 	return path, os.WriteFile(path, text, 0o600)
+}
+
+// sources returns the text of the Go files of a folder, without tests.
+func sources(folder string) (map[string]string, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]string)
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files[filepath.Base(path)] = string(data)
+	}
+	return files, nil
+}
+
+// replace writes files to the folder to, and adds to replaced that they replace the one file of the package here.
+func replace(replaced map[string]string, here, to string, files map[string]string) error {
+	here, err := filepath.Abs(here)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	replaced[filepath.Join(here, filepath.Base(here)+".go")] = "" // is not there
+	for file, text := range files {
+		path := filepath.Join(to, file)
+		replaced[filepath.Join(here, "kubelet_"+file)] = path
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fitting returns a file with its texts replaced, and without imports that are not used any more.

@@ -71,15 +71,20 @@ func TestHTTPRequests(t *testing.T) {
 		situation{"a name that refuses", server{}, get{path: "/a", host: "localhost", port: intstr.FromInt(9)}, ""},
 		situation{"a reset of a name", begins(reset), get{path: "/a", host: "localhost"}, "early close"},
 	)
+	for _, scheme := range []v1.URIScheme{"", "HTTP", "http", "hTTp"} {
+		add(fmt.Sprintf("scheme %q", scheme), get{path: "/", scheme: scheme})
+	}
+	judgeAll(t, table)
+}
+
+func TestHTTPPorts(t *testing.T) {
+	var table []situation
 	ports := []v1.ContainerPort{{Name: "web"}, {Name: "Bad", ContainerPort: 70000}, {Name: "9", ContainerPort: 9}, {Name: "udp", Protocol: v1.ProtocolUDP}, {Name: "web", ContainerPort: 9}, {Name: "neg", ContainerPort: -1}}
 	for _, port := range []intstr.IntOrString{
 		intstr.FromString("web"), intstr.FromString("udp"), intstr.FromString("Web"), intstr.FromString("Bad"), intstr.FromString("neg"), intstr.FromString("9"), intstr.FromString("none"), intstr.FromString(" web"), intstr.FromString("+9"), intstr.FromString("09"), intstr.FromString("9 "), intstr.FromString("0x9"), intstr.FromString("9.0"), intstr.FromString("65536"), intstr.FromString("0"), intstr.FromString("-9"), intstr.FromString("99999999999999999999"), intstr.FromString("９"), intstr.FromString("http"),
 		intstr.FromInt(-1), intstr.FromInt(65536), intstr.FromInt(70000), intstr.FromInt(-2147483648), intstr.FromInt(2147483647), intstr.FromInt(9),
 	} {
 		table = append(table, situation{fmt.Sprintf("port %q of type %d", port.String(), port.Type), answers(whole), get{path: "/", port: port, ports: ports}, ""})
-	}
-	for _, scheme := range []v1.URIScheme{"", "HTTP", "http", "hTTp"} {
-		add(fmt.Sprintf("scheme %q", scheme), get{path: "/", scheme: scheme})
 	}
 	judgeAll(t, table)
 }

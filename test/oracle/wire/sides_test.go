@@ -13,16 +13,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/version"
-	kubeletprobe "k8s.io/kubernetes/pkg/probe"
-	kubeletexec "k8s.io/kubernetes/pkg/probe/exec"
-	kubeletgrpc "k8s.io/kubernetes/pkg/probe/grpc"
-	kubelethttp "k8s.io/kubernetes/pkg/probe/http"
-	kubelettcp "k8s.io/kubernetes/pkg/probe/tcp"
 
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/probe"
+	kubeletprobe "github.com/daeace23/prober/test/oracle/probe"
+	kubeletexec "github.com/daeace23/prober/test/oracle/probe/exec"
+	kubeletgrpc "github.com/daeace23/prober/test/oracle/probe/grpc"
+	kubelethttp "github.com/daeace23/prober/test/oracle/probe/http"
+	kubelettcp "github.com/daeace23/prober/test/oracle/probe/tcp"
 )
 
 const (
@@ -36,6 +36,9 @@ type question struct {
 	podIP   string
 	ports   []v1.ContainerPort
 	timeout time.Duration
+	// The fields that v1.37 has behind feature gates.
+	http2, tls bool
+	gates      bool // are on
 }
 
 // answer is what a side answers, and what the servers saw.
@@ -58,10 +61,23 @@ type side struct {
 
 var (
 	kubelet = side{name: "kubelet", ask: askKubelet}
-	compat  = side{"with CompatKubeletV1_36", ours(probe.CompatKubeletV1_36), func(a answer) answer { return a }}
+	compat  = side{"with the profile of the release", ours(profile), func(a answer) answer { return a }}
 	// The machine of the test has no route to some addresses, which says nothing of them.
-	fixed = side{"with all fixes but CompatHostTrouble", ours(probe.CompatHostTrouble), withFixes}
+	fixed = side{"with all fixes but CompatHostTrouble", ours(probe.CompatHostTrouble | profile&byRelease), withFixes}
 )
+
+// profile is that of the release that the tests are built with.
+var profile = func() (c probe.Compat) {
+	for _, r := range probe.KubeletReleases() {
+		if r.Name == kubeletprobe.Release {
+			c = r.Compat
+		}
+	}
+	return c
+}()
+
+// byRelease are switches for what our handlers do as the newest release does.
+const byRelease = probe.CompatPortNumbers | probe.CompatIgnoreProtocol
 
 // withFixes returns a with the fix of [probe.CompatBodyHangIsError]: the error of a body is a Failure. The text
 // names the status, which is not part of the kubelet's answer, and so is not compared.
@@ -100,7 +116,11 @@ func askKubelet(q question) answer {
 		if bad != nil {
 			return answer{result: "unknown", err: bad.Error()}
 		}
-		result, output, err = httpProber.Probe(req, q.timeout)
+		if q.http2 && q.gates {
+			result, output, err = httpProber.ProbeH2C(req, q.timeout)
+		} else {
+			result, output, err = httpProber.Probe(req, q.timeout)
+		}
 	case h.TCPSocket != nil:
 		port, bad := kubeletprobe.ResolveContainerPort(h.TCPSocket.Port, container)
 		if bad != nil {
@@ -116,7 +136,7 @@ func askKubelet(q question) answer {
 		if h.GRPC.Service != nil {
 			service = *h.GRPC.Service
 		}
-		result, output, err = grpcProber.Probe(q.podIP, service, int(h.GRPC.Port), q.timeout)
+		result, output, err = grpcProber.Probe(q.podIP, service, int(h.GRPC.Port), q.timeout, kubeletgrpc.ProbeOptions{UseTLS: q.tls && q.gates})
 	}
 	a := answer{result: string(result), output: output}
 	if err != nil {
@@ -127,17 +147,24 @@ func askKubelet(q question) answer {
 
 // ours returns a function that asks our handlers.
 func ours(c probe.Compat) func(question) answer {
-	registry := sync.OnceValue(func() *handlers.Registry {
-		v := version.Get() // which the kubelet's packages put into their user agent
-		registry := new(handlers.Registry)
-		if err := builtin.Register(registry, builtin.Config{
-			Runner: &builtin.HostRunner{}, Compat: c, UserAgent: fmt.Sprintf("kube-probe/%s.%s", v.Major, v.Minor),
-		}); err != nil {
-			panic(err)
-		}
-		return registry
-	})
+	registry := func(c probe.Compat) func() *handlers.Registry {
+		return sync.OnceValue(func() *handlers.Registry {
+			v := version.Get() // which the kubelet's packages put into their user agent
+			registry := new(handlers.Registry)
+			if err := builtin.Register(registry, builtin.Config{
+				Runner: &builtin.HostRunner{}, Compat: c, UserAgent: fmt.Sprintf("kube-probe/%s.%s", v.Major, v.Minor),
+			}); err != nil {
+				panic(err)
+			}
+			return registry
+		})
+	}
+	usual, gates := registry(c), registry(c&^probe.CompatIgnoreProtocol)
 	return func(q question) answer {
+		registry := usual
+		if q.gates {
+			registry = gates
+		}
 		h, err := prepare(registry(), q)
 		if err != nil {
 			return answer{result: "unknown", err: err.Error()}
@@ -160,6 +187,11 @@ func prepare(registry *handlers.Registry, q question) (probe.Handler, error) {
 	config, err := json.Marshal(action)
 	if err != nil {
 		return nil, err
+	}
+	for field, set := range map[string]bool{`"protocol":"HTTP2"`: q.http2, `"mode":"TLS"`: q.tls} { // this version of v1 lacks them
+		if set {
+			config = append(append(config[:len(config)-1], ","+field...), '}')
+		}
 	}
 	return registry.Prepare(name, config, probe.Target{})
 }
@@ -229,14 +261,14 @@ func (s situation) playOn(side side) answer {
 		}
 	}
 	a.output, a.err = localPort.ReplaceAllString(a.output, ":LOCAL->"), localPort.ReplaceAllString(a.err, ":LOCAL->")
-	a.err = unknownPort.ReplaceAllString(a.err, "unknown port")
+	a.err = unknownPort.ReplaceAllString(a.err, "$1")
 	return a
 }
 
 var (
 	localPort = regexp.MustCompile(`:\d+->`)
-	// unknownPort is what each side says of a name that no port of the container has.
-	unknownPort = regexp.MustCompile(`^(strconv\.Atoi: parsing .*: (invalid syntax|value out of range)|container "\w+"( has no port named|: the name of the port is empty).*)$`)
+	// unknownPort is the error for a name that no port of the container has, to which ours adds the ports.
+	unknownPort = regexp.MustCompile(`^(port ".*" not found): container .*$`)
 )
 
 // normalised returns a with word instead of port. Both have five bytes, so that a cut stays where it is.
@@ -321,10 +353,16 @@ func (s situation) named(a answer) answer {
 
 // differences change the answer of either side to one that is the same.
 var differences = map[string]func(answer) answer{
-	"Texts of HTTPS time-outs": func(a answer) answer {
-		a.saw = strings.ReplaceAll(a.saw, " (left open)", "") // the kubelet's handshake goes on for ten seconds
-		a.output, a.err = httpsTimeout.ReplaceAllString(a.output, "TIMED OUT"), httpsTimeout.ReplaceAllString(a.err, "TIMED OUT")
-		return a
+	"Texts of HTTPS time-outs": withoutTimeouts,
+	// The same, and a matter of chance on both sides: net/http sends headers in any order, and how often it connects
+	// again depends on its speed.
+	"HTTP/2 without TLS": func(a answer) answer {
+		a.saw = headerFields.ReplaceAllStringFunc(a.saw, func(list string) string {
+			fields := strings.Split(list[1:len(list)-1], `" "`)
+			slices.Sort(fields)
+			return strings.Join(fields, " ")
+		})
+		return withoutTimeouts(compactConnections(a))
 	},
 	// Not a difference, but a matter of chance on both sides: which part of net/http notices first
 	// that a server has closed before the request, and whether that was sent.
@@ -356,12 +394,7 @@ var differences = map[string]func(answer) answer{
 		return a
 	},
 	// How often grpc-go connects again to a server that closes after its settings depends on its speed.
-	"reconnects": func(a answer) answer {
-		lines := strings.Split(a.saw, "\n\tand ")
-		slices.Sort(lines)
-		a.saw = strings.Join(slices.Compact(lines), "\n\tand ")
-		return a
-	},
+	"reconnects": compactConnections,
 	// A client that closes while it has not read everything resets the connection, and the server may lose what was
 	// sent last.
 	"unread": func(a answer) answer { a.saw = lastFrames.ReplaceAllString(a.saw, ""); return a },
@@ -377,6 +410,24 @@ var differences = map[string]func(answer) answer{
 		return a
 	},
 }
+
+// compactConnections leaves out connections that are equal to others.
+func compactConnections(a answer) answer {
+	lines := strings.Split(a.saw, "\n\tand ")
+	slices.Sort(lines)
+	a.saw = strings.Join(slices.Compact(lines), "\n\tand ")
+	return a
+}
+
+// withoutTimeouts replaces the texts of time-outs.
+func withoutTimeouts(a answer) answer {
+	a.saw = strings.ReplaceAll(a.saw, " (left open)", "") // the kubelet's handshake goes on for ten seconds
+	a.output, a.err = httpsTimeout.ReplaceAllString(a.output, "TIMED OUT"), httpsTimeout.ReplaceAllString(a.err, "TIMED OUT")
+	return a
+}
+
+// headerFields are the headers of a request.
+var headerFields = regexp.MustCompile(`"header field [^\]]*`)
 
 var earlyClose = regexp.MustCompile(`(EOF|http: server closed idle connection|readLoopPeekFailLocked: .*|\w+ tcp .*: (broken pipe|connection reset by peer))$`)
 

@@ -47,10 +47,10 @@ func (e Endpoint) literal() netip.AddrPort {
 	return netip.AddrPortFrom(ip, uint16(e.Port))
 }
 
-// Resolve returns the address of the attempt req. A port that cannot be resolved is an error of
+// Resolve returns the address of the attempt req at p. A port that cannot be resolved is an error of
 // the attempt, since the container's ports may be declared later.
-func (p Place) Resolve(req *probe.Request) (Endpoint, error) {
-	e, err := p.endpoint(req)
+func (c *Connector) Resolve(p Place, req *probe.Request) (Endpoint, error) {
+	e, err := p.endpoint(req, c.compat.Has(probe.CompatPortNumbers))
 	if err == nil && e.Host == "" && e.Unix == "" { // else the attempt would ask the agent's own host
 		err = errors.New("the probe's target has no host")
 	}
@@ -63,7 +63,7 @@ func (p Place) Resolve(req *probe.Request) (Endpoint, error) {
 // Describe returns the address of the attempt req for people, as [probe.Target.Address] does. A name of a
 // port that is not declared stands for its number.
 func (p Place) Describe(req *probe.Request) string {
-	e, err := p.endpoint(req)
+	e, err := p.endpoint(req, false)
 	e.Host = cmp.Or(e.Host, probe.UnknownHost)
 	switch {
 	case e.Unix != "":
@@ -75,33 +75,37 @@ func (p Place) Describe(req *probe.Request) string {
 	}
 }
 
-// endpoint is Resolve that returns the known part with an error.
-func (p Place) endpoint(req *probe.Request) (Endpoint, error) {
+// endpoint is Resolve that returns the known part with an error. numbers is [probe.CompatPortNumbers].
+func (p Place) endpoint(req *probe.Request, numbers bool) (Endpoint, error) {
 	e := Endpoint{
 		Host: cmp.Or(p.Host, req.Target.Host, p.Target.Host, req.PodIP),
 		Unix: cmp.Or(req.Target.Unix, p.Target.Unix),
 	}
 	var err error
 	if p.Port != (action.Port{}) {
-		e.Port, err = resolvePort(p.Port, req.Container)
+		e.Port, err = resolvePort(p.Port, req.Container, numbers)
 	} else if e.Port = cmp.Or(req.Target.Port, p.Target.Port); e.Port != 0 || e.Unix == "" {
 		err = checkPort(e.Port)
 	}
 	return e, err
 }
 
-// resolvePort returns the number of port: port itself, the number of the port of c with that
-// name, or port as a decimal number. A number that is not from 1 to 65535 is returned with an
-// error, as in the kubelet.
-func resolvePort(port action.Port, c *probe.Container) (int, error) {
+// resolvePort returns the number of port: port itself, the number of the port of c with that name, or with
+// numbers port as a decimal number. A number that is not from 1 to 65535 is returned with an error, as in the
+// kubelet.
+func resolvePort(port action.Port, c *probe.Container, numbers bool) (int, error) {
 	number, ok := port.Number()
 	if !ok {
-		if number, ok = findPort(c, port.Text()); !ok {
-			var err error
-			if number, err = strconv.Atoi(port.Text()); err != nil {
-				return number, noPort(c, port.Text())
-			}
+		number, ok = findPort(c, port.Text())
+	}
+	switch {
+	case !ok && numbers:
+		var err error
+		if number, err = strconv.Atoi(port.Text()); err != nil {
+			return number, err
 		}
+	case !ok:
+		return 0, noPort(c, port.Text())
 	}
 	return number, checkPort(number)
 }
@@ -116,16 +120,12 @@ func checkPort(number int) error {
 // maxPorts is how many ports of a container an error names.
 const maxPorts = 8
 
-// noPort returns the error for a name that no port of c has.
+// noPort returns the error for a name that no port of c has. It begins as the kubelet's does.
 func noPort(c *probe.Container, name string) error {
 	if c == nil {
-		return fmt.Errorf("port %.80q: must be a number, since there is no container with ports", name)
+		return fmt.Errorf("port %.80q not found: must be a number, since there is no container with ports", name)
 	}
-	container := fmt.Sprintf("container %.80q", c.Name)
-	if name == "" {
-		return fmt.Errorf("%s: the name of the port is empty; %s", container, portsOf(c))
-	}
-	return fmt.Errorf("%s has no port named %.80q; %s", container, name, portsOf(c))
+	return fmt.Errorf("port %.80q not found: container %.80q has %s", name, c.Name, portsOf(c))
 }
 
 // portsOf says which ports c has that a name stands for.
@@ -138,13 +138,13 @@ func portsOf(c *probe.Container) string {
 	}
 	switch more := len(named) - maxPorts; {
 	case len(c.Ports) == 0:
-		return "it has no ports"
+		return "no ports"
 	case len(named) == 0:
-		return "its ports have no names"
+		return "ports without names"
 	case more > 0:
-		return fmt.Sprintf("it has %s and %d more", strings.Join(named[:maxPorts], ", "), more)
+		return fmt.Sprintf("%s and %d more", strings.Join(named[:maxPorts], ", "), more)
 	default:
-		return "it has " + strings.Join(named, ", ")
+		return strings.Join(named, ", ")
 	}
 }
 

@@ -62,7 +62,7 @@ func TestResolvePort(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := resolvePort(c.port, c.c)
+			got, err := resolvePort(c.port, c.c, false)
 			if got != c.want || (err != nil) != c.broken {
 				t.Errorf("got %d, %v; want %d, error: %v", got, err, c.want, c.broken)
 			}
@@ -80,17 +80,17 @@ func TestMissingPortIsExplained(t *testing.T) {
 		c    *probe.Container
 		want string
 	}{
-		{"nosuch", &probe.Container{Name: "web", Ports: []probe.Port{{Name: "http", Number: 8080}, {Number: 1}, {Name: "metrics", Number: 9090}}}, `container "web" has no port named "nosuch"; it has http (8080), metrics (9090)`},
-		{"nosuch", &probe.Container{Name: "web", Ports: []probe.Port{{Number: 8080}}}, `container "web" has no port named "nosuch"; its ports have no names`},
-		{"nosuch", &probe.Container{Name: "web"}, `container "web" has no port named "nosuch"; it has no ports`},
-		{"nosuch", many, `container "web" has no port named "nosuch"; it has p0 (80), p1 (81), p2 (82), p3 (83), p4 (84), p5 (85), p6 (86), p7 (87) and 2 more`},
-		{"nosuch", nil, `port "nosuch": must be a number, since there is no container with ports`},
-		{"99999999999999999999", &probe.Container{Name: "web"}, `container "web" has no port named "99999999999999999999"; it has no ports`},
-		{"a\n\x1b", &probe.Container{Name: "web"}, `container "web" has no port named "a\n\x1b"; it has no ports`},
-		{"", &probe.Container{Name: "web"}, `container "web": the name of the port is empty; it has no ports`},
-		{"70000", &probe.Container{Name: "web"}, "invalid port number: 70000"},
+		{"nosuch", &probe.Container{Name: "web", Ports: []probe.Port{{Name: "http", Number: 8080}, {Number: 1}, {Name: "metrics", Number: 9090}}}, `port "nosuch" not found: container "web" has http (8080), metrics (9090)`},
+		{"nosuch", &probe.Container{Name: "web", Ports: []probe.Port{{Number: 8080}}}, `port "nosuch" not found: container "web" has ports without names`},
+		{"nosuch", &probe.Container{Name: "web"}, `port "nosuch" not found: container "web" has no ports`},
+		{"nosuch", many, `port "nosuch" not found: container "web" has p0 (80), p1 (81), p2 (82), p3 (83), p4 (84), p5 (85), p6 (86), p7 (87) and 2 more`},
+		{"nosuch", nil, `port "nosuch" not found: must be a number, since there is no container with ports`},
+		{"99999999999999999999", &probe.Container{Name: "web"}, `port "99999999999999999999" not found: container "web" has no ports`},
+		{"a\n\x1b", &probe.Container{Name: "web"}, `port "a\n\x1b" not found: container "web" has no ports`},
+		{"", &probe.Container{Name: "web"}, `port "" not found: container "web" has no ports`},
+		{"8080", &probe.Container{Name: "web"}, `port "8080" not found: container "web" has no ports`},
 	} {
-		if _, err := resolvePort(action.Text(c.port), c.c); err == nil || err.Error() != c.want {
+		if _, err := resolvePort(action.Text(c.port), c.c, false); err == nil || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %s", c.port, err, c.want)
 		}
 	}

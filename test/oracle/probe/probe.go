@@ -1,0 +1,18 @@
+// Package probe is pkg/probe of one release of the kubelet, and its folders are the kubelet's handlers. As they
+// are here, that is the release which the module requires. For another one, ../release makes an overlay with the
+// files of that release. The names are those of the newest release.
+package probe
+
+import "k8s.io/kubernetes/pkg/probe"
+
+// Release is the release.
+const Release = "1.36"
+
+// Result is the result of an attempt.
+type Result = probe.Result
+
+// Unknown is the result of an attempt that could not be made.
+const Unknown = probe.Unknown
+
+// ResolveContainerPort returns the number of a port.
+var ResolveContainerPort = probe.ResolveContainerPort
