@@ -38,7 +38,7 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "sdk", "internal/abi", "internal/pluginpb"},
 		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc"},
 	},
-	"core/results":       {ours: []string{"probe", "internal/clip"}},
+	"core/results":       {ours: []string{"probe", "core/internal/seam", "internal/clip"}},
 	"core/internal/seam": {},
 	"core/worker":        {ours: []string{"probe", "core/internal/seam", "core/results", "internal/explain"}},
 	"core/internal/engine": {

@@ -175,7 +175,7 @@ func TestUnreadableSecretIsRetried(t *testing.T) {
 	g.await(t, "one")
 	password.Store("")
 	write(t, path, manifest+"# read again\n")
-	from, next := r.lines.await(t, 0, "pods were applied in part", "no such variable")
+	from, next := r.lines.await(t, 0, "pods were applied in part", "cause=\"changed files\"", "no such variable")
 	password.Store("two")
 	g.await(t, "two")
 	_, end := r.lines.await(t, next, "pods applied", "cause=\"secrets that could not be used\"")

@@ -532,6 +532,9 @@ func explainLookUps(t *testing.T, cache string) {
 	for name, text := range map[string]string{"silent": "", "garbage": noise} {
 		probes := newProbes(t, cache, nil, resolver(t, text))
 		for _, s := range probes.sides(t) {
+			if interpreter && s.name == "plugin that sends much" { // it computes for long, and looks up as the others do
+				continue
+			}
 			all.run(s.name+"/"+name, func(t *testing.T) {
 				s.awaits(t, nil, "db.example:5432", `^(dns db.example|dial tcp://AT|http GET https?://AT/x): .*; no answer from the resolver$`)
 			})
