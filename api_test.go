@@ -5,14 +5,17 @@ import (
 	"flag"
 	"fmt"
 	"go/importer"
+	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -320,5 +323,36 @@ func addType(add func(string, ...any), text func(types.Type) string, o *types.Ty
 				add("method (%s%s) %s%s", star, name, m.Name(), strings.TrimPrefix(text(m.Type()), "func"))
 			}
 		}
+	}
+}
+
+// An agent needs stable packages alone: the examples are agents with pods, without, and with many endpoints.
+func TestExampleAgentsImportStablePackages(t *testing.T) {
+	names := stablePackages(t)
+	files, err := filepath.Glob("examples/embed/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob("examples/embed/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range slices.Concat(files, more) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range f.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			if ours, ok := strings.CutPrefix(name, module+"/"); ok && !slices.Contains(names, ours) {
+				t.Errorf("%s imports %s, which is not stable", file, ours)
+			}
+		}
+	}
+	if len(more) < 3 {
+		t.Errorf("%d files of agents", len(more))
 	}
 }
