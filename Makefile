@@ -107,8 +107,9 @@ test: ## every test that needs Go and nothing else
 	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GOTEST) -timeout $(TIMEOUT) ./...); done
 
 # Programs that tests build are built without cgo, as for test, and so come from the cache. Left out are
-# packages whose tests run guests and build artifacts: these packages start no goroutine.
-UNRACED := handlers/shipped handlers/wasm/internal/binary internal/release sdk
+# packages whose tests run guests and build artifacts, and cmd/prober, whose scripts run what the tests of
+# agent and internal/cli run too: these packages start no goroutine.
+UNRACED := cmd/prober handlers/shipped handlers/wasm/internal/binary internal/release sdk
 .PHONY: test-race
 test-race: ## the tests of what is concurrent with the race detector (needs gcc)
 	@set -e; all=$$($(GO) list -f './{{slice .ImportPath (len .Module.Path)}}' ./... | sed 's|//|/|'); \

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +102,16 @@ func (c *Cluster) AwaitPod(t testing.TB, namespace, name, what string, condition
 func Is(kind corev1.PodConditionType, status corev1.ConditionStatus) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == status })
+	}
+}
+
+// Says returns whether a pod has a condition of a kind whose message contains a text. Before an app listens, its
+// conditions have another message.
+func Says(kind corev1.PodConditionType, text string) func(*corev1.Pod) bool {
+	return func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == kind && strings.Contains(c.Message, text)
+		})
 	}
 }
 

@@ -99,11 +99,18 @@ func newFleet(t *testing.T) *fleet {
 	for _, name := range append(slices.Clone(healthy), "turns", "recovers", "blinks", "restarted", "deleted", "replaced", "breaks") {
 		f.AwaitPod(t, f.ns, name, "ready", bed.Is(corev1.PodReady, yes))
 	}
-	f.AwaitPod(t, f.ns, "failing", "not ready by its gate", bed.Is(gate, no))
+	f.awaitFailing()
 	f.tell("recovers", "sick")
 	f.await("recovers", gate, no)
 	f.await("restarted", "prober.dev/live", yes)
 	return f
+}
+
+// awaitFailing waits until both conditions of the pod that fails from the start have the message that stays.
+func (f *fleet) awaitFailing() {
+	for _, kind := range []corev1.PodConditionType{gate, "prober.dev/live"} {
+		f.AwaitPod(f.t, f.ns, "failing", "failing by "+string(kind), bed.Says(kind, "statuscode: 503"))
+	}
 }
 
 // in makes f that of a subtest.

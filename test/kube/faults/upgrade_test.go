@@ -40,8 +40,7 @@ func TestUpgrade(t *testing.T) {
 	for _, name := range []string{"well", "unready", "turns"} {
 		f.await(name, corev1.PodReady, yes)
 	}
-	f.await("failing", gate, no)
-	f.await("failing", "prober.dev/live", no)
+	f.awaitFailing()
 	pause(2 * time.Second)
 	mark := time.Now()
 	for _, how := range [][]string{{"rollout", "restart", "daemonset/prober"}, {"set", "image", "daemonset/prober", "prober=localhost/prober:next"}} {

@@ -29,11 +29,11 @@ var defects = []struct {
 	{"defect 7: a Warning is a success", (*rig).warning, []string{"pods/kube/conditions/decide_test.go: TestPodProbeMarkerDefectsInDecide"}},
 	{"defect 8: no startup gate, hold, termination, restart policy, retries, trigger", (*rig).startupHolds, []string{
 		"pods/kube/target_test.go: TestPolicyRefusesChangedProbe", // startup holds the others
-		"core/internal/engine/thresholds_test.go: TestHold",                // hold
-		"core/internal/engine/thresholds_test.go: TestOutcomes",            // retries
+		"core/internal/engine/thresholds_test.go: TestHold",       // hold
+		"core/internal/engine/thresholds_test.go: TestOutcomes",   // retries
 		"pods/kube/source_test.go: TestSourceChanges",             // termination
 		"pods/kube/liveness/actor_test.go: TestOnFailureAndNever", // restart policy
-		"core/internal/engine/schedule_test.go: TestTrigger",               // trigger
+		"core/internal/engine/schedule_test.go: TestTrigger",      // trigger
 	}},
 	{"defect 9: a changed spec keeps its old period", (*rig).changedPeriod, nil},
 	{"defect 10: no gRPC", nil, []string{"handlers/builtin/grpcprobe/grpc_test.go: TestGRPC"}},
