@@ -141,12 +141,12 @@ var packages = map[string]struct {
 	"plugin/plugintest/internal/loopback": {
 		ours: []string{"probe", "plugin", "internal/abi", "plugin/plugintest/internal/cert", "plugin/plugintest/internal/clock", "plugin/plugintest/internal/peer", "plugin/plugintest/internal/peer/web"},
 	},
-	"pods":               {ours: []string{"core/declared", "core/manager", "core/states", "handlers/netns", "metrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
+	"pods":               {ours: []string{"core/declared", "core/manager", "core/states", "handlers/netns", "metrics/agentmetrics"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/internal/hook": {ours: []string{"internal/httpget", "internal/pace"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"pods/kube/queue":    {others: []string{"k8s.io/apimachinery/pkg/types"}},
 	"pods/kube": {
 		ours: []string{
-			"config", "core/declared", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "handlers/netns", "internal/joined", "internal/netaddr", "metrics", "pods",
+			"config", "core/declared", "core/manager", "core/results", "core/states", "core/worker", "handlers/builtin", "handlers/netns", "internal/joined", "internal/netaddr", "metrics/agentmetrics", "pods",
 			"pods/kube/api", "pods/kube/conditions", "pods/kube/liveness", "pods/kube/queue", "probe", "internal/pace", "internal/outbound", "internal/clip",
 		},
 		others: []string{"github.com/go-logr/logr", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/tools/cache", "k8s.io/klog", "sigs.k8s.io/yaml"},
@@ -182,6 +182,8 @@ var packages = map[string]struct {
 	"pods/local/internal/process": {ours: []string{"internal/descriptors", "internal/procgroup"}, others: []string{"golang.org/x/sys"}},
 	"metrics/internal/native":     {},
 	"metrics/internal/exposition": {ours: []string{"metrics/internal/native"}, others: []string{"google.golang.org/protobuf"}},
+	"metrics/internal/family":     {others: []string{"github.com/prometheus/client_golang"}},
+	"metrics/agentmetrics":        {ours: []string{"metrics", "metrics/internal/family"}, others: []string{"github.com/prometheus/client_golang"}},
 	"metrics": {
 		ours:   []string{"probe", "core/worker", "core/results", "core/states", "metrics/internal/*"},
 		others: []string{"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/prometheus/common"},
@@ -210,7 +212,7 @@ var packages = map[string]struct {
 	"internal/timespan":     {},
 	"agent/notify/format":   {ours: []string{"config"}},
 	"agent/notify": {
-		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
+		ours: []string{"agent/api", "agent/notify/format", "agent/reply", "core/states", "config", "internal/procgroup", "internal/redact", "internal/regular", "metrics/agentmetrics", "plugin", "probe", "internal/outbound", "internal/pace", "internal/ownership", "internal/clip"},
 	},
 	"agent/events": {ours: []string{"core/manager", "probe"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}},
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
@@ -220,7 +222,7 @@ var packages = map[string]struct {
 	"agent/reply":  {ours: []string{"agent/api"}},
 	"agent/pauses": {ours: []string{"agent/api", "core/manager"}},
 	"agent/otlp": {
-		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
+		ours:   []string{"config", "core/worker", "internal/regular", "metrics", "metrics/agentmetrics", "probe", "internal/outbound", "internal/pace", "internal/clip"},
 		others: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf"},
 	},
 	"agent/hostwatch": {ours: []string{"probe", "core/worker", "internal/joined"}},
@@ -240,7 +242,7 @@ var packages = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "agent/uplink", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "agent/uplink", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
@@ -299,7 +301,7 @@ var packages = map[string]struct {
 	"internal/doctest":      {},
 	"internal/embedsize":    {},
 	"test/e2e":              {},
-	"internal/metricsdoc":   {ours: []string{"metrics"}},
+	"internal/metricsdoc":   {ours: []string{"metrics", "metrics/agentmetrics"}},
 	"internal/openapidoc":   {ours: []string{"agent/api"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},
 	"internal/release": {

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/handlers"
 	"github.com/daeace23/prober/handlers/builtin"
-	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/plugin"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 const operatorsPage = "docs/operators.md"
@@ -27,7 +26,7 @@ func TestOperatorsPageNamesOnlyKnownMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := make(map[string]bool)
-	for _, f := range metrics.Families() {
+	for _, f := range agentmetrics.Families() {
 		known[f.Name] = true
 	}
 	for _, m := range regexp.MustCompile("`(prober_[a-z_]+)").FindAllStringSubmatch(string(page), -1) {

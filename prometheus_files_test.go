@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
+	"sigs.k8s.io/yaml"
 )
 
 const prometheusDir = "deploy/prometheus/"
@@ -53,7 +53,7 @@ var (
 func checkExpr(t *testing.T, where, expr string) {
 	t.Helper()
 	families := make(map[string]metrics.Family)
-	for _, f := range metrics.Families() {
+	for _, f := range agentmetrics.Families() {
 		families[f.Name] = f
 		if f.Type == metrics.Histogram {
 			bucket := f

@@ -34,6 +34,7 @@ import (
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/probe"
 	"github.com/prometheus/client_golang/prometheus"
@@ -264,9 +265,9 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	a.hub.Ended = a.pauses.Forget
 	return errors.Join(a.metrics.RegisterShared(a.registry), a.metrics.RegisterPlugins(a.registry, a.handlers),
 		metrics.RegisterHandlers(a.registry, a.handlers.Handlers),
-		a.metrics.RegisterReload(a.registry, a.reloading), metrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
-		metrics.RegisterPauses(a.registry, a.paused), metrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
-		metrics.RegisterNotifications(a.registry, a.notifier.Counts),
+		a.metrics.RegisterReload(a.registry, a.reloading), agentmetrics.RegisterAgent(a.registry, a.counts()), a.metrics.RegisterTargets(a.registry, a.countTargets),
+		metrics.RegisterPauses(a.registry, a.paused), agentmetrics.RegisterOTLP(a.registry, a.exporter.Counts()), a.registerHistory(), a.registerNode(),
+		agentmetrics.RegisterNotifications(a.registry, a.notifier.Counts),
 		a.registry.Register(collectors.NewGoCollector()),
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
@@ -305,7 +306,7 @@ func (a *Agent) registerHistory() error {
 	if a.history == nil {
 		return nil
 	}
-	return metrics.RegisterHistory(a.registry, metrics.HistoryCounts{Bytes: a.history.Bytes, Errors: a.history.Errors, Dropped: a.history.Dropped})
+	return agentmetrics.RegisterHistory(a.registry, agentmetrics.HistoryCounts{Bytes: a.history.Bytes, Errors: a.history.Errors, Dropped: a.history.Dropped})
 }
 
 // Run serves HTTP, runs the pods and probes them until ctx ends. Then it ends the pods as the

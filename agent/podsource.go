@@ -10,6 +10,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/pods"
 )
 
@@ -29,7 +30,7 @@ func (a *Agent) registerNode() error {
 	if a.source.NodeCounts == nil {
 		return nil
 	}
-	return metrics.RegisterNode(a.registry, a.source.NodeCounts)
+	return agentmetrics.RegisterNode(a.registry, a.source.NodeCounts)
 }
 
 // targets returns the targets of the source; none if it has none.

@@ -10,16 +10,15 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/daeace23/prober/agent"
 	"github.com/daeace23/prober/core/declared"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/handlers/netns"
-	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/pods"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // memoryPod returns a pod with one container, whose probe sends requests to the target.
@@ -139,8 +138,8 @@ func (c changes) Changed(change *states.Change) {
 
 func everywhere(string, netns.To) error { return nil }
 
-func nodeCounts() metrics.NodeCounts {
-	return metrics.NodeCounts{PatchesDenied: 3, Followed: 5, Refused: 2, BreakerOpen: true, Withheld: map[string]uint64{"budget": 4}, Done: map[string]uint64{"evict": 1}}
+func nodeCounts() agentmetrics.NodeCounts {
+	return agentmetrics.NodeCounts{PatchesDenied: 3, Followed: 5, Refused: 2, BreakerOpen: true, Withheld: map[string]uint64{"budget": 4}, Done: map[string]uint64{"evict": 1}}
 }
 
 // What a source has beside pods is a reader of states, warnings of the agent, and metrics.

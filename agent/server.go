@@ -23,6 +23,7 @@ import (
 	"github.com/daeace23/prober/docs"
 	"github.com/daeace23/prober/internal/joined"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/plugin/live"
 )
 
@@ -336,8 +337,8 @@ func health(path string, checks func() []healthCheck) http.HandlerFunc {
 }
 
 // counts returns the agent's counters for the metrics.
-func (a *Agent) counts() metrics.AgentCounts {
-	return metrics.AgentCounts{
+func (a *Agent) counts() agentmetrics.AgentCounts {
+	return agentmetrics.AgentCounts{
 		LogLinesDropped:   map[string]func() uint64{"stdout": a.stdout.Dropped, "stderr": a.stderr.Dropped},
 		StateSaveFailures: func() uint64 { return a.saving().Failures },
 		ConnectionsClosed: a.closed.Load,

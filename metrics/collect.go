@@ -3,13 +3,13 @@ package metrics
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics/internal/exposition"
+	"github.com/daeace23/prober/metrics/internal/family"
 	"github.com/daeace23/prober/metrics/internal/native"
 	"github.com/daeace23/prober/probe"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // sharedCollector collects what ticks count for all probes together.
@@ -19,8 +19,8 @@ var _ prometheus.Collector = sharedCollector{}
 
 // Describe implements [prometheus.Collector].
 func (c sharedCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight} {
-		ch <- f.desc
+	for _, f := range []*family.Described{outcomesTotal, attemptErrors, attemptsRetried, stateTransitions, scheduleLag, runsSkipped, workers, probesGated, inflight} {
+		ch <- f.Desc
 	}
 }
 
@@ -36,17 +36,17 @@ func (c sharedCollector) Collect(ch chan<- prometheus.Metric) {
 		for from := range decidedResults {
 			for to := range decidedResults {
 				if from != to {
-					ch <- stateTransitions.with(float64(m.transitions[kind][from][to].Load()), probe.Kind(kind).String(), decidedWords[from], decidedWords[to])
+					ch <- stateTransitions.With(float64(m.transitions[kind][from][to].Load()), probe.Kind(kind).String(), decidedWords[from], decidedWords[to])
 				}
 			}
 		}
 	}
 	for i, reason := range skipReasons {
-		ch <- runsSkipped.with(float64(m.skipped[i].Load()), string(reason))
+		ch <- runsSkipped.With(float64(m.skipped[i].Load()), string(reason))
 	}
 	m.gated.collect(ch)
-	ch <- workers.with(float64(m.workers.Load()))
-	ch <- inflight.with(float64(m.inflight.Load()))
+	ch <- workers.With(float64(m.workers.Load()))
+	ch <- inflight.With(float64(m.inflight.Load()))
 }
 
 func (m *Metrics) allOutcomes() []*outcomes {
@@ -69,12 +69,12 @@ func (o *outcomes) collect(ch chan<- prometheus.Metric, lag *lagHistogram) {
 		lag.add(&o.stripes[i])
 	}
 	for r, n := range results {
-		ch <- outcomesTotal.with(float64(n), o.handler, probe.Result(r).String())
+		ch <- outcomesTotal.With(float64(n), o.handler, probe.Result(r).String())
 	}
-	ch <- attemptsRetried.with(float64(o.retried.Load()), o.handler)
+	ch <- attemptsRetried.With(float64(o.retried.Load()), o.handler)
 	for i := range o.reasons {
 		if n := o.reasons[i].Load(); n > 0 {
-			ch <- attemptErrors.with(float64(n), o.handler, string(reasons[i]))
+			ch <- attemptErrors.With(float64(n), o.handler, string(reasons[i]))
 		}
 	}
 }
@@ -87,8 +87,8 @@ var _ prometheus.Collector = probeCollector{}
 
 // Describe implements [prometheus.Collector].
 func (c probeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{probeTotal, probeDuration, probeState, probeGate, probeFailures, podReady, targetInfo} {
-		ch <- f.desc
+	for _, f := range []*family.Described{probeTotal, probeDuration, probeState, probeGate, probeFailures, podReady, targetInfo} {
+		ch <- f.Desc
 	}
 }
 
@@ -99,28 +99,28 @@ func (c probeCollector) Collect(ch chan<- prometheus.Metric) {
 	for s := range c.m.series.all() {
 		for result, word := range resultWords {
 			if n := s.totals[result].Load(); n > 0 {
-				ch <- probeTotal.with(float64(n), titles[s.kind()], word, s.subject.container, s.subject.pod, s.subject.namespace, s.subject.podUID)
+				ch <- probeTotal.With(float64(n), titles[s.kind()], word, s.subject.container, s.subject.pod, s.subject.namespace, s.subject.podUID)
 			}
 		}
 	}
 	c.collectStates(ch)
 	for t := range c.m.probedTargets() {
-		ch <- targetInfo.with(1, valid(t.Namespace), valid(t.Pod), valid(t.Container), valid(t.Group), valid(t.Address))
+		ch <- targetInfo.With(1, valid(t.Namespace), valid(t.Pod), valid(t.Container), valid(t.Group), valid(t.Address))
 	}
 	for p := range c.m.ready.all() {
-		ch <- podReady.with(oneIf(p.ready), p.namespace, p.pod)
+		ch <- podReady.With(oneIf(p.ready), p.namespace, p.pod)
 	}
 	for s := range c.m.series.sums(&failed) {
 		for _, reason := range sortedFailures {
 			if n := failed[reason]; n > 0 {
-				ch <- probeFailures.with(float64(n), s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), failureReasons[reason])
+				ch <- probeFailures.With(float64(n), s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), failureReasons[reason])
 			}
 		}
 	}
 	for s := range c.m.series.sums(d) {
 		labels := []string{titles[s.kind()], s.subject.container, s.subject.pod, s.subject.namespace}
 		if c.m.buckets == NoBuckets {
-			ch <- prometheus.MustNewConstSummary(probeDuration.desc, d.count(), d.sum.Seconds(), nil, labels...)
+			ch <- prometheus.MustNewConstSummary(probeDuration.Desc, d.count(), d.sum.Seconds(), nil, labels...)
 			continue
 		}
 		ch <- newDurationMetric(d.exposed(), labels)
@@ -130,10 +130,10 @@ func (c probeCollector) Collect(ch chan<- prometheus.Metric) {
 func (c probeCollector) collectStates(ch chan<- prometheus.Metric) {
 	for s := range c.m.series.shown() {
 		for state, value := range s.values {
-			ch <- probeState.with(value, s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), state)
+			ch <- probeState.With(value, s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), state)
 		}
 		if s.gate != worker.Open {
-			ch <- probeGate.with(1, s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), gateWord(s.gate))
+			ch <- probeGate.With(1, s.subject.namespace, s.subject.pod, s.subject.container, s.kind().String(), gateWord(s.gate))
 		}
 	}
 }
@@ -170,7 +170,7 @@ func newDurationMetric(d *exposition.Durations, labels []string) prometheus.Metr
 	for i, n := range d.Upto {
 		buckets[durationBounds[i].Seconds()] = n
 	}
-	m := prometheus.MustNewConstHistogram(probeDuration.desc, d.Count, d.Sum, buckets, labels...)
+	m := prometheus.MustNewConstHistogram(probeDuration.Desc, d.Count, d.Sum, buckets, labels...)
 	if d.Native == nil {
 		return m
 	}
@@ -200,7 +200,7 @@ func (m nativeMetric) Write(to *dto.Metric) error {
 }
 
 // histogram returns counts, which are not cumulative, as Prometheus has them.
-func histogram(f *family, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) prometheus.Metric {
+func histogram(f *family.Described, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) prometheus.Metric {
 	var count uint64
 	buckets := make(map[float64]uint64, len(bounds))
 	for i, n := range counts {
@@ -209,7 +209,7 @@ func histogram(f *family, bounds []time.Duration, counts []uint64, sum time.Dura
 			buckets[bounds[i].Seconds()] = count
 		}
 	}
-	return prometheus.MustNewConstHistogram(f.desc, count, sum.Seconds(), buckets, labels...)
+	return prometheus.MustNewConstHistogram(f.Desc, count, sum.Seconds(), buckets, labels...)
 }
 
 // pluginCollector collects what handlers measured. Their labels are not known beforehand, so it

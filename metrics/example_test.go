@@ -5,11 +5,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/probe"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The series of probes come from m, and all others from a registry, to which a program may add

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/probe"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // shadowed is a host of a plugin with a shadow.
@@ -53,15 +53,15 @@ func everything(t *testing.T) []*dto.MetricFamily {
 		}),
 		metrics.RegisterPauses(registry, func() iter.Seq[worker.Info] { return slices.Values([]worker.Info{web}) }),
 		m.RegisterReload(registry, func() time.Duration { return 0 }),
-		metrics.RegisterOTLP(registry, metrics.OTLPCounts{
-			Metrics: metrics.OTLPRequests{OK: none, Errors: none}, Traces: metrics.OTLPRequests{OK: none, Errors: none}, SpansDropped: none,
+		agentmetrics.RegisterOTLP(registry, agentmetrics.OTLPCounts{
+			Metrics: agentmetrics.OTLPRequests{OK: none, Errors: none}, Traces: agentmetrics.OTLPRequests{OK: none, Errors: none}, SpansDropped: none,
 		}),
-		metrics.RegisterNotifications(registry, func() map[string]metrics.NotificationCounts {
-			return map[string]metrics.NotificationCounts{"ops": {OK: 1, Errors: 2, Refused: 3, Dropped: 4, Pending: 5, Open: 6}}
+		agentmetrics.RegisterNotifications(registry, func() map[string]agentmetrics.NotificationCounts {
+			return map[string]agentmetrics.NotificationCounts{"ops": {OK: 1, Errors: 2, Refused: 3, Dropped: 4, Pending: 5, Open: 6}}
 		}),
-		metrics.RegisterHistory(registry, metrics.HistoryCounts{Bytes: func() int64 { return 1 }, Errors: none, Dropped: none}),
-		metrics.RegisterNode(registry, func() metrics.NodeCounts { return metrics.NodeCounts{} }),
-		metrics.RegisterAgent(registry, metrics.AgentCounts{
+		agentmetrics.RegisterHistory(registry, agentmetrics.HistoryCounts{Bytes: func() int64 { return 1 }, Errors: none, Dropped: none}),
+		agentmetrics.RegisterNode(registry, func() agentmetrics.NodeCounts { return agentmetrics.NodeCounts{} }),
+		agentmetrics.RegisterAgent(registry, agentmetrics.AgentCounts{
 			LogLinesDropped: map[string]func() uint64{"stdout": none, "stderr": none}, StateSaveFailures: none, ConnectionsClosed: none,
 		}),
 	} {
@@ -107,7 +107,7 @@ func everything(t *testing.T) []*dto.MetricFamily {
 
 func TestFamiliesDescribeEveryMetricOfAScrape(t *testing.T) {
 	known := make(map[string]metrics.Family)
-	for _, f := range metrics.Families() {
+	for _, f := range agentmetrics.Families() {
 		known[f.Name] = f
 	}
 	scraped := make(map[string]bool)

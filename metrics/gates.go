@@ -5,10 +5,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // gates are all that can keep a probe from making attempts.
@@ -37,7 +36,7 @@ func (c *gateCounts) move(kind probe.Kind, from, to worker.Gate) {
 func (c *gateCounts) collect(ch chan<- prometheus.Metric) {
 	for kind := range c {
 		for i, gate := range gates {
-			ch <- probesGated.with(float64(c[kind][i].Load()), probe.Kind(kind).String(), gateWord(gate))
+			ch <- probesGated.With(float64(c[kind][i].Load()), probe.Kind(kind).String(), gateWord(gate))
 		}
 	}
 }

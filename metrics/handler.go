@@ -11,11 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/daeace23/prober/metrics/internal/exposition"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-
-	"github.com/daeace23/prober/metrics/internal/exposition"
 )
 
 // HandlerConfig configures [Metrics.Handler].

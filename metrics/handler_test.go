@@ -16,6 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/probe"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -23,11 +27,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-
-	"github.com/daeace23/prober/core/results"
-	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/metrics"
-	"github.com/daeace23/prober/probe"
 )
 
 const (

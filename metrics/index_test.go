@@ -15,12 +15,11 @@ import (
 	"sync"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/probe"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // probesHandler returns a handler of no more than the series of probes.

@@ -20,10 +20,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/probe"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Config configures [New].
@@ -95,12 +94,12 @@ func New(cfg Config) *Metrics {
 		}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: pluginCalls.Name, Help: pluginCalls.Help, Buckets: callBuckets,
-		}, pluginCalls.labelNames()),
-		restarts:      restarts.counterVec(),
+		}, pluginCalls.LabelNames()),
+		restarts:      restarts.CounterVec(),
 		actions:       newActions(),
-		sourceStale:   sourceStale.gaugeVec(),
-		reloadOK:      reloadOK.gauge(),
-		reloadSuccess: reloadSuccess.gauge(),
+		sourceStale:   sourceStale.GaugeVec(),
+		reloadOK:      reloadOK.Gauge(),
+		reloadSuccess: reloadSuccess.Gauge(),
 	}
 	m.build.Set(1)
 	return m

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/daeace23/prober/metrics/internal/family"
 	"github.com/daeace23/prober/probe"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // callBuckets range from the call of a small guest to a timeout of ten seconds.
@@ -54,8 +54,8 @@ var _ prometheus.Collector = hostCollector{}
 
 // Describe implements [prometheus.Collector].
 func (hostCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{pluginInfo, pluginTrust, pluginReload, pluginInstances, pluginDenied, pluginLimits, pluginQuarantined, pluginShadow, pluginMemory} {
-		ch <- f.desc
+	for _, f := range []*family.Described{pluginInfo, pluginTrust, pluginReload, pluginInstances, pluginDenied, pluginLimits, pluginQuarantined, pluginShadow, pluginMemory} {
+		ch <- f.Desc
 	}
 }
 
@@ -65,31 +65,31 @@ func (c hostCollector) Collect(ch chan<- prometheus.Metric) {
 	for name, s := range c.host.Plugins() {
 		collectLoaded(ch, name, &s)
 		for limit, n := range s.Limits {
-			ch <- pluginLimits.with(float64(n), name, limit)
+			ch <- pluginLimits.With(float64(n), name, limit)
 		}
 		for agreement, n := range s.Shadow {
-			ch <- pluginShadow.with(float64(n), name, agreement)
+			ch <- pluginShadow.With(float64(n), name, agreement)
 		}
-		ch <- pluginQuarantined.with(float64(resting[name]), name)
-		ch <- pluginInstances.with(float64(s.Idle), name, "idle")
-		ch <- pluginInstances.with(float64(s.Busy), name, "busy")
-		ch <- pluginDenied.with(float64(s.Denied), name, "net")
+		ch <- pluginQuarantined.With(float64(resting[name]), name)
+		ch <- pluginInstances.With(float64(s.Idle), name, "idle")
+		ch <- pluginInstances.With(float64(s.Busy), name, "busy")
+		ch <- pluginDenied.With(float64(s.Denied), name, "net")
 	}
-	ch <- pluginMemory.with(float64(c.host.Memory()))
+	ch <- pluginMemory.With(float64(c.host.Memory()))
 }
 
 // collectLoaded collects the metrics about the running version of a plugin.
 func collectLoaded(ch chan<- prometheus.Metric, name string, s *PluginStats) {
 	loaded := s.Loaded != (PluginInfo{})
 	if loaded {
-		ch <- pluginInfo.with(1, name, s.Loaded.Version, s.Loaded.Digest, s.Loaded.Runtime)
-		ch <- pluginTrust.with(1, name, s.Loaded.Trust)
+		ch <- pluginInfo.With(1, name, s.Loaded.Version, s.Loaded.Digest, s.Loaded.Runtime)
+		ch <- pluginTrust.With(1, name, s.Loaded.Trust)
 	}
 	switch {
 	case s.Refused:
-		ch <- pluginReload.with(0, name)
+		ch <- pluginReload.With(0, name)
 	case loaded:
-		ch <- pluginReload.with(1, name)
+		ch <- pluginReload.With(1, name)
 	}
 }
 

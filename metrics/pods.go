@@ -4,9 +4,8 @@ import (
 	"iter"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/daeace23/prober/core/worker"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Restarted counts the restart of a container. kind is the cause: a kind of probe,
@@ -38,7 +37,7 @@ type pauseCollector func() iter.Seq[worker.Info]
 var _ prometheus.Collector = pauseCollector(nil)
 
 // Describe implements [prometheus.Collector].
-func (pauseCollector) Describe(ch chan<- *prometheus.Desc) { ch <- probePaused.desc }
+func (pauseCollector) Describe(ch chan<- *prometheus.Desc) { ch <- probePaused.Desc }
 
 // Collect implements [prometheus.Collector].
 func (c pauseCollector) Collect(ch chan<- prometheus.Metric) {
@@ -47,7 +46,7 @@ func (c pauseCollector) Collect(ch chan<- prometheus.Metric) {
 		labels := [4]string{valid(i.Namespace), valid(i.Pod), valid(i.Container), i.Kind.String()}
 		if !seen[labels] {
 			seen[labels] = true
-			ch <- probePaused.with(1, labels[:]...)
+			ch <- probePaused.With(1, labels[:]...)
 		}
 	}
 }

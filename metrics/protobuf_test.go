@@ -9,17 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/daeace23/prober/core/results"
+	"github.com/daeace23/prober/core/worker"
+	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/probe"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
-
-	"github.com/daeace23/prober/core/results"
-	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/metrics"
-	"github.com/daeace23/prober/probe"
 )
 
 const protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"

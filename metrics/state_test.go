@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/daeace23/prober/core/results"
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/probe"
+	"github.com/google/go-cmp/cmp"
 )
 
 const ofWeb = "container=web,kind=readiness,namespace=default,pod=shop"

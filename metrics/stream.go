@@ -5,11 +5,12 @@ import (
 
 	"github.com/daeace23/prober/core/worker"
 	"github.com/daeace23/prober/metrics/internal/exposition"
+	"github.com/daeace23/prober/metrics/internal/family"
 )
 
 // probeFamily is a family that each probe, each pod or each target has series of.
 type probeFamily struct {
-	*family
+	*family.Described
 	write func(*exposition.Writer, *Metrics) // writes its samples
 }
 

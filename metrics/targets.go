@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/daeace23/prober/metrics/internal/family"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -48,8 +49,8 @@ var _ prometheus.Collector = targetCollector(nil)
 
 // Describe implements [prometheus.Collector].
 func (targetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{targetCount, targetFailures, targetRefreshed} {
-		ch <- f.desc
+	for _, f := range []*family.Described{targetCount, targetFailures, targetRefreshed} {
+		ch <- f.Desc
 	}
 }
 
@@ -58,11 +59,11 @@ func (c targetCollector) Collect(ch chan<- prometheus.Metric) {
 	all := c()
 	for _, s := range all.Sources {
 		for state, n := range s.States {
-			ch <- targetCount.with(float64(n), s.Group, s.Source, state)
+			ch <- targetCount.With(float64(n), s.Group, s.Source, state)
 		}
-		ch <- targetFailures.with(float64(s.Failures), s.Group, s.Source)
+		ch <- targetFailures.With(float64(s.Failures), s.Group, s.Source)
 		if !s.Refreshed.IsZero() {
-			ch <- targetRefreshed.with(float64(s.Refreshed.UnixMilli())/1000, s.Group, s.Source)
+			ch <- targetRefreshed.With(float64(s.Refreshed.UnixMilli())/1000, s.Group, s.Source)
 		}
 	}
 }

@@ -6,12 +6,11 @@ import (
 	"iter"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/handlers/netns"
-	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
+	v1 "k8s.io/api/core/v1"
 )
 
 // Source has the pods of an agent: those that are desired, and the status of those that run. It
@@ -81,7 +80,7 @@ type Source struct {
 	// NodeCounts returns the counts of a node of a cluster, for the metrics. Each scrape calls it: it
 	// must not block. Other people than the agent's operator write the pods of a cluster: with
 	// NodeCounts, Guard is required.
-	NodeCounts func() metrics.NodeCounts
+	NodeCounts func() agentmetrics.NodeCounts
 }
 
 // Validate returns an error for a source that an agent cannot use, or must not.

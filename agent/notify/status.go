@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/agent/notify/format"
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/states"
-	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
 )
@@ -124,13 +124,13 @@ func (n *Notifier) Trouble(now time.Time) iter.Seq2[string, string] {
 }
 
 // Counts returns the counts of the receivers, for metrics.
-func (n *Notifier) Counts() map[string]metrics.NotificationCounts {
-	all := make(map[string]metrics.NotificationCounts)
+func (n *Notifier) Counts() map[string]agentmetrics.NotificationCounts {
+	all := make(map[string]agentmetrics.NotificationCounts)
 	for _, r := range n.current() {
 		r.mu.Lock()
 		pending, open := r.book.pending()
 		r.mu.Unlock()
-		all[r.spec.Name] = metrics.NotificationCounts{
+		all[r.spec.Name] = agentmetrics.NotificationCounts{
 			OK: r.counts.ok.Load(), Errors: r.counts.errors.Load(), Refused: r.counts.refused.Load(), Dropped: r.counts.dropped.Load(), Pending: pending, Open: open,
 		}
 	}

@@ -9,12 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
-	resourcepb "go.opentelemetry.io/proto/slim/otlp/resource/v1"
-
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 )
 
 const (
@@ -151,9 +150,11 @@ func (e *Exporter) runSpans(ctx, requests context.Context) {
 }
 
 // Counts returns the counts of the exporter.
-func (e *Exporter) Counts() metrics.OTLPCounts {
-	of := func(s *state) metrics.OTLPRequests { return metrics.OTLPRequests{OK: s.ok.Load, Errors: s.errors.Load} }
-	return metrics.OTLPCounts{Metrics: of(&e.signals[metricSignal]), Traces: of(&e.signals[traceSignal]), SpansDropped: e.spans.dropped.Load}
+func (e *Exporter) Counts() agentmetrics.OTLPCounts {
+	of := func(s *state) agentmetrics.OTLPRequests {
+		return agentmetrics.OTLPRequests{OK: s.ok.Load, Errors: s.errors.Load}
+	}
+	return agentmetrics.OTLPCounts{Metrics: of(&e.signals[metricSignal]), Traces: of(&e.signals[traceSignal]), SpansDropped: e.spans.dropped.Load}
 }
 
 // report counts a request, and logs the first failure of a signal and its end.

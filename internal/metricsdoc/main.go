@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 )
 
 //go:generate go run . ../../docs/metrics.md
@@ -17,7 +18,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: metricsdoc FILE")
 		os.Exit(64)
 	}
-	if err := os.WriteFile(os.Args[1], []byte(page(metrics.Families())), 0o644); err != nil {
+	if err := os.WriteFile(os.Args[1], []byte(page(agentmetrics.Families())), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -25,7 +26,7 @@ func main() {
 
 const head = `# Metrics
 
-<!-- Written by ` + "`make docs`" + ` from metrics/families.go. Do not edit. -->
+<!-- Written by ` + "`make docs`" + ` from metrics/families.go and metrics/agentmetrics. Do not edit. -->
 
 ` + "`GET /metrics`" + ` of a running agent shows these metrics in Prometheus' text format, or in OpenMetrics or protobuf for clients that ask for it.
 Names and labels are stable, as [versioning.md](versioning.md) says.

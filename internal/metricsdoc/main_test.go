@@ -4,9 +4,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/daeace23/prober/metrics"
 )
 
 func TestMetricsPageIsCurrent(t *testing.T) {
@@ -14,7 +13,7 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(page(metrics.Families()), string(text)); diff != "" {
+	if diff := cmp.Diff(page(agentmetrics.Families()), string(text)); diff != "" {
 		t.Errorf("docs/metrics.md is not current: run `make docs` (-want +got)\n%s", diff)
 	}
 }

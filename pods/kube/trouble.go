@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/daeace23/prober/metrics"
+	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/pods"
 	"github.com/daeace23/prober/pods/kube/liveness"
 )
@@ -108,9 +108,9 @@ func (s *Source) Troubles() (all []pods.Trouble) {
 }
 
 // NodeCounts returns the counts for the metrics.
-func (s *Source) NodeCounts() metrics.NodeCounts {
+func (s *Source) NodeCounts() agentmetrics.NodeCounts {
 	written, acted := s.cfg.Conditions.Counts(), s.actor.Counts()
-	n := metrics.NodeCounts{
+	n := agentmetrics.NodeCounts{
 		PatchesWritten: written.Written, PatchesFailed: written.Failed, PatchesDenied: written.Denied, PatchesPending: written.Pending,
 		Done: make(map[string]uint64), Failed: make(map[string]uint64), Withheld: acted.Withheld, BreakerOpen: len(s.actor.Doubts()) > 0,
 	}

@@ -1,8 +1,11 @@
-package metrics
+// Package agentmetrics has the metrics of an agent: what it counts besides the probes. They are for package agent;
+// what any program shows of its probes is in package metrics.
+package agentmetrics
 
 import (
 	"errors"
 
+	"github.com/daeace23/prober/metrics/internal/family"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -78,20 +81,20 @@ var _ prometheus.Collector = notificationCollector(nil)
 
 // Describe implements [prometheus.Collector].
 func (notificationCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped} {
-		ch <- f.desc
+	for _, f := range []*family.Described{notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped} {
+		ch <- f.Desc
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (c notificationCollector) Collect(ch chan<- prometheus.Metric) {
 	for name, n := range c() {
-		ch <- notificationsTotal.with(float64(n.OK), name, "ok")
-		ch <- notificationsTotal.with(float64(n.Errors), name, "error")
-		ch <- notificationsTotal.with(float64(n.Refused), name, "refused")
-		ch <- notificationsPending.with(float64(n.Pending), name)
-		ch <- notificationsOpen.with(float64(n.Open), name)
-		ch <- notificationsDropped.with(float64(n.Dropped), name)
+		ch <- notificationsTotal.With(float64(n.OK), name, "ok")
+		ch <- notificationsTotal.With(float64(n.Errors), name, "error")
+		ch <- notificationsTotal.With(float64(n.Refused), name, "refused")
+		ch <- notificationsPending.With(float64(n.Pending), name)
+		ch <- notificationsOpen.With(float64(n.Open), name)
+		ch <- notificationsDropped.With(float64(n.Dropped), name)
 	}
 }
 
@@ -107,43 +110,6 @@ func RegisterHistory(r prometheus.Registerer, c HistoryCounts) error {
 		r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: historyBytes.Name, Help: historyBytes.Help}, func() float64 { return float64(c.Bytes()) })),
 		registerCount(r, c.Errors, prometheus.CounterOpts{Name: historyErrors.Name, Help: historyErrors.Help}),
 		registerCount(r, c.Dropped, prometheus.CounterOpts{Name: historyDropped.Name, Help: historyDropped.Help}))
-}
-
-// HandlerStats is the state of a handler whose attempts are limited, such as that of a limit of
-// package handlers/limit.
-type HandlerStats struct {
-	InFlight    int    // attempts
-	MaxInFlight int    // 0: any number
-	Deferred    uint64 // attempts that have waited for a slot, so far
-}
-
-// RegisterHandlers registers the metrics of handlers whose attempts are limited. stats returns them
-// by name, at each scrape. It must not block.
-func RegisterHandlers(r prometheus.Registerer, stats func() map[string]HandlerStats) error {
-	return r.Register(limitCollector(stats))
-}
-
-// limitCollector collects the metrics of limited handlers.
-type limitCollector func() map[string]HandlerStats
-
-var _ prometheus.Collector = limitCollector(nil)
-
-// Describe implements [prometheus.Collector].
-func (limitCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{handlerInflight, handlerLimit, attemptsDeferred} {
-		ch <- f.desc
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c limitCollector) Collect(ch chan<- prometheus.Metric) {
-	for name, s := range c() {
-		ch <- handlerInflight.with(float64(s.InFlight), name)
-		if s.MaxInFlight > 0 {
-			ch <- handlerLimit.with(float64(s.MaxInFlight), name)
-		}
-		ch <- attemptsDeferred.with(float64(s.Deferred), name)
-	}
 }
 
 // NodeCounts are the counts of the agent of a node of a cluster.
@@ -170,52 +136,31 @@ var _ prometheus.Collector = nodeCollector(nil)
 
 // Describe implements [prometheus.Collector].
 func (nodeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range []*family{nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodePods, nodeCommandsLeft} {
-		ch <- f.desc
+	for _, f := range []*family.Described{nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodePods, nodeCommandsLeft} {
+		ch <- f.Desc
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	n := c()
-	ch <- nodePatches.with(float64(n.PatchesWritten), "written")
-	ch <- nodePatches.with(float64(n.PatchesFailed), "failed")
-	ch <- nodePatches.with(float64(n.PatchesDenied), "denied")
-	ch <- nodePatchesPending.with(float64(n.PatchesPending))
+	ch <- nodePatches.With(float64(n.PatchesWritten), "written")
+	ch <- nodePatches.With(float64(n.PatchesFailed), "failed")
+	ch <- nodePatches.With(float64(n.PatchesDenied), "denied")
+	ch <- nodePatchesPending.With(float64(n.PatchesPending))
 	for _, mode := range nodeModes {
-		ch <- nodeActions.with(float64(n.Done[mode]), mode, "done")
-		ch <- nodeActions.with(float64(n.Failed[mode]), mode, "failed")
+		ch <- nodeActions.With(float64(n.Done[mode]), mode, "done")
+		ch <- nodeActions.With(float64(n.Failed[mode]), mode, "failed")
 	}
 	for _, reason := range nodeReasons {
-		ch <- nodeWithheld.with(float64(n.Withheld[reason]), reason)
+		ch <- nodeWithheld.With(float64(n.Withheld[reason]), reason)
 	}
 	open := 0.0
 	if n.BreakerOpen {
 		open = 1
 	}
-	ch <- nodeBreakerOpen.with(open)
-	ch <- nodePods.with(float64(n.Followed-n.Refused), "valid")
-	ch <- nodePods.with(float64(n.Refused), "invalid")
-	ch <- nodeCommandsLeft.with(float64(n.CommandsLeft))
+	ch <- nodeBreakerOpen.With(open)
+	ch <- nodePods.With(float64(n.Followed-n.Refused), "valid")
+	ch <- nodePods.With(float64(n.Refused), "invalid")
+	ch <- nodeCommandsLeft.With(float64(n.CommandsLeft))
 }
-
-// Actions are what users can ask an agent to do, and ActionResults the results.
-var (
-	Actions       = []string{"trigger", "pause", "resume", "promote", "reload", "test"}
-	ActionResults = []string{"ok", "denied", "not_found", "error"}
-)
-
-// newActions returns counters with all their series: the rate of a series that appears with its
-// first action would miss that action.
-func newActions() *prometheus.CounterVec {
-	actions := actionsTotal.counterVec()
-	for _, action := range Actions {
-		for _, result := range ActionResults {
-			actions.WithLabelValues(action, result)
-		}
-	}
-	return actions
-}
-
-// Acted counts an action of [Actions], with a result of [ActionResults].
-func (m *Metrics) Acted(action, result string) { m.actions.WithLabelValues(action, result).Inc() }

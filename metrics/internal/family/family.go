@@ -1,0 +1,88 @@
+// Package family describes metrics: for scrapes and for docs/metrics.md.
+package family
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Family is one metric: what a scrape shows of it, and what it is good for. docs/metrics.md
+// is written from all of them.
+type Family struct {
+	Group   string // "Probes", "Plugins", "Targets", "Node" or "Agent"
+	Name    string
+	Type    Type
+	Unit    string // "" is a number without a unit
+	Help    string // one sentence
+	Labels  []Label
+	Buckets []float64 // of a histogram, in Unit
+	Alert   string    // when to alert, and why; "" where no rule is known
+}
+
+// Type is a type of Prometheus metrics.
+type Type string
+
+// The types in use.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+	Summary   Type = "summary"
+)
+
+// Label is one label of a family.
+type Label struct {
+	Name   string
+	Values []string // all that there can be; nil if they are not known beforehand
+	About  string   // of values that are not known beforehand
+}
+
+// Described is a [Family] with its descriptor.
+type Described struct {
+	Family
+	Desc *prometheus.Desc
+}
+
+// New returns a family with its descriptor.
+func New(f Family) *Described {
+	return &Described{f, prometheus.NewDesc(f.Name, f.Help, f.LabelNames(), nil)}
+}
+
+// LabelNames returns the names of the labels.
+func (f *Family) LabelNames() (names []string) {
+	for _, l := range f.Labels {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// With returns the current value of one series.
+func (f *Described) With(value float64, labels ...string) prometheus.Metric {
+	kind := prometheus.GaugeValue
+	if f.Type == Counter {
+		kind = prometheus.CounterValue
+	}
+	return prometheus.MustNewConstMetric(f.Desc, kind, value, labels...)
+}
+
+// CounterVec returns counters of it.
+func (f *Described) CounterVec() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help}, f.LabelNames())
+}
+
+// GaugeVec returns gauges of it.
+func (f *Described) GaugeVec() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.Name, Help: f.Help}, f.LabelNames())
+}
+
+// Gauge returns a gauge of it.
+func (f *Described) Gauge() prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Name, Help: f.Help})
+}
+
+// Group returns the families of a group.
+func Group(name string, all ...*Described) (families []Family) {
+	for _, f := range all {
+		made := f.Family
+		made.Group = name
+		families = append(families, made)
+	}
+	return families
+}
