@@ -14,6 +14,8 @@ PROBES      ?= 20000
 KILLS       ?= 100
 # Releases of the kubelet that the core and the handlers are compared with, beside the one that test/oracle requires.
 RELEASES    ?= 1.35 1.37
+# Scenarios for each of them.
+RELEASECOUNT ?= 500
 # The seed of the oracle's first scenario, the same in every run. 0 takes one from the clock, to
 # find new scenarios.
 ORACLESEED  ?= 1
@@ -110,10 +112,12 @@ test: ## every test that needs Go and nothing else
 # packages whose tests run guests and build artifacts, and cmd/prober, whose scripts run what the tests of
 # agent and internal/cli run too: these packages start no goroutine.
 UNRACED := cmd/prober handlers/shipped handlers/wasm/internal/binary internal/release sdk
+# Tests that write files or run guests for minutes under the detector, and start no goroutine for it.
+UNRACED_TESTS := TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskLosesNothingThatMemoryHolds
 .PHONY: test-race
 test-race: ## the tests of what is concurrent with the race detector (needs gcc)
 	@set -e; all=$$($(GO) list -f './{{slice .ImportPath (len .Module.Path)}}' ./... | sed 's|//|/|'); \
-	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -exec 'env CGO_ENABLED=$(CGO_ENABLED)' $$(echo "$$all" | grep -vxF $(UNRACED:%=-e ./%))
+	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -skip '^($(UNRACED_TESTS))$$' -exec 'env CGO_ENABLED=$(CGO_ENABLED)' $$(echo "$$all" | grep -vxF $(UNRACED:%=-e ./%))
 
 .PHONY: test-oracle
 test-oracle: ## our core and handlers against the kubelet's own code, and the tests of bench, which builds it too
@@ -121,7 +125,7 @@ test-oracle: ## our core and handlers against the kubelet's own code, and the te
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests ./mutants ./release ./wire
 	cd test/oracle && $(GOTEST) -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED)
 	@set -e; cd test/oracle; for release in $(RELEASES); do overlay=$$($(GO) run ./release $$release); \
-		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -run 'RandomScenarios|FixedScenarios' -args -scenarios=$(ORACLECOUNT) -seed=$(ORACLESEED); \
+		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) -v . -run 'RandomScenarios|FixedScenarios' -args -scenarios=$(RELEASECOUNT) -seed=$(ORACLESEED); \
 		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) ./kubelettests; \
 		$(GOTEST) -overlay=$$overlay -tags k8s136 -count=1 -timeout $(TIMEOUT) ./wire -run 'Ports|Gate'; \
 	done
