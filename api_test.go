@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"go/doc"
 	"go/importer"
+	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -321,4 +324,27 @@ func addType(add func(string, ...any), text func(types.Type) string, o *types.Ty
 			}
 		}
 	}
+}
+
+// Every stable package has an example, which documentation shows beside its names.
+func TestStablePackagesHaveExamples(t *testing.T) {
+	for _, name := range stablePackages(t) {
+		files, err := filepath.Glob(filepath.Join(name, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool { return hasExample(t, file) }) {
+			t.Errorf("package %s has no function Example… in a file of package %s_test", name, path.Base(name))
+		}
+	}
+}
+
+// hasExample reports whether file has an example, as package go/doc finds them, from outside of its package.
+func hasExample(t *testing.T, file string) bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.HasSuffix(parsed.Name.Name, "_test") && len(doc.Examples(parsed)) > 0
 }
