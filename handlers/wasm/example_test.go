@@ -1,3 +1,7 @@
+//go:build !race
+
+// The module takes 20 s to compile under the race detector.
+
 package wasm_test
 
 import (
