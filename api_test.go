@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"go/doc"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -355,4 +356,77 @@ func TestExampleAgentsImportStablePackages(t *testing.T) {
 	if len(more) < 3 {
 		t.Errorf("%d files of agents", len(more))
 	}
+}
+
+// Every stable package has an example, which documentation shows beside its names.
+func TestStablePackagesHaveExamples(t *testing.T) {
+	for _, name := range stablePackages(t) {
+		files, err := filepath.Glob(filepath.Join(name, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool { return hasExample(t, file) }) {
+			t.Errorf("package %s has no function Example… in a file of package %s_test", name, path.Base(name))
+		}
+	}
+}
+
+// hasExample reports whether file has an example, as package go/doc finds them, from outside of its package.
+func hasExample(t *testing.T, file string) bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.HasSuffix(parsed.Name.Name, "_test") && len(doc.Examples(parsed)) > 0
+}
+
+// docs/embedding.md has a row for each function that a program may give to the core: the methods of its interfaces, and
+// those of a handler, and the fields of its configs.
+func TestCallbacksAreListed(t *testing.T) {
+	text, err := os.ReadFile("docs/embedding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## What prober calls\n")
+	table, _, _ = strings.Cut(table, "\n### ")
+	listed := make(map[string]bool)
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]*) \|`).FindAllStringSubmatch(table, -1) {
+		for _, name := range regexp.MustCompile("`(?:[a-z]+\\.)?([A-Z][A-Za-z]*\\.[A-Z][A-Za-z]*)`").FindAllStringSubmatch(row[1], -1) {
+			listed[name[1]] = true
+		}
+	}
+	count := 0
+	for _, p := range loadPackages(t, []string{"probe", "core/group", "core/manager", "core/worker"}) {
+		for _, name := range p.Scope().Names() {
+			for _, callback := range callbacksOf(p.Scope().Lookup(name)) {
+				if count++; !listed[callback] {
+					t.Errorf("%s.%s is not in the table of docs/embedding.md", p.Name(), callback)
+				}
+			}
+		}
+	}
+	if count < 25 {
+		t.Errorf("%d callbacks were found, expected at least 25", count)
+	}
+}
+
+// callbacksOf returns the methods of an exported interface, and the fields of a Config that are functions.
+func callbacksOf(object types.Object) (names []string) {
+	if _, isType := object.(*types.TypeName); !isType || !object.Exported() {
+		return nil
+	}
+	switch of := object.Type().Underlying().(type) {
+	case *types.Interface:
+		for m := range of.ExplicitMethods() {
+			names = append(names, object.Name()+"."+m.Name())
+		}
+	case *types.Struct:
+		for f := range of.Fields() {
+			if _, isFunc := f.Type().Underlying().(*types.Signature); isFunc && object.Name() == "Config" {
+				names = append(names, object.Name()+"."+f.Name())
+			}
+		}
+	}
+	return names
 }

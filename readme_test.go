@@ -93,6 +93,8 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -109,6 +111,7 @@ import (
 	"github.com/daeace23/prober/handlers/builtin/httpprobe"
 	"github.com/daeace23/prober/handlers/builtin/tcpprobe"
 	"github.com/daeace23/prober/handlers/netns"
+	"github.com/daeace23/prober/handlers/shipped"
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/plugin"

@@ -1,4 +1,4 @@
-package prober_test
+package manager_test
 
 import (
 	"context"
