@@ -312,8 +312,8 @@ func addType(add func(string, ...any), text func(types.Type) string, o *types.Ty
 	}
 	for _, receiver := range []types.Type{named, types.NewPointer(named)} {
 		methods := types.NewMethodSet(receiver)
-		for i := range methods.Len() {
-			m := methods.At(i).Obj()
+		for method := range methods.Methods() {
+			m := method.Obj()
 			_, byPointer := receiver.(*types.Pointer)
 			inValue := types.NewMethodSet(named).Lookup(m.Pkg(), m.Name()) != nil
 			if m.Exported() && !types.IsInterface(named) && byPointer != inValue {

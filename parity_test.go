@@ -82,17 +82,18 @@ func TestParity(t *testing.T) {
 	}
 	rows := map[int]bool{}
 	lines := strings.Split(string(text), "\n")
-	heads := "| item | behaviour"
+	var heads strings.Builder
+	heads.WriteString("| item | behaviour")
 	for _, r := range probe.KubeletReleases() {
-		heads += " | " + r.Name
+		heads.WriteString(" | " + r.Name)
 	}
-	heads += " | shown by |"
+	heads.WriteString(" | shown by |")
 	for i, line := range lines {
 		if parityHead.MatchString(line) && i+1 < len(lines) && parityRule.MatchString(lines[i+1]) {
-			if rule := strings.Repeat("|---", strings.Count(heads, " | ")+1) + "|"; *update {
-				lines[i], lines[i+1] = heads, rule
-			} else if line != heads || lines[i+1] != rule {
-				t.Errorf("line %d is not %q: run go test -run Parity . -update", i+1, heads)
+			if rule := strings.Repeat("|---", strings.Count(heads.String(), " | ")+1) + "|"; *update {
+				lines[i], lines[i+1] = heads.String(), rule
+			} else if line != heads.String() || lines[i+1] != rule {
+				t.Errorf("line %d is not %q: run go test -run Parity . -update", i+1, heads.String())
 			}
 		}
 		row := parityRow.FindStringSubmatch(line)
