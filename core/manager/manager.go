@@ -233,9 +233,11 @@ func (m *Manager) Add(ctx context.Context, d *declared.Pod) error {
 }
 
 // UpdatePod adds, changes and removes workers so that they match the probes of pod and typed. A probe
-// with the same handler and config keeps its run of equal results. A new period takes effect
-// at once. The result of an attempt under way is dropped. From now on ports, labels and
-// restart policies are those of pod. A probe with an error goes on as it was.
+// with the same handler and config keeps its run of equal results, and one whose handler, config, target and timeout are
+// the same its attempt under way; else that is cancelled, not counted, and made again at once. A liveness or startup
+// probe that is on hold after a failure is probed again. New thresholds and periods take effect at once. From now on
+// ports, labels and restart policies are those of pod. A probe with an error goes on as it was. docs/changing-probes.md
+// has a table of the fields.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
 	return m.Apply(ctx, declared.Parse(pod, typed...))
 }

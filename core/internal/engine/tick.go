@@ -250,6 +250,7 @@ func (w *Worker) record(by *runner, a *attempt, t *worker.Tick) (r recorded, min
 	case current:
 		r.counts = true
 		w.countLocked(t)
+		w.heard = w.heard || t.Counted && !by.outdated
 	}
 	return r, true
 }

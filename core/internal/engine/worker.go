@@ -164,6 +164,8 @@ type Worker struct {
 	begun      bool           // the first tick has begun
 	ticking    bool           // a tick is under way
 	triggered  bool           // tick again as soon as possible
+	redo       bool           // a change has dropped the attempt under way
+	heard      bool           // the thresholds have counted a result of the present handler
 	asleep     bool           // not due before its task has another state
 	paused     bool
 	started    bool
@@ -286,6 +288,7 @@ func (w *Worker) begin(r *runner, now time.Time, slot int64) (due time.Time, los
 	w.prefetchLocked()
 	w.scheduled.Store(never)
 	w.ticking = true
+	r.again, r.outdated, w.redo = w.redo, false, false
 	at, schedule := w.due, w.shared.schedule
 	if r.triggered = w.triggered && w.begun; r.triggered { // a triggered tick restarts the period
 		w.triggered = false
