@@ -67,6 +67,12 @@ type Config struct {
 	History int64
 	// Compat brings known bugs of the kubelet back; 0 fixes all of them.
 	Compat probe.Compat
+	// ContainerScoped begins the schedule of a probe with each run of its task: the first attempt comes InitialDelay after
+	// the StartedAt of the state, at once with 0, and further ones at multiples of the period from there. Liveness and
+	// readiness begin when the state is Started, if that is later. Attempts for the run before are dropped. The state must
+	// be published, by [worker.Task.SetState] or a [worker.Publisher]: else a run is found at the next multiple of the
+	// period. The first attempts of tasks that ran before the group was made are spread, as without ContainerScoped.
+	ContainerScoped bool
 }
 
 // Event is something that an operator may want to know: a failed probe, for example.
@@ -216,6 +222,7 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 		g.shared.Results[kind] = cache
 	}
 	g.shared.Observers, g.shared.Compat, g.shared.Logger, g.shared.Trace = cfg.Observers, cfg.Compat, cfg.Logger, cfg.History > 0
+	g.shared.ContainerScoped = cfg.ContainerScoped
 	g.shared.AgentStart, g.shared.RestartGrace = time.Now(), cmp.Or(cfg.RestartGrace, 10*time.Second)
 	if cfg.Event != nil {
 		g.shared.Event = func(w *engine.Worker, reason worker.EventReason, message string) {

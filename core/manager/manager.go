@@ -128,6 +128,12 @@ type Config struct {
 
 	// Compat brings known bugs of the kubelet back; 0 fixes all of them.
 	Compat Compat
+	// ContainerScoped begins the schedule of a probe with its container: the first attempt comes when the initial delay
+	// ends, at once without one, and further ones at multiples of the period from there. Liveness and readiness begin when
+	// the published status says that the container has started, if that is later. Status must be a [StatusPublisher]: else
+	// a container is found at the next multiple of the period. The first attempts of containers that ran before the manager
+	// was made are spread, as without ContainerScoped.
+	ContainerScoped bool
 }
 
 // Key identifies a probe and its worker.
@@ -169,6 +175,7 @@ func New(cfg Config) (*Manager, error) {
 	g, err := group.New[types.UID](group.Config{
 		Liveness: cfg.Liveness, Readiness: cfg.Readiness, Startup: cfg.Startup, Observers: cfg.Observers, Event: m.event,
 		Logger: cfg.Logger, RestartGrace: cfg.RestartGrace, History: cfg.History, Compat: cfg.Compat,
+		ContainerScoped: cfg.ContainerScoped,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)

@@ -17,6 +17,7 @@ import (
 // to be scheduled again.
 func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	state := w.present()
+	r.state = state
 	if state == nil {
 		return true
 	}

@@ -38,6 +38,8 @@ type Shared struct {
 	// probed by an earlier agent (kubelet: 10 s).
 	RestartGrace time.Duration
 	Compat       probe.Compat
+	// ContainerScoped begins the schedule of a probe with its container; see scoped.go.
+	ContainerScoped bool
 	// Trace has every attempt traced, for [worker.Tick].Trace.
 	Trace  bool
 	Logger *slog.Logger // nil: slog's default
@@ -216,6 +218,9 @@ func (w *Worker) Start() {
 	}
 	w.started = true
 	w.shard.add()
+	if w.shared.ContainerScoped {
+		w.startScopedLocked()
+	}
 	w.due += w.shared.schedule.since(time.Now())
 	w.armLocked(w.due)
 }
@@ -259,7 +264,11 @@ func (w *Worker) swapTask(t *worker.Task) (unused *worker.Task) {
 		w.dropLocked()
 		w.id, w.adopted = "", false
 	}
-	return w.task.Swap(t)
+	unused = w.task.Swap(t)
+	if w.shared.ContainerScoped && !w.ticking {
+		w.followLocked()
+	}
+	return unused
 }
 
 // fire is called by the runner r when w is due: it runs a tick, and sets r.next to when w is due next,
@@ -368,6 +377,9 @@ func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
 		w.asleep = true
 		return never, false, false
 	}
+	if w.shared.ContainerScoped && w.restScopedLocked(r) {
+		next = w.due
+	}
 	w.scheduled.Store(next)
 	return next, false, false
 }
@@ -376,8 +388,11 @@ func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
 func (w *Worker) Wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.awakenLocked() {
+	switch {
+	case w.awakenLocked():
 		w.armLocked(w.due)
+	case w.shared.ContainerScoped && !w.stopped:
+		w.wakeScopedLocked()
 	}
 }
 
@@ -390,7 +405,10 @@ func (w *Worker) awakenLocked() (was bool) {
 	w.asleep = false
 	now := w.shared.schedule.since(time.Now())
 	next := w.comingLocked(now)
-	if w.firstLocked() {
+	switch {
+	case w.shared.ContainerScoped:
+		next = now
+	case w.firstLocked():
 		next = min(next, now+int64(longestWait))
 	}
 	if next != w.due {
