@@ -13,14 +13,18 @@ import (
 )
 
 func TestChangedProbes(t *testing.T) {
-	managertest.TestChangedProbes(t, func(t *testing.T, w *managertest.World) managertest.Subject {
-		m, err := manager.New(manager.Config{Status: w, Handlers: worldHandlers{w}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = m.Close() })
-		return subject{m}
-	})
+	for name, scoped := range map[string]bool{"default": false, "container-scoped": true} {
+		t.Run(name, func(t *testing.T) {
+			managertest.TestChangedProbes(t, func(t *testing.T, w *managertest.World) managertest.Subject {
+				m, err := manager.New(manager.Config{Status: w, Handlers: worldHandlers{w}, ContainerScoped: scoped})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = m.Close() })
+				return subject{m}
+			})
+		})
+	}
 }
 
 // subject is a manager without typed probes.

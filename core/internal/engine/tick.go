@@ -126,6 +126,9 @@ func (w *Worker) enter(r *runner, now time.Time, s *worker.State) (a attempt, ga
 	a = attempt{open: true, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation, request: w.requestLocked(s)}
 	a.request.Debug = w.shared.Trace && (r.triggered || w.lastResult == probe.Failure || w.lastResult == probe.Unknown)
 	w.beginLocked(r, a.request.Spec.Timeout, now)
+	if w.shared.ContainerScoped {
+		w.followLocked() // another container ends the attempt
+	}
 	return a, worker.Open, true
 }
 
