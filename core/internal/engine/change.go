@@ -35,8 +35,7 @@ type Change struct {
 	Setup
 	// KeepRun keeps the run of equal results: handler and configuration are the same.
 	KeepRun bool
-	// KeepAttempt keeps the attempt under way, unless its timeout or target is another one: what makes it has not
-	// changed.
+	// KeepAttempt keeps the attempt under way, unless its timeout or target is another one. The handler is the same.
 	KeepAttempt bool
 	Paused      bool
 	// KeepPaused leaves the pause as it is; Paused is not used then.
@@ -45,9 +44,9 @@ type Change struct {
 
 // Update changes the probe. It reports false, and changes nothing, if w has stopped.
 //
-// What an attempt does is its handler, target and timeout. If that changes, the attempt under way is cancelled and not
-// counted, and is made again at once; see spareLocked. Other changes keep it: it counts by the new thresholds. A change
-// of what decides ends the hold after a failure, and w ticks now. A new period applies at once: the next tick is due one
+// Another handler, target or timeout cancels the attempt under way, which is not counted, and made again at once; see
+// spareLocked. Other changes keep it: it counts by the new thresholds. All of these changes, and those of the thresholds
+// and policies, end the hold after a failure, and w ticks now. A new period applies at once: the next tick is due one
 // new period after the last, or now if that has passed. So does a shorter initial delay.
 func (w *Worker) Update(c Change) (changed bool) {
 	w.mu.Lock()

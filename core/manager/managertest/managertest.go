@@ -20,7 +20,7 @@ import (
 type Subject interface {
 	// AddPod starts the probes of a pod. Its context bounds the call.
 	AddPod(ctx context.Context, pod *v1.Pod) error
-	// UpdatePod makes the probes that run those of pod.
+	// UpdatePod adds, changes and ends probes to match pod.
 	UpdatePod(ctx context.Context, pod *v1.Pod) error
 	// RemovePod ends the probes of a pod.
 	RemovePod(pod *v1.Pod)
@@ -55,7 +55,7 @@ func (w *World) PodStatus(uid types.UID) (v1.PodStatus, bool) {
 	return w.status, uid == w.pod.UID
 }
 
-// Exec carries out an attempt of an exec probe, and returns the exit code of the command. The error is that of ctx.
+// Exec carries out an attempt of an exec probe, and returns the exit code of the command. When ctx ends before, it returns the error of ctx.
 func (w *World) Exec(ctx context.Context, command []string) (exitCode int, err error) {
 	healthy, takes, deaf := w.begin(command[len(command)-1])
 	if deaf {
