@@ -4,9 +4,9 @@
 // attempts, fold.go is the threshold rule. worker.go is when a worker ticks, and what triggers and
 // stops it; schedule.go makes the workers tick that are due. callback.go is what happens when others' functions
 // panic, and overdue.go when a handler does not return. change.go pauses, resumes and changes
-// a worker; scoped.go begins the schedule with
-// the container, in a mode that is off by default. stall.go detects that the agent itself did not run. A [worker.Task] is what a worker knows of
-// its container: while that keeps a gate closed, the worker sleeps, and does not tick.
+// a worker; scoped.go begins the schedule with the container, in a mode that is off by default. stall.go
+// detects that the agent itself did not run. A [worker.Task] is what a worker knows of its container: while
+// that keeps a gate closed, the worker sleeps, and does not tick.
 //
 // test/oracle/mutants/list.go quotes lines of this package and of its siblings: after a change of
 // such a line, change the quotation too.
