@@ -50,7 +50,8 @@ var packages = map[string]struct {
 		ours:   []string{"probe", "internal/clip", "internal/redact"},
 		others: []string{"go.yaml.in/yaml", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/json", "sigs.k8s.io/yaml"},
 	},
-	"core/internal/podtest": {ours: []string{"probe", "core/declared"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}}, // for tests
+	"core/internal/podtest":    {ours: []string{"probe", "core/declared"}, others: []string{"k8s.io/api", "k8s.io/apimachinery"}}, // for tests
+	"core/manager/managertest": {others: []string{"k8s.io/api", "k8s.io/apimachinery"}},                                           // for tests
 	"core/manager": {
 		ours:   []string{"probe", "core/declared", "core/group", "core/internal/seam", "core/worker", "core/results", "internal/explain"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},

@@ -82,6 +82,7 @@ type Config struct {
 	HistoryBudget    int64
 	HistoryRetention time.Duration
 	Compat           probe.Compat
+	ContainerScoped  bool            // see manager.Config
 	UserAgent        string          // of HTTP and gRPC probes; "": [builtin.DefaultUserAgent]
 	Profiling        bool            // serve /debug/pprof
 	ShowOutput       bool            // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
@@ -256,7 +257,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
 		Observers: observers, RestartGrace: a.source.RestartGrace,
-		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat,
+		History: historyBudget, ResolveSecret: a.secret, Compat: a.cfg.Compat, ContainerScoped: a.cfg.ContainerScoped,
 	})
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func Prepare(ctx context.Context, h Handler, config []byte, target Target) (Hand
 type Releaser interface {
 	Handler
 	// Release is called once, when the probe has ended or has another handler now. An
-	// attempt that was cancelled may still be under way. Release must not block.
+	// attempt may still be under way. Release must not block.
 	Release()
 }
 

@@ -67,6 +67,12 @@ type Config struct {
 	History int64
 	// Compat brings known bugs of the kubelet back; 0 fixes all of them.
 	Compat probe.Compat
+	// ContainerScoped begins the schedule of a probe with each run of its task: the first attempt comes InitialDelay after
+	// the StartedAt of the state, at once with 0, and further ones at multiples of the period from there. Liveness and
+	// readiness begin when the state is Started, if that is later. Attempts for the run before are dropped. The state must
+	// be published, by [worker.Task.SetState] or a [worker.Publisher]: else a run is found at the next multiple of the
+	// period. The first attempts of tasks that ran before the group was made are spread, as without ContainerScoped.
+	ContainerScoped bool
 }
 
 // Event is something that an operator may want to know: a failed probe, for example.
@@ -143,8 +149,8 @@ func (h *hidden[K]) Current(id ID[K]) (now Probe, at seam.Version, ok bool) {
 }
 
 // Replace is [Group.replace].
-func (h *hidden[K]) Replace(since seam.Version, p Probe, keepRun bool) bool {
-	return h.group.replace(since, p, keepRun)
+func (h *hidden[K]) Replace(since seam.Version, p Probe, keep seam.Keep) bool {
+	return h.group.replace(since, p, keep)
 }
 
 // Reshape replaces what a probe knows of its task from the next tick on, unless the probe has ended.
@@ -216,6 +222,7 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 		g.shared.Results[kind] = cache
 	}
 	g.shared.Observers, g.shared.Compat, g.shared.Logger, g.shared.Trace = cfg.Observers, cfg.Compat, cfg.Logger, cfg.History > 0
+	g.shared.ContainerScoped = cfg.ContainerScoped
 	g.shared.AgentStart, g.shared.RestartGrace = time.Now(), cmp.Or(cfg.RestartGrace, 10*time.Second)
 	if cfg.Event != nil {
 		g.shared.Event = func(w *engine.Worker, reason worker.EventReason, message string) {
@@ -338,10 +345,12 @@ func (g *Group[K]) phase(id ID[K], period time.Duration) time.Duration {
 	return time.Duration(maphash.Comparable(g.seed, id)%uint64(period)) + 1
 }
 
-// Update changes a probe of key, or adds it. It does nothing if the probe is the same as before. A
-// change drops the result of an attempt under way, and a new period takes effect at once. Another
-// Handler or Target begins a new run of equal results. A pause stays, unless p.Paused is another
-// one than before. The task of a probe cannot be changed.
+// Update changes a probe of key, or adds it. It does nothing if the probe is the same as before. Another
+// Handler, Target or Timeout cancels the attempt under way, which is not counted and made again at once: but not one that
+// is such an attempt already, and has a timeout, so that a probe that is changed again and again decides. Another Handler
+// or Target begins a new run of equal results, unless the present one has had no result yet. These changes, and those of
+// thresholds, WarningIsFailure and ErrorPolicy, end the hold after a failure. A new period takes effect at once. A
+// pause stays, unless p.Paused is another one than before. The task of a probe cannot be changed.
 //
 // A handler that was bound again is another one, and so is one that cannot be compared, such as a
 // [probe.HandlerFunc]. The group releases the one before. When Update returns an error, p.Handler
@@ -362,7 +371,7 @@ func (g *Group[K]) Update(key K, p Probe) error {
 			return fmt.Errorf("%v: %w", ID[K]{key, p.Task.Subject.Container, p.Kind}, invalid("Probe.Task", "is not the one of the probe that runs"))
 		case now.equal(&p):
 			return nil
-		case g.replace(at, p, now.sameHandler(&p) && now.Target == p.Target):
+		case g.replace(at, p, seam.Keep{Run: now.sameHandler(&p) && now.Target == p.Target, Attempt: now.sameHandler(&p)}):
 			if !now.sameHandler(&p) {
 				at.Of.(*entry[K]).Release(now.Handler)
 			}
@@ -408,18 +417,19 @@ func (e *entry[K]) currentLocked() Probe {
 	}
 }
 
-// replace changes a probe as [Group.Update] does, but does not check p, and compares nothing: keepRun
-// keeps the run of equal results, and the handler before is the caller's again, who releases it. It
-// reports false, and does nothing, if the probe has ended or was changed since: so a caller can
+// replace changes a probe as [Group.Update] does, but does not check p, and compares no handlers. The handler
+// before is the caller's again, who releases it. It reports false, and does nothing, if the probe has ended or was changed since: so a caller can
 // prepare the change without a lock.
-func (g *Group[K]) replace(since seam.Version, p Probe, keepRun bool) bool {
+func (g *Group[K]) replace(since seam.Version, p Probe, keep seam.Keep) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := since.Of.(*entry[K])
 	if !slices.Contains(e.of.entries, e) || e.version != since.Number {
 		return false
 	}
-	change := engine.Change{Setup: p.setup(), KeepRun: keepRun, Paused: p.Paused, KeepPaused: p.Paused == e.paused}
+	change := engine.Change{
+		Setup: p.setup(), KeepRun: keep.Run, KeepAttempt: keep.Attempt, Paused: p.Paused, KeepPaused: p.Paused == e.paused,
+	}
 	if !e.Worker.Update(change) { // it has just ended by itself
 		return false
 	}

@@ -238,17 +238,17 @@ func TestRelease(t *testing.T) {
 		replace := seam.Of(g).Replace
 		_, was, _ := seam.Of(g).Current(id)
 		p.Handler = c
-		if !replace(was, p, false) {
+		if !replace(was, p, seam.Keep{}) {
 			t.Fatal("Replace did nothing")
 		}
-		if replace(was, p, false) {
+		if replace(was, p, seam.Keep{}) {
 			t.Error("Replace of a probe that was changed")
 		}
 		b.wantReleased(t, "Replace, whose caller releases it", 0)
 		c.wantReleased(t, "Replace that does nothing", 0)
 		g.Remove("k")
 		g.Remove("k")
-		if replace(was, p, false) {
+		if replace(was, p, seam.Keep{}) {
 			t.Error("Replace of a probe that was removed")
 		}
 		a.wantReleased(t, "Remove, first handler", 1)
@@ -378,7 +378,7 @@ func TestUpdate(t *testing.T) {
 		update()
 		paused("Update to not Paused", false)
 	})
-	bubble(t, "drops the attempt under way", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+	bubble(t, "drops the attempt under way, and makes it again", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()
 		p.Handler = probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 			<-ctx.Done()
@@ -386,13 +386,15 @@ func TestUpdate(t *testing.T) {
 		})
 		p.Spec = probe.Spec{Period: time.Second, Timeout: -1}
 		id := add(t, g, "k", p)
-		p.Handler = succeed
+		p.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
+			return probe.Outcome{Result: probe.Warning}, nil
+		})
 		p.Spec.Period = time.Hour
 		if err := g.Update("k", p); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if s := status(t, g, id); s.Last != nil || s.Decided != results.Failure {
+		if s := status(t, g, id); s.Last == nil || s.Last.Result != probe.Warning || s.Run != 1 {
 			t.Errorf("counted: %+v, decided %v", s.Last, s.Decided)
 		}
 	})

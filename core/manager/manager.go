@@ -128,6 +128,12 @@ type Config struct {
 
 	// Compat brings known bugs of the kubelet back; 0 fixes all of them.
 	Compat Compat
+	// ContainerScoped begins the schedule of a probe with its container: the first attempt comes when the initial delay
+	// ends, at once without one, and further ones at multiples of the period from there. Liveness and readiness begin when
+	// the published status says that the container has started, if that is later. Status must be a [StatusPublisher]: else
+	// a container is found at the next multiple of the period. The first attempts of containers that ran before the manager
+	// was made are spread, as without ContainerScoped.
+	ContainerScoped bool
 }
 
 // Key identifies a probe and its worker.
@@ -169,6 +175,7 @@ func New(cfg Config) (*Manager, error) {
 	g, err := group.New[types.UID](group.Config{
 		Liveness: cfg.Liveness, Readiness: cfg.Readiness, Startup: cfg.Startup, Observers: cfg.Observers, Event: m.event,
 		Logger: cfg.Logger, RestartGrace: cfg.RestartGrace, History: cfg.History, Compat: cfg.Compat,
+		ContainerScoped: cfg.ContainerScoped,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
@@ -233,9 +240,11 @@ func (m *Manager) Add(ctx context.Context, d *declared.Pod) error {
 }
 
 // UpdatePod adds, changes and removes workers so that they match the probes of pod and typed. A probe
-// with the same handler and config keeps its run of equal results. A new period takes effect
-// at once. The result of an attempt under way is dropped. From now on ports, labels and
-// restart policies are those of pod. A probe with an error goes on as it was.
+// with the same handler and config keeps its run of equal results, and one whose handler, config, target and timeout are
+// the same its attempt under way; else that is cancelled, not counted, and made again at once. A liveness or startup
+// probe that is on hold after a failure is probed again. New thresholds and periods take effect at once. From now on
+// ports, labels and restart policies are those of pod. A probe with an error goes on as it was. docs/changing-probes.md
+// has a table of the fields.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
 	return m.Apply(ctx, declared.Parse(pod, typed...))
 }

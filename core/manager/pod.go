@@ -234,7 +234,7 @@ func (m *Manager) change(was current, c ProbeConfig, moved bool) (done bool, err
 			return false, err
 		}
 	}
-	return m.changeTo(was, c, next), nil
+	return m.changeTo(was, c, next, moved), nil
 }
 
 // rebind returns a handler bound to c: that of was if config and secrets are the same.
@@ -256,8 +256,9 @@ func (m *Manager) rebind(was current, c ProbeConfig) (bound, error) {
 }
 
 // changeTo changes a running probe from was to next. It reports false as change does.
-func (m *Manager) changeTo(was current, c ProbeConfig, next bound) (done bool) {
-	done = seam.Of(m.group).Replace(was.at, m.probeOf(c, next, was.Task), m.sameHandler(was.Probe, &c))
+func (m *Manager) changeTo(was current, c ProbeConfig, next bound, moved bool) (done bool) {
+	keep := seam.Keep{Run: m.sameHandler(was.Probe, &c), Attempt: next.kept && !moved}
+	done = seam.Of(m.group).Replace(was.at, m.probeOf(c, next, was.Task), keep)
 	switch {
 	case next.kept:
 	case done:

@@ -148,19 +148,20 @@ func TestUpdatePodTiming(t *testing.T) {
 			t.Errorf("%d attempts after it", got)
 		}
 	})
-	bubble(t, "result of an attempt under way is dropped", func(t *testing.T) {
+	bubble(t, "new timeout makes the attempt under way again", func(t *testing.T) {
 		r, pod := updateRig(t)
 		late := failure.After(300 * ms)
 		late.Deaf = true
 		r.preparations()[0].handler.Then(late, failure)
 		r.wait(time.Second)
-		pod.Spec.Containers[0].ReadinessProbe.FailureThreshold = 1
+		pod.Spec.Containers[0].ReadinessProbe.TimeoutSeconds = 2
 		r.update(pod)
-		r.wait(500 * ms)
+		r.wait(299 * ms)
 		r.wantRun(1)
-		r.wait(500 * ms)
+		r.wait(ms)
 		r.wantRun(2)
-		r.wantCached(probe.Readiness, "c1", results.Failure)
+		r.wait(time.Second)
+		r.wantRun(3)
 	})
 	bubble(t, "paused of the annotation pauses and resumes", func(t *testing.T) {
 		r, pod := updateRig(t)

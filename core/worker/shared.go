@@ -27,7 +27,7 @@ type task struct {
 	asleep    sleepers
 }
 
-// sleepers are the workers of a task that do not tick before it has another state: one of each kind
+// sleepers are the workers of a task that are woken when it has another state: one of each kind
 // at most. A further one ticks: the successor of one that has ended and is about to leave.
 type sleepers struct {
 	mu   sync.Mutex
@@ -102,7 +102,7 @@ func (i *task) Age(now time.Time) time.Duration {
 	return max(now.Sub(origin)-time.Duration(i.began.Load()), 0)
 }
 
-// Sleep lets w, of the given kind, sleep until the task has another state than s, which its last tick has found.
+// Sleep has w, of the given kind, woken when the task has another state than s, which its last tick has found.
 // It reports false if the task has another already, or does not tell.
 func (i *task) Sleep(w sleeper, kind probe.Kind, s *State) bool {
 	if i.pulls.Load() {

@@ -147,6 +147,7 @@ func (o *agentOptions) flags(c *cobra.Command, stateDir string) {
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
 	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "native", "both", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; native: a native histogram for scrapes in protobuf, sum and count in others; none: sum and count")
 	f.Var(command.OneOf(&o.compat, append([]string{""}, slices.Sorted(maps.Keys(profiles))...)...), "compat", "behave as this kubelet does, bugs included")
+	f.BoolVar(&o.ContainerScoped, "container-scoped-probes", false, "begin the schedule of a probe with its container: the first attempt comes when the initial delay ends, without a random delay")
 	o.LogFormat, o.logLevel, o.MetricsBuckets = "text", "info", "classic"
 	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")

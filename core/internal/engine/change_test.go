@@ -14,7 +14,7 @@ import (
 
 // change returns the current configuration of r's probe, changed by edit.
 func (r *rig) change(edit func(*engine.Change)) {
-	c := engine.Change{Setup: engine.Setup{Spec: r.w.Status().Spec, Handler: r.handler, Name: "fake"}, KeepRun: true}
+	c := engine.Change{Setup: engine.Setup{Spec: r.w.Status().Spec, Handler: r.handler, Name: "fake"}, KeepRun: true, KeepAttempt: true}
 	edit(&c)
 	r.w.Update(c)
 	synctest.Wait()
@@ -105,43 +105,134 @@ func TestUpdateRun(t *testing.T) {
 			t.Errorf("%d calls of the new handler; name %q, in the tick %q", other.Count(), r.w.Info().Handler, r.lastTick().Handler)
 		}
 	})
-	bubble(t, "result of an attempt under way is dropped", func(t *testing.T) {
-		late := failure.After(300 * ms)
-		late.Deaf = true
-		r := newRig(t, probe.Readiness, success, late, success).run()
+}
+
+// slow is an answer after 300 ms, whatever the context.
+func slow(s probetest.Step) probetest.Step {
+	s = s.After(300 * ms)
+	s.Deaf = true
+	return s
+}
+
+func TestUpdateAttempt(t *testing.T) {
+	timeout := func(c *engine.Change) { c.Spec.Timeout += ms }
+	bubble(t, "new timeout drops the attempt under way, which is made again at once", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, success, slow(failure), success).run()
 		r.wait(1100 * ms)
-		r.change(func(c *engine.Change) { c.Spec.Timeout = 400 * ms })
-		r.wait(300 * ms)
+		r.change(timeout)
+		r.wait(200 * ms)
+		r.wantTimes(0, 1000, 1300)
 		r.wantCached(results.Success)
-		r.wantRun(1, false)
-		if len(r.ticks) != 1 || len(r.sent()) != 0 {
+		r.wantRun(2, false)
+		if len(r.ticks) != 2 || len(r.sent()) != 0 {
 			t.Errorf("%d ticks, events %q", len(r.ticks), r.sent())
 		}
-		r.tick()
-		r.wantRun(2, false)
+		r.wait(time.Second)
+		r.wantTimes(0, 1000, 1300, 2300)
+	})
+	bubble(t, "new thresholds keep the attempt under way, and it counts by them", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, success, slow(failure))
+		r.cfg.Spec.FailureThreshold = 3
+		r.run().wait(1100 * ms)
+		r.change(func(c *engine.Change) { c.Spec.FailureThreshold = 1 })
+		r.wait(200 * ms)
+		r.wantTimes(0, 1000)
+		r.wantCached(results.Failure)
 	})
 	bubble(t, "attempt under way is cancelled", func(t *testing.T) {
-		r := newRig(t, probe.Readiness, probetest.Hang()).run()
-		r.change(func(c *engine.Change) { c.Spec.Timeout = 400 * ms })
-		if got := r.handler.Active(); got != 0 {
-			t.Errorf("%d attempts under way", got)
-		}
+		r := newRig(t, probe.Readiness, probetest.Hang(), success).run()
+		r.change(timeout)
+		r.wantTimes(0, 0)
+		r.wantRun(1, false)
 	})
 	bubble(t, "error of a dropped attempt is not retried", func(t *testing.T) {
-		late := probetest.Error(errBoom).After(300 * ms)
-		late.Deaf = true
-		r := newRig(t, probe.Readiness, late).run()
+		r := newRig(t, probe.Readiness, slow(probetest.Error(errBoom)), success).run()
 		r.wait(100 * ms)
-		r.change(func(c *engine.Change) { c.Spec.Timeout = 400 * ms })
+		r.change(timeout)
 		r.wait(800 * ms)
+		r.wantTimes(0, 300)
+	})
+	bubble(t, "attempt that is made again is not dropped again", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, success, probetest.Hang(), failure.After(300*ms)).run()
+		r.tick()
+		for range 3 {
+			r.wait(100 * ms)
+			r.change(timeout)
+		}
+		r.wait(100 * ms)
+		r.wantTimes(0, 1000, 1100)
+		r.wantCached(results.Failure)
+		r.does(probetest.Hang(), success)
+		r.wait(800 * ms)
+		r.change(timeout) // the next attempt is an ordinary one
+		r.wantTimes(0, 1000, 1100, 2100, 2200)
+	})
+	bubble(t, "attempt without a timeout is always dropped", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, probetest.Hang(), probetest.Hang(), success)
+		r.cfg.Spec.Timeout = 0
+		r.run()
+		r.change(func(c *engine.Change) { c.KeepAttempt = false })
+		r.change(timeout)
+		r.wantTimes(0, 0, 0)
+		r.wantRun(1, false)
+	})
+	bubble(t, "probe whose handler changes more often than an attempt takes decides", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, success)
+		r.cfg.Spec.FailureThreshold = 3
+		r.run()
+		for range 40 {
+			r.wait(100 * ms)
+			r.change(func(c *engine.Change) {
+				c.KeepRun, c.KeepAttempt, c.Handler = false, false, probetest.NewHandler(failure.After(250*ms))
+			})
+		}
+		r.wantCached(results.Failure)
+	})
+	bubble(t, "pause drops the attempt under way", func(t *testing.T) {
+		r := newRig(t, probe.Readiness, probetest.Hang(), success).run()
+		r.change(func(c *engine.Change) { c.Paused = true })
+		r.tick()
 		r.wantCalls(1)
+		r.wantRun(0, false)
+	})
+	bubble(t, "shorter initial delay takes effect at once", func(t *testing.T) {
+		r := newRig(t, probe.Readiness)
+		r.cfg.Spec.InitialDelay, r.cfg.Spec.Period = time.Minute, time.Hour
+		r.run().wait(time.Second)
+		r.change(func(c *engine.Change) { c.Spec.InitialDelay = 3 * time.Second })
+		r.wait(2 * time.Second)
+		r.wantTimes(3000)
 	})
 }
 
 func TestUpdateOtherState(t *testing.T) {
-	bubble(t, "hold is kept", func(t *testing.T) {
+	for name, edit := range map[string]func(*engine.Change){
+		"handler":   func(c *engine.Change) { c.KeepRun, c.KeepAttempt = false, false },
+		"secrets":   func(c *engine.Change) { c.KeepAttempt = false },
+		"target":    func(c *engine.Change) { c.KeepRun, c.Target.Port = false, 99 },
+		"timeout":   func(c *engine.Change) { c.Spec.Timeout += ms },
+		"threshold": func(c *engine.Change) { c.Spec.FailureThreshold = 9 },
+		"policy":    func(c *engine.Change) { c.Spec.ErrorPolicy = probe.CountAsFailure },
+	} {
+		some(t, "change of the "+name+" ends the hold after a failure", []probe.Kind{probe.Liveness, probe.Startup}, func(t *testing.T, kind probe.Kind) {
+			r := newRig(t, kind, failure, success).run()
+			r.wait(300 * ms)
+			r.wantRun(0, true)
+			r.change(edit)
+			r.wantTimes(0, 300)
+			r.wantCached(results.Success)
+		})
+		bubble(t, "change of the "+name+" keeps the hold of a container that has started", func(t *testing.T) {
+			r := newRig(t, probe.Startup).run()
+			r.change(edit)
+			r.tick()
+			r.wantCalls(1)
+			r.wantCached(results.Success)
+		})
+	}
+	bubble(t, "new period and delay keep the hold", func(t *testing.T) {
 		r := newRig(t, probe.Liveness, failure).run()
-		r.change(func(c *engine.Change) { c.KeepRun = false; c.Spec.FailureThreshold = 9 })
+		r.change(func(c *engine.Change) { c.Spec.Period, c.Spec.InitialDelay = 2*time.Second, time.Millisecond })
 		r.tick()
 		r.wantCalls(1)
 		r.wantRun(0, true)

@@ -83,7 +83,7 @@ func (w *Worker) firstLocked() bool {
 func (w *Worker) delayEndsLocked(s *worker.State) (due int64) {
 	now := time.Now()
 	end := w.shared.schedule.since(now) + int64(max(w.delayLeftLocked(now, s), 0))
-	if end < w.due && !w.shared.Compat.Has(probe.CompatLateStart) {
+	if end < w.due && (w.shared.ContainerScoped || !w.shared.Compat.Has(probe.CompatLateStart)) {
 		w.due, w.step, w.phase = end, w.setup.period(), 0
 	}
 	return w.due

@@ -146,6 +146,7 @@ func (m *model) apply(op operation) {
 		m.triggered, m.paused = m.triggered || m.paused, false
 	case "update":
 		cancels = true
+		m.triggered = m.triggered || m.end != forever && !m.paused // the attempt is made again
 		if op.period != m.period {
 			m.period, m.phase = op.period, 0
 			m.due = max(m.last+m.period, op.at)

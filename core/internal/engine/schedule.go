@@ -105,9 +105,12 @@ type runner struct {
 	trace tracing
 
 	// Guarded by the mu of the worker whose attempt is under way.
-	context *attemptContext
-	began   time.Time // the attempt
+	context  *attemptContext
+	began    time.Time // the attempt
+	again    bool      // the tick is in the place of one whose attempt a change has dropped
+	outdated bool      // the handler has changed since, and the attempt counts nevertheless
 
+	state     *worker.State // of the present tick; nil if there is none
 	lasting   *worker.State // whose gate lasts, as the present tick has found it; nil for another gate
 	delayed   *worker.State // the same for the initial delay
 	triggered bool          // the present tick was triggered

@@ -17,6 +17,7 @@ import (
 // to be scheduled again.
 func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	state := w.present()
+	r.state = state
 	if state == nil {
 		return true
 	}
@@ -125,6 +126,9 @@ func (w *Worker) enter(r *runner, now time.Time, s *worker.State) (a attempt, ga
 	a = attempt{open: true, decided: decided, decision: w.decided, setup: w.setup, generation: w.generation, request: w.requestLocked(s)}
 	a.request.Debug = w.shared.Trace && (r.triggered || w.lastResult == probe.Failure || w.lastResult == probe.Unknown)
 	w.beginLocked(r, a.request.Spec.Timeout, now)
+	if w.shared.ContainerScoped {
+		w.followLocked() // another container ends the attempt
+	}
 	return a, worker.Open, true
 }
 
@@ -250,6 +254,7 @@ func (w *Worker) record(by *runner, a *attempt, t *worker.Tick) (r recorded, min
 	case current:
 		r.counts = true
 		w.countLocked(t)
+		w.heard = w.heard || t.Counted && !by.outdated
 	}
 	return r, true
 }

@@ -4,8 +4,9 @@
 // attempts, fold.go is the threshold rule. worker.go is when a worker ticks, and what triggers and
 // stops it; schedule.go makes the workers tick that are due. callback.go is what happens when others' functions
 // panic, and overdue.go when a handler does not return. change.go pauses, resumes and changes
-// a worker; stall.go detects that the agent itself did not run. A [worker.Task] is what a worker knows of
-// its container: while that keeps a gate closed, the worker sleeps, and does not tick.
+// a worker; scoped.go begins the schedule with the container, in a mode that is off by default. stall.go
+// detects that the agent itself did not run. A [worker.Task] is what a worker knows of its container: while
+// that keeps a gate closed, the worker sleeps, and does not tick.
 //
 // test/oracle/mutants/list.go quotes lines of this package and of its siblings: after a change of
 // such a line, change the quotation too.
@@ -38,6 +39,8 @@ type Shared struct {
 	// probed by an earlier agent (kubelet: 10 s).
 	RestartGrace time.Duration
 	Compat       probe.Compat
+	// ContainerScoped begins the schedule of a probe with its container; see scoped.go.
+	ContainerScoped bool
 	// Trace has every attempt traced, for [worker.Tick].Trace.
 	Trace  bool
 	Logger *slog.Logger // nil: slog's default
@@ -164,6 +167,8 @@ type Worker struct {
 	begun      bool           // the first tick has begun
 	ticking    bool           // a tick is under way
 	triggered  bool           // tick again as soon as possible
+	redo       bool           // a change has dropped the attempt under way
+	heard      bool           // the thresholds have counted a result of the present handler
 	asleep     bool           // not due before its task has another state
 	paused     bool
 	started    bool
@@ -214,6 +219,9 @@ func (w *Worker) Start() {
 	}
 	w.started = true
 	w.shard.add()
+	if w.shared.ContainerScoped {
+		w.startScopedLocked()
+	}
 	w.due += w.shared.schedule.since(time.Now())
 	w.armLocked(w.due)
 }
@@ -257,7 +265,11 @@ func (w *Worker) swapTask(t *worker.Task) (unused *worker.Task) {
 		w.dropLocked()
 		w.id, w.adopted = "", false
 	}
-	return w.task.Swap(t)
+	unused = w.task.Swap(t)
+	if w.shared.ContainerScoped && !w.ticking {
+		w.followLocked()
+	}
+	return unused
 }
 
 // fire is called by the runner r when w is due: it runs a tick, and sets r.next to when w is due next,
@@ -286,6 +298,7 @@ func (w *Worker) begin(r *runner, now time.Time, slot int64) (due time.Time, los
 	w.prefetchLocked()
 	w.scheduled.Store(never)
 	w.ticking = true
+	r.again, r.outdated, w.redo = w.redo, false, false
 	at, schedule := w.due, w.shared.schedule
 	if r.triggered = w.triggered && w.begun; r.triggered { // a triggered tick restarts the period
 		w.triggered = false
@@ -365,6 +378,9 @@ func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
 		w.asleep = true
 		return never, false, false
 	}
+	if w.shared.ContainerScoped && w.restScopedLocked(r) {
+		next = w.due
+	}
 	w.scheduled.Store(next)
 	return next, false, false
 }
@@ -373,8 +389,11 @@ func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
 func (w *Worker) Wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.awakenLocked() {
+	switch {
+	case w.awakenLocked():
 		w.armLocked(w.due)
+	case w.shared.ContainerScoped && !w.stopped:
+		w.wakeScopedLocked()
 	}
 }
 
@@ -387,7 +406,10 @@ func (w *Worker) awakenLocked() (was bool) {
 	w.asleep = false
 	now := w.shared.schedule.since(time.Now())
 	next := w.comingLocked(now)
-	if w.firstLocked() {
+	switch {
+	case w.shared.ContainerScoped:
+		next = now
+	case w.firstLocked():
 		next = min(next, now+int64(longestWait))
 	}
 	if next != w.due {

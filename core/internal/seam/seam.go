@@ -28,3 +28,9 @@ type Version struct {
 	Of     any
 	Number uint32 // of changes before
 }
+
+// Keep is what a change of a probe keeps.
+type Keep struct {
+	Run     bool // of equal results
+	Attempt bool // under way, unless its timeout or target is another one; and a hold
+}

@@ -1,0 +1,244 @@
+// Package managertest tests how a manager of probes treats the probes of a running container that change. Any
+// implementation of the kubelet's manager can run it. It is experimental.
+//
+// docs/changing-probes.md has the rules in words.
+package managertest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Subject is a manager of probes, with the kubelet's names.
+type Subject interface {
+	// AddPod starts the probes of a pod. Its context bounds the call.
+	AddPod(ctx context.Context, pod *v1.Pod) error
+	// UpdatePod adds, changes and ends probes to match pod.
+	UpdatePod(ctx context.Context, pod *v1.Pod) error
+	// RemovePod ends the probes of a pod.
+	RemovePod(pod *v1.Pod)
+	// UpdatePodStatus sets Started and Ready of the containers in status. pod has the last published status.
+	UpdatePodStatus(pod *v1.Pod, status *v1.PodStatus)
+}
+
+// World is what a Subject probes: one pod, whose container "web" runs.
+type World struct {
+	t       *testing.T
+	subject Subject
+	pod     *v1.Pod
+
+	mu      sync.Mutex
+	status  v1.PodStatus
+	healthy bool          // what attempts find that begin now
+	takes   time.Duration // how long they last
+	deaf    bool          // they do not heed their context
+	calls   []call
+}
+
+// call is one attempt.
+type call struct {
+	version string // the last word of the command
+	at      time.Time
+}
+
+// PodStatus returns the last published status of the pod, which must not be modified. It is false for another pod.
+func (w *World) PodStatus(uid types.UID) (v1.PodStatus, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.status, uid == w.pod.UID
+}
+
+// Exec carries out an attempt of an exec probe, and returns the exit code of the command. When ctx ends before, it returns the error of ctx.
+func (w *World) Exec(ctx context.Context, command []string) (exitCode int, err error) {
+	healthy, takes, deaf := w.begin(command[len(command)-1])
+	if deaf {
+		time.Sleep(takes)
+	} else if takes > 0 {
+		timer := time.NewTimer(takes)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-timer.C:
+		}
+	}
+	if !healthy {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+func (w *World) begin(version string) (healthy bool, takes time.Duration, deaf bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, call{version, time.Now()})
+	return w.healthy, w.takes, w.deaf
+}
+
+// TestChangedProbes runs the suite, each test with a new Subject and in a bubble of [synctest]. new makes a Subject that
+// asks w for the status of the pod, and runs commands by it; it may use t.Cleanup to end what it has started. The pod is
+// removed before. Attempts may be spread: the first comes within 10 s, and others a period after the one before.
+func TestChangedProbes(t *testing.T, new func(t *testing.T, w *World) Subject) {
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, r.kind)
+				w.subject = new(t, w)
+				defer w.subject.RemovePod(w.pod)
+				r.test(w)
+			})
+		})
+	}
+}
+
+// newWorld returns a healthy world whose container runs since now. Its probe has a period of 10 s, a timeout of 5 s
+// and thresholds of 1.
+func newWorld(t *testing.T, kind string) *World {
+	w := &World{t: t, healthy: true}
+	w.pod = &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "uid"},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "web"}}, RestartPolicy: v1.RestartPolicyAlways},
+	}
+	*w.probe(kind) = &v1.Probe{
+		ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"check", "v1"}}},
+		PeriodSeconds: 10, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 1,
+	}
+	w.status = v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", ContainerStatuses: []v1.ContainerStatus{{
+		Name: "web", ContainerID: "test://1", Started: ptr(kind != startup),
+		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Now()}},
+	}}}
+	return w
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// The kinds of probes.
+const (
+	liveness  = "liveness"
+	readiness = "readiness"
+	startup   = "startup"
+)
+
+// probe returns where the container has its probe of a kind.
+func (w *World) probe(kind string) **v1.Probe {
+	c := &w.pod.Spec.Containers[0]
+	return map[string]**v1.Probe{liveness: &c.LivenessProbe, readiness: &c.ReadinessProbe, startup: &c.StartupProbe}[kind]
+}
+
+// answer makes attempts that begin from now on find the given health.
+func (w *World) answer(healthy bool, takes time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.healthy, w.takes = healthy, takes
+}
+
+// start adds the pod, and waits for the end of its first attempt.
+func (w *World) start() {
+	w.t.Helper()
+	if err := w.subject.AddPod(w.t.Context(), w.pod.DeepCopy()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.next()
+	w.run(step)
+}
+
+// change updates the pod after an edit of its probe of a kind.
+func (w *World) change(kind string, edit func(p *v1.Probe)) {
+	w.t.Helper()
+	edit(*w.probe(kind))
+	w.update()
+}
+
+func (w *World) update() {
+	w.t.Helper()
+	if err := w.subject.UpdatePod(w.t.Context(), w.pod.DeepCopy()); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// version changes the command of a probe, and nothing else.
+func version(v string) func(*v1.Probe) {
+	return func(p *v1.Probe) { p.Exec = &v1.ExecAction{Command: []string{"check", v}} }
+}
+
+// step is how often the status is published.
+const step = 100 * time.Millisecond
+
+// run lets time pass, and publishes the status meanwhile.
+func (w *World) run(d time.Duration) {
+	for range d / step {
+		time.Sleep(step)
+		synctest.Wait()
+		w.publish()
+	}
+}
+
+// publish publishes the status as the Subject sees it, and returns that of the container.
+func (w *World) publish() v1.ContainerStatus {
+	pod := w.pod.DeepCopy()
+	pod.Status, _ = w.PodStatus(pod.UID)
+	status := pod.Status.DeepCopy()
+	w.subject.UpdatePodStatus(pod, status)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.status = *status
+	return status.ContainerStatuses[0]
+}
+
+// next waits for the begin of an attempt.
+func (w *World) next() {
+	w.t.Helper()
+	w.more(len(w.made()))
+}
+
+// more waits until there are more than n attempts.
+func (w *World) more(n int) {
+	w.t.Helper()
+	for i := 0; len(w.made()) <= n; i++ {
+		if i == 300 {
+			w.t.Fatal("no attempt within 30s")
+		}
+		w.run(step)
+	}
+}
+
+func (w *World) made() []call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls
+}
+
+// last returns the last attempt.
+func (w *World) last() call { return w.made()[len(w.made())-1] }
+
+func (w *World) wantReady(want bool, why string) {
+	w.t.Helper()
+	if got := w.publish().Ready; got != want {
+		w.t.Errorf("ready %t %s", got, why)
+	}
+}
+
+func (w *World) wantStarted(want bool, why string) {
+	w.t.Helper()
+	if got := *w.publish().Started; got != want {
+		w.t.Errorf("started %t %s", got, why)
+	}
+}
+
+// wantAttempts checks how many attempts there were within d.
+func (w *World) wantAttempts(want int, d time.Duration, why string) {
+	w.t.Helper()
+	n := len(w.made())
+	w.run(d)
+	if got := len(w.made()) - n; got != want {
+		w.t.Errorf("%d attempts within %v %s, want %d", got, d, why, want)
+	}
+}
