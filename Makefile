@@ -197,6 +197,10 @@ check: ## formatting, vet, lint, go.mod, go fix; a build for other systems and p
 		$(GO) build $(LIBRARY); $(GO) vet $(LIBRARY); \
 	done
 
+.PHONY: check-min
+check-min: ## that an embedder gets no higher versions than go.mod requires, for each entry point
+	GO='$(GO)' test/min/run
+
 .PHONY: docs
 docs: ## docs/metrics.md, docs/openapi.json, and the sizes in docs/embedding.md
 	$(GO) generate ./internal/metricsdoc ./internal/openapidoc ./internal/embedsize
