@@ -40,6 +40,10 @@ NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*
 
 # Systems of plugin authors, besides the one that make runs on.
 PLATFORMS ?= linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
+# Processors with 32 bits, another order of bytes, or no code of their own in core/internal/engine: for
+# them the packages of LIBRARY are checked.
+ARCHES  ?= arm 386 riscv64 s390x
+LIBRARY := ./probe/... ./core/... ./handlers/builtin/... ./metrics
 # Platforms of a release.
 RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
@@ -156,6 +160,11 @@ test-kube-cri: ## those that need containerd alone
 test-kube-node: ## those that need a node
 	GOTEST='$(GOTEST)' test/kube/run node
 
+# Takes up to half an hour, and is not part of CI.
+.PHONY: test-arch
+test-arch: ## the tests of probe, core and the built-in handlers on 386, arm and s390x; needs Linux; installs qemu-user
+	GO='$(GO)' GOTEST='$(GOTEST)' test/arch/run
+
 .PHONY: screenshots
 screenshots: ## docs/images, by the browser that test/e2e/run installs
 	cd test/e2e/browser && $(GO) test -count=1 -run Pictures . -args -images=$(CURDIR)/docs/images
@@ -169,7 +178,7 @@ bin/soak:
 	$(GO) build -trimpath -o $@ ./test/soak
 
 .PHONY: check
-check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, and vet for darwin and windows
+check: ## formatting, vet, lint, go.mod, go fix; a build for other systems and processors, and vet for some of them
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
@@ -188,6 +197,14 @@ check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, and 
 		$(GO) build -o /dev/null ./cmd/prober; \
 		case $$GOOS in darwin | windows) $(GO) vet ./...; for dir in $(NESTED); do (cd $$dir && $(GO) vet ./...); done ;; *) $(GO) vet ./core/worker ;; esac; \
 	done
+	@set -e; for arch in $(ARCHES); do \
+		echo "check for linux/$$arch"; export GOOS=linux GOARCH=$$arch GOARM=7; \
+		$(GO) build $(LIBRARY); $(GO) vet $(LIBRARY); \
+	done
+
+.PHONY: check-min
+check-min: ## that an embedder gets no higher versions than go.mod requires, for each entry point
+	GO='$(GO)' test/min/run
 
 .PHONY: docs
 docs: ## docs/metrics.md, docs/openapi.json, and the sizes in docs/embedding.md
