@@ -195,7 +195,7 @@ check: ## formatting, vet, lint, go.mod, go fix; a build for other systems and p
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "check for $$platform"; export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		$(GO) build -o /dev/null ./cmd/prober; \
-		case $$GOOS in darwin | windows) $(GO) vet ./...; for dir in $(NESTED); do (cd $$dir && $(GO) vet ./...); done ;; *) $(GO) vet ./core/worker ;; esac; \
+		case $$GOOS in darwin | windows) $(GO) vet ./...; for dir in $(NESTED); do (cd $$dir && $(GO) vet ./...); done ;; *) $(GO) vet ./core/... ;; esac; \
 	done
 	@set -e; for arch in $(ARCHES); do \
 		echo "check for linux/$$arch"; export GOOS=linux GOARCH=$$arch GOARM=7; \
