@@ -381,8 +381,8 @@ func hasExample(t *testing.T, file string) bool {
 	return strings.HasSuffix(parsed.Name.Name, "_test") && len(doc.Examples(parsed)) > 0
 }
 
-// docs/embedding.md has a row for each function that a program may give to the core: the methods of its interfaces, and
-// those of a handler, and the fields of its configs.
+// docs/embedding.md has a row for each function that a program may give to the core: the methods of its interfaces and
+// of handlers, and the fields of its configs.
 func TestCallbacksAreListed(t *testing.T) {
 	text, err := os.ReadFile("docs/embedding.md")
 	if err != nil {

@@ -48,7 +48,7 @@ func checked[K comparable](key K, p Probe) (Probe, error) {
 // FieldError is the error of a field of a [Probe] or a [Config].
 type FieldError struct {
 	Field   string // "Probe.Spec.Period"
-	Problem string // what is wrong with it: "is 0s: must be at least 1ms"
+	Problem string // "is 0s: must be at least 1ms"
 }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }

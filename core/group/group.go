@@ -348,7 +348,7 @@ func (g *Group[K]) phase(id ID[K], period time.Duration) time.Duration {
 // Update changes a probe of key, or adds it. It does nothing if the probe is the same as before. Another
 // Handler, Target or Timeout cancels the attempt under way, which is not counted and made again at once: but not one that
 // is such an attempt already, and has a timeout, so that a probe that is changed again and again decides. Another Handler
-// or Target begins a new run of equal results, unless the present one has had no result yet. These changes, and those of
+// or Target begins a new run of equal results, unless the present one has had no result yet. They, and other
 // thresholds, WarningIsFailure and ErrorPolicy, end the hold after a failure. A new period takes effect at once. A
 // pause stays, unless p.Paused is another one than before. The task of a probe cannot be changed.
 //
@@ -418,8 +418,8 @@ func (e *entry[K]) currentLocked() Probe {
 }
 
 // replace changes a probe as [Group.Update] does, but does not check p, and compares no handlers. The handler
-// before is the caller's again, who releases it. It reports false, and does nothing, if the probe has ended or was changed since: so a caller can
-// prepare the change without a lock.
+// before is the caller's again, who releases it. It reports false, and does nothing, if the probe has
+// ended or was changed since: so a caller can prepare the change without a lock.
 func (g *Group[K]) replace(since seam.Version, p Probe, keep seam.Keep) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

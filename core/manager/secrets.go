@@ -13,7 +13,8 @@ import (
 // [Config.ResolveSecret]. A probe whose secrets have changed gets a handler that is bound to
 // them. It keeps its schedule, its decided result and its run of equal results. It also keeps
 // the state of its handler, if that is a [probe.Inheritor]. The attempt under way
-// is made again, and a liveness or startup probe that is on hold after a failure is probed again. The other probes are not changed.
+// is made again, and a liveness or startup probe that is on hold after a failure is probed again.
+// The other probes are not changed.
 //
 // A probe whose secrets cannot be resolved, or whose handler refuses them, goes on with the
 // old ones. The error joins one for every such probe, with its pod and the path of its field.

@@ -1,7 +1,7 @@
 // Package worker has the types by which the users of package group and package manager speak with the
 // workers that run their probes.
 //
-// A [Task] is what is probed, and its [State] what a worker must know of it. An [Observer] gets each
+// Probes have a [Task], and its [State] is all that a worker must know of it. An [Observer] gets each
 // [Tick], and why there was none: a [Gate] or a [SkipReason]. [Attempt] makes one attempt as a tick does.
 // The workers themselves are in core/internal/engine.
 package worker

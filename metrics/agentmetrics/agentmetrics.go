@@ -1,5 +1,5 @@
-// Package agentmetrics has the metrics of an agent: what it counts besides the probes. They are for package agent;
-// what any program shows of its probes is in package metrics.
+// Package agentmetrics has the metrics that an agent has besides those of probes. They are for package agent;
+// package metrics has the ones that any program shows.
 package agentmetrics
 
 import (

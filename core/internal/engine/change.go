@@ -45,7 +45,7 @@ type Change struct {
 // Update changes the probe. It reports false, and changes nothing, if w has stopped.
 //
 // Another handler, target or timeout cancels the attempt under way, which is not counted, and made again at once; see
-// spareLocked. Other changes keep it: it counts by the new thresholds. All of these changes, and those of the thresholds
+// spareLocked. Other changes keep it: it counts by the new thresholds. All of these changes, and other thresholds
 // and policies, end the hold after a failure, and w ticks now. A new period applies at once: the next tick is due one
 // new period after the last, or now if that has passed. So does a shorter initial delay.
 func (w *Worker) Update(c Change) (changed bool) {

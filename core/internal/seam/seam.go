@@ -1,6 +1,6 @@
 // Package seam lets the packages of core use what a public type of another one keeps from everybody else.
 //
-// The public type embeds a [Hidden], by an alias whose name is not exported, and [Of] returns what is in it. Only
+// The public type embeds a [Hidden], by an alias whose name is not exported, and [Of] returns the part. Only
 // packages that can import this one can call Of.
 package seam
 

@@ -181,7 +181,7 @@ func (w *World) run(d time.Duration) {
 	}
 }
 
-// publish publishes the status as the Subject sees it, and returns that of the container.
+// publish publishes the status as the Subject sees it, and returns the status of the container.
 func (w *World) publish() v1.ContainerStatus {
 	pod := w.pod.DeepCopy()
 	pod.Status, _ = w.PodStatus(pod.UID)
