@@ -111,13 +111,11 @@ func newWorld(t *testing.T, kind string) *World {
 		PeriodSeconds: 10, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 1,
 	}
 	w.status = v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", ContainerStatuses: []v1.ContainerStatus{{
-		Name: "web", ContainerID: "test://1", Started: ptr(kind != startup),
+		Name: "web", ContainerID: "test://1", Started: new(kind != startup),
 		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Now()}},
 	}}}
 	return w
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // The kinds of probes.
 const (
