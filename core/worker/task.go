@@ -92,7 +92,7 @@ type Task struct {
 // SetState publishes the state of a task without a Source. The next tick of each probe uses it,
 // up to a period later; a trigger makes one now.
 func (t *Task) SetState(s State) {
-	i := seam.Of(t)
+	i := seam.Of(&t.inner)
 	if i.publish(s) {
 		i.wake()
 	}
@@ -101,7 +101,7 @@ func (t *Task) SetState(s State) {
 // SetStarted publishes that a run of t has started. It reports false, and does nothing, if t is in
 // another run now.
 func (t *Task) SetStarted(id string) bool {
-	i := seam.Of(t)
+	i := seam.Of(&t.inner)
 	for {
 		now := i.published.Load()
 		if now == nil || now.ContainerID != id {
@@ -118,4 +118,4 @@ func (t *Task) SetStarted(id string) bool {
 
 // State returns the last published state of t, or that of the last tick if Source publishes none.
 // Before the first it is the zero value.
-func (t *Task) State() State { return *seam.Of(t).Known() }
+func (t *Task) State() State { return *seam.Of(&t.inner).Known() }

@@ -27,7 +27,7 @@ var rows = []row{
 	{"grace period of the probe changes nothing", liveness, func(w *World) {
 		w.answer(true, 3*second)
 		w.start()
-		w.change(liveness, func(p *v1.Probe) { p.TerminationGracePeriodSeconds = ptr[int64](5) })
+		w.change(liveness, func(p *v1.Probe) { p.TerminationGracePeriodSeconds = new(int64(5)) })
 		w.wantAttempts(0, 5*second, "after the update")
 	}},
 
