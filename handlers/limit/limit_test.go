@@ -88,7 +88,7 @@ func inBubble(t *testing.T, name string, n int, steps []probetest.Step, test fun
 			if r.group, err = group.New[string](group.Config{Observers: []worker.Observer{r}, Logger: discard}); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = r.group.Shutdown(t.Context()) })
+			t.Cleanup(func() { _ = r.group.Shutdown(context.Background()) }) // waits for the attempts under way
 			test(t, r)
 		})
 	})
