@@ -208,9 +208,9 @@ func TestDeferredAttempts(t *testing.T) {
 		r.addAll(50)
 		r.wantStats(limit.Stats{InFlight: 50})
 	})
-	inBubble(t, "panic gives the slot up", 1, []probetest.Step{probetest.Panic("broken").After(500 * ms), success}, func(t *testing.T, r *rig) {
+	inBubble(t, "panic gives the slot up", 1, []probetest.Step{probetest.Panic("broken").After(500 * ms), success.After(ms)}, func(t *testing.T, r *rig) {
 		all := r.addAll(2)
-		r.waitUntil(500 * ms)
+		r.waitUntil(510 * ms)
 		all[1].want(t, probe.Success, 499*ms)
 		r.wantStats(limit.Stats{MaxInFlight: 1, Deferred: 2}) // the second one is the retry of the first
 	})
