@@ -157,15 +157,18 @@ func (e *entry) written(changes []v1.PodCondition, now time.Time) {
 	e.failures, e.denials, e.denied, e.told, e.notBefore, e.due = 0, 0, nil, false, now, now
 }
 
-// deny takes changes that were denied, and reports whether it is the first time.
-func (e *entry) deny(changes []v1.PodCondition, now time.Time) (first bool) {
-	first = !e.told
+// deny takes changes that were denied, and reports whether an event is due: once, at the second denial in a row. An
+// API server that starts forbids for a moment what it allows later.
+func (e *entry) deny(changes []v1.PodCondition, now time.Time) (lasts bool) {
 	wait := pace.Doubled(firstDenial, denialTime, e.denials)
 	e.denials++
-	e.told, e.failures, e.denied, e.deniedUntil = true, 0, changes, now.Add(wait)
+	if lasts = e.denials > 1 && !e.told; lasts {
+		e.told = true
+	}
+	e.failures, e.denied, e.deniedUntil = 0, changes, now.Add(wait)
 	e.notBefore = now.Add(min(wait, maxBackoff)) // the pod may have changed by then
 	e.due = e.notBefore
-	return first
+	return lasts
 }
 
 // retry takes a patch that failed.

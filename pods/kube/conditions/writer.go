@@ -273,7 +273,7 @@ func (w *Writer) ended(uid types.UID, e *entry, changes []v1.PodCondition, err e
 		if s.reports(now) {
 			log.Warn("conditions of a pod cannot be written", "error", err)
 		}
-		if first := e.deny(changes, now); first && w.cfg.Events != nil {
+		if e.deny(changes, now) && w.cfg.Events != nil {
 			w.cfg.Events.Event(reference(e.pod.Pod), v1.EventTypeWarning, "ProbeConditionDenied", "the API server refuses the conditions of the pod: "+err.Error())
 		}
 	default:

@@ -522,6 +522,9 @@ func TestWriterDeniedOnceIsTriedSoon(t *testing.T) {
 		if got := r.ready("web"); !strings.HasPrefix(got, "prober.dev/ready=False") {
 			t.Errorf("after 6 s: %q", got)
 		}
+		if len(r.events) != 0 {
+			t.Errorf("events %q", r.events)
+		}
 	})
 }
 
