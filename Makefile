@@ -178,7 +178,7 @@ bin/soak:
 	$(GO) build -trimpath -o $@ ./test/soak
 
 .PHONY: check
-check: ## formatting, vet, lint, go.mod, go fix; a build for other systems and processors, and vet for some of them
+check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, and vet for darwin and windows
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
@@ -197,6 +197,9 @@ check: ## formatting, vet, lint, go.mod, go fix; a build for other systems and p
 		$(GO) build -o /dev/null ./cmd/prober; \
 		case $$GOOS in darwin | windows) $(GO) vet ./...; for dir in $(NESTED); do (cd $$dir && $(GO) vet ./...); done ;; *) $(GO) vet ./core/... ;; esac; \
 	done
+
+.PHONY: check-arch
+check-arch: ## builds and vets the packages of LIBRARY for other processors; not part of CI
 	@set -e; for arch in $(ARCHES); do \
 		echo "check for linux/$$arch"; export GOOS=linux GOARCH=$$arch GOARM=7; \
 		$(GO) build $(LIBRARY); $(GO) vet $(LIBRARY); \
