@@ -1,6 +1,6 @@
 // Package builtin has the four handlers of the kubelet: exec, http, tcp and grpc.
 //
-// They behave as those of kubelet v1.37.2, with the same texts, except for the fixes that
+// They behave as in kubelet v1.37.2, with the same texts, except for the fixes that
 // [probe.Compat] names. Their configs are the JSON of v1.ExecAction, v1.HTTPGetAction,
 // v1.TCPSocketAction and v1.GRPCAction. Each attempt makes its own connection, so that it tests
 // whether the target still accepts connections.

@@ -116,7 +116,7 @@ func (d *Decision) counted() string {
 	return b.String()
 }
 
-// container returns the word for what is probed.
+// container returns the word for a probed container.
 func (d *Decision) container() string {
 	if d.Task {
 		return "task"

@@ -1,4 +1,4 @@
-// Package agentmetrics has the metrics that an agent has besides those of probes. They are for package agent;
+// Package agentmetrics has the metrics of an agent itself, for package agent;
 // package metrics has the ones that any program shows.
 package agentmetrics
 

@@ -83,7 +83,7 @@ func (w *World) begin(version string) (healthy bool, takes time.Duration, deaf b
 }
 
 // TestChangedProbes runs the suite, each test with a new Subject and in a bubble of [synctest]. new makes a Subject that
-// asks w for the status of the pod, and runs commands by it; it may use t.Cleanup to end what it has started. The pod is
+// asks w for the status of the pod, and runs commands by it; it may use t.Cleanup to end its goroutines. The pod is
 // removed before. Attempts may be spread: the first comes within 10 s, and others a period after the one before.
 func TestChangedProbes(t *testing.T, new func(t *testing.T, w *World) Subject) {
 	for _, r := range rows {

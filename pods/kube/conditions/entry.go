@@ -158,7 +158,7 @@ func (e *entry) written(changes []v1.PodCondition, now time.Time) {
 }
 
 // deny takes changes that were denied, and reports whether an event is due: once, at the second denial in a row. An
-// API server that starts forbids for a moment what it allows later.
+// API server that starts forbids for a moment patches that it allows later.
 func (e *entry) deny(changes []v1.PodCondition, now time.Time) (lasts bool) {
 	wait := pace.Doubled(firstDenial, denialTime, e.denials)
 	e.denials++

@@ -1,6 +1,6 @@
 // Package probe is pkg/probe of one release of the kubelet, and its folders are the kubelet's handlers. As they
 // are here, that is the release which the module requires. For another one, ../release makes an overlay with the
-// files of that release. The names are those of the newest release.
+// files of that release. The names are as in the newest release.
 package probe
 
 import "k8s.io/kubernetes/pkg/probe"

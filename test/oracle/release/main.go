@@ -21,7 +21,7 @@ import (
 // releases are the versions of k8s.io/kubernetes by release.
 var releases = map[string]struct {
 	version  string
-	handlers bool     // its pkg/probe is another one than that of the required version
+	handlers bool     // its pkg/probe differs from the required version
 	differs  []string // texts of its files that do not fit the required version, in pairs; each must be found
 }{
 	"1.35": {version: "v1.35.4"},
@@ -33,7 +33,7 @@ var releases = map[string]struct {
 	}},
 }
 
-// The packages of the overlay, by the folder here, with those of Kubernetes.
+// The packages of the overlay, by the folder here, with the ones of Kubernetes.
 var (
 	core     = map[string]string{"prober": "pkg/kubelet/prober"}
 	handlers = map[string]string{

@@ -66,7 +66,7 @@ var (
 	fixed = side{"with all fixes but CompatHostTrouble", ours(probe.CompatHostTrouble | profile&byRelease), withFixes}
 )
 
-// profile is that of the release that the tests are built with.
+// profile is the one of the release that the tests are built with.
 var profile = func() (c probe.Compat) {
 	for _, r := range probe.KubeletReleases() {
 		if r.Name == kubeletprobe.Release {
