@@ -157,6 +157,9 @@ func (c *changes) Tick(tick *worker.Tick) {
 	if tick.Changed() {
 		c.got++
 	}
+	if stays := tick.Before == results.Failure && tick.After == results.Failure; tick.First && !stays || tick.Changed() && stays && !tick.First {
+		c.t.Errorf("First is %t: %+v", tick.First, tick)
+	}
 }
 func (c *changes) Skipped(worker.SkipReason, int) {}
 

@@ -175,7 +175,9 @@ func (i *task) Use(t *Task) {
 	if i.users++; i.users > 1 {
 		return
 	}
-	i.owner.Subject = &t.Subject
+	if i.owner.Subject == nil { // else a task that was joined with t may be reading it
+		i.owner.Subject = &t.Subject
+	}
 	if t.Pod == nil {
 		t.Pod = &probe.Pod{Namespace: t.Subject.Namespace, Name: t.Subject.Pod, UID: t.Subject.PodUID}
 	}

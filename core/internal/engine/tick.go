@@ -271,7 +271,8 @@ func (w *Worker) countLocked(t *worker.Tick) {
 		var decided bool
 		w.run, t.Threshold, decided = fold(w.run, w.kind, spec, w.task.Load().NoRestart, t.Result)
 		if decided {
-			if t.First = w.initial && t.Result == results.Failure && !w.shared.Compat.Has(probe.CompatInitialFailure); t.First {
+			t.First = w.initial && t.Before == results.Failure && t.Result == results.Failure && !w.shared.Compat.Has(probe.CompatInitialFailure)
+			if t.First {
 				w.storeLocked(t.Result, causeOf(t), true)
 			} else {
 				w.decideLocked(t.Result, causeOf(t))
