@@ -56,11 +56,11 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: bin/prober bin/quickstart plugins ## bin/prober and the example plugins in Go as bin/plugins/*.wasm
+build: bin/prober bin/prober-probe bin/quickstart plugins ## the programs, and the example plugins in Go as bin/plugins/*.wasm
 
-.PHONY: bin/prober
-bin/prober:
-	$(GO) build -trimpath -ldflags '-s -w -X github.com/daeace23/prober/internal/cli.Version=$(VERSION)' -o $@ ./cmd/prober
+.PHONY: bin/prober bin/prober-probe
+bin/prober bin/prober-probe: bin/%:
+	$(GO) build -trimpath -ldflags '-s -w -X github.com/daeace23/prober/internal/cli/program.Version=$(VERSION)' -o $@ ./cmd/$*
 
 .PHONY: plugins
 plugins: $(PLUGINS:%=bin/plugins/%.wasm)

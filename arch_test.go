@@ -106,7 +106,7 @@ var packages = map[string]struct {
 	"handlers/wasm/internal/egress":    {ours: []string{"probe", "plugin", "internal/abi", "internal/netaddr"}},
 	"handlers/process/internal/sealed": {others: []string{"golang.org/x/sys"}},
 	"handlers/process": {
-		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/procgroup", "internal/pace", "internal/clip", "internal/redact", "internal/safelog"},
+		ours: []string{"probe", "handlers", "handlers/netns", "handlers/process/internal/*", "handlers/internal/attempt", "handlers/quarantine", "plugin", "internal/abi", "internal/explain", "internal/perfdata", "internal/pluginpb", "internal/ownership", "internal/regular", "internal/descriptors", "internal/marked", "internal/procgroup", "internal/pace", "internal/clip", "internal/redact", "internal/safelog"},
 		others: []string{
 			"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys",
 		},
@@ -180,7 +180,8 @@ var packages = map[string]struct {
 		ours:   []string{"core/declared", "internal/joined", "internal/regular", "internal/yamlpos"},
 		others: []string{"k8s.io/api", "k8s.io/apimachinery"},
 	},
-	"pods/local/internal/process": {ours: []string{"internal/descriptors", "internal/procgroup"}, others: []string{"golang.org/x/sys"}},
+	"pods/local/internal/process": {ours: []string{"internal/procgroup", "pods/local/internal/shim"}, others: []string{"golang.org/x/sys"}},
+	"pods/local/internal/shim":    {ours: []string{"internal/descriptors", "internal/marked"}}, // no others: see its init
 	"metrics/internal/native":     {},
 	"metrics/internal/exposition": {ours: []string{"metrics/internal/native"}, others: []string{"google.golang.org/protobuf"}},
 	"metrics/internal/family":     {others: []string{"github.com/prometheus/client_golang"}},
@@ -243,7 +244,7 @@ var packages = map[string]struct {
 		others: []string{"google.golang.org/grpc", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"agent": {
-		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "agent/uplink", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
+		ours:   []string{"probe", "agent/access", "agent/api", "agent/blackbox", "agent/events", "agent/history", "agent/history/reports", "agent/hostwatch", "agent/logs", "agent/notify", "agent/otlp", "agent/page", "agent/pauses", "agent/plugins", "agent/reply", "agent/secrets", "agent/statelock", "agent/stream", "agent/uplink", "core/*", "handlers", "handlers/*", "plugin", "plugin/admit", "plugin/live", "plugin/schema", "pods", "metrics", "metrics/agentmetrics", "config", "docs", "internal/explain", "internal/filestamp", "internal/joined", "internal/marked", "internal/procgroup", "internal/regular", "internal/ownership", "internal/clip"},
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
@@ -256,7 +257,7 @@ var packages = map[string]struct {
 	},
 	"internal/cli/sidecarcmd": {
 		ours: []string{
-			"agent/access", "agent/logs", "agent/plugins", "agent/secrets", "agent/sidecar", "internal/cli/command", "internal/filestamp", "internal/procgroup", "internal/regular", "metrics",
+			"agent/access", "agent/logs", "agent/plugins", "agent/secrets", "agent/sidecar", "internal/cli/command", "internal/filestamp", "internal/marked", "internal/procgroup", "internal/regular", "metrics",
 		},
 		others: []string{"github.com/prometheus/client_golang", "github.com/spf13/cobra"},
 	},
@@ -272,6 +273,14 @@ var packages = map[string]struct {
 	"internal/cli/watch": {
 		ours:   []string{"agent/api", "internal/explain", "internal/pace"},
 		others: []string{"charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi", "k8s.io/apimachinery"},
+	},
+	"internal/cli/probecmd": {
+		ours:   []string{"core/declared", "handlers", "handlers/builtin", "internal/cli/command", "internal/cli/oneshot", "internal/cli/program", "probe"},
+		others: []string{"github.com/spf13/cobra", "k8s.io/apimachinery"},
+	},
+	"internal/cli/program": {
+		ours:   []string{"internal/cli/command", "internal/nearest"},
+		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	},
 	"internal/cli/oneshot": {
 		ours:   []string{"probe", "core/declared", "core/worker", "handlers", "internal/address", "internal/cli/command", "internal/explain"},
@@ -292,7 +301,8 @@ var packages = map[string]struct {
 	"internal/panics":       {},
 	"internal/safelog":      {},
 	"internal/yamlpos":      {ours: []string{"internal/joined", "internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
-	"internal/descriptors":  {others: []string{"golang.org/x/sys"}},
+	"internal/descriptors":  {},
+	"internal/marked":       {},
 	"internal/procgroup":    {others: []string{"golang.org/x/sys"}},
 	"internal/redact":       {},
 	"internal/ownership":    {},
@@ -309,7 +319,8 @@ var packages = map[string]struct {
 		ours:   []string{"internal/cli", "internal/cli/command"},
 		others: []string{"github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/crypto/x509roots/fallback"},
 	},
-	"cmd/prober":          {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors", "pods/local"}},
+	"cmd/prober":          {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors"}},
+	"cmd/prober-probe":    {ours: []string{"internal/cli/command", "internal/cli/probecmd", "internal/cli/program", "internal/descriptors"}},
 	"examples/quickstart": {},
 	"test/soak":           {ours: []string{"plugin"}, others: []string{"google.golang.org/grpc", "golang.org/x/sys"}},
 }
@@ -390,7 +401,7 @@ func TestEmbeddersLinkOnlyWhatTheyUse(t *testing.T) {
 }
 
 // clusterPackages link a client of Kubernetes. Nothing else does but the command line.
-var clusterPackages = []string{"pods/kube", "pods/kube/*", "internal/cli", "internal/cli/clitest", "internal/release", "cmd/*"}
+var clusterPackages = []string{"pods/kube", "pods/kube/*", "internal/cli", "internal/cli/clitest", "internal/release", "cmd/prober"}
 
 func TestOnlyTheNodeAgentLinksClientGo(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...").Output()

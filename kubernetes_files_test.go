@@ -399,7 +399,7 @@ func TestKubernetesAgentIsProbedByItsSocket(t *testing.T) {
 				t.Errorf("%s: %+v does not ask %s", d.Name, p, socket)
 				continue
 			}
-			checkCommandLine(t, d.Name, p.Exec.Command[1:])
+			checkExec(t, d.Name, p.Exec)
 		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/daeace23/prober/internal/cli"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/probecmd"
 )
 
 // TestKubernetesFlagsExist parses the command lines of all pods and of their probes.
@@ -18,7 +20,7 @@ func TestKubernetesFlagsExist(t *testing.T) {
 		known := checkCommandLine(t, name, c.Args)
 		for _, p := range []*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 			if p != nil {
-				checkCommandLine(t, name, p.Exec.Command[1:])
+				checkExec(t, name, p.Exec)
 			}
 		}
 		for _, e := range c.Env {
@@ -35,16 +37,35 @@ func TestKubernetesFlagsExist(t *testing.T) {
 	}
 }
 
-// checkCommandLine checks that a command has the flags of a command line. It returns all flags of the
-// command by the names of their variables.
+// checkCommandLine checks that a command of prober has the flags of a command line. It returns all flags of
+// the command by the names of their variables.
 func checkCommandLine(t *testing.T, where string, args []string) map[string]*pflag.Flag {
 	t.Helper()
-	command, rest, err := cli.Root(&command.Env{}).Find(args)
+	return checkProgram(t, where, cli.Root(&command.Env{}), args)
+}
+
+// checkExec checks the command of an exec probe, which runs one of our programs.
+func checkExec(t *testing.T, where string, action *v1.ExecAction) {
+	t.Helper()
+	switch action.Command[0] {
+	case "/usr/bin/prober":
+		checkCommandLine(t, where, action.Command[1:])
+	case "/usr/bin/prober-probe": // starts quickly
+		checkProgram(t, where, probecmd.Program(&command.Env{}), action.Command[1:])
+	default:
+		t.Errorf("%s: the image has no %s", where, action.Command[0])
+	}
+}
+
+// checkProgram is checkCommandLine for the program root.
+func checkProgram(t *testing.T, where string, root *cobra.Command, args []string) map[string]*pflag.Flag {
+	t.Helper()
+	command, rest, err := root.Find(args)
 	if err == nil {
 		err = command.ParseFlags(rest)
 	}
 	if err != nil || !command.HasParent() {
-		t.Fatalf("%s: prober %q: %v", where, args, err)
+		t.Fatalf("%s: %s %q: %v", where, root.Name(), args, err)
 	}
 	known := make(map[string]*pflag.Flag)
 	command.Flags().VisitAll(func(f *pflag.Flag) {

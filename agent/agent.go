@@ -32,7 +32,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 	"github.com/daeace23/prober/core/states"
 	"github.com/daeace23/prober/core/worker"
-	"github.com/daeace23/prober/internal/procgroup"
+	"github.com/daeace23/prober/internal/marked"
 	"github.com/daeace23/prober/metrics"
 	"github.com/daeace23/prober/metrics/agentmetrics"
 	"github.com/daeace23/prober/pods"
@@ -396,7 +396,7 @@ func (a *Agent) close() {
 		}
 	}
 	// Exec probes may have started processes that have left their group.
-	if left := procgroup.EndMarked(a.cfg.mark); left > 0 {
+	if left := marked.End(a.cfg.mark); left > 0 {
 		a.log.Warn("processes of probes could not be ended", "count", left)
 	}
 	if a.lock != nil {

@@ -32,9 +32,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if local.IsShim(os.Args) {
-		os.Exit(local.ShimMain())
-	}
 	goEnvironment = os.Environ()
 	cache, err := os.MkdirTemp("", "prober-cache")
 	if err != nil {

@@ -185,7 +185,7 @@ func parseTarget(text string) (Target, error) {
 	}
 	host := strings.TrimSuffix(strings.ToLower(text), ".")
 	for label := range strings.SplitSeq(host, ".") {
-		if !dnsLabel.MatchString(label) {
+		if !dnsLabel().MatchString(label) {
 			return Target{}, fmt.Errorf("%.80q must be a network such as 10.0.0.0/8, an address, or the name of a host without a port", text)
 		}
 	}

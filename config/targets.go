@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -128,7 +129,7 @@ func (d *decoder) modules(a *Agent) yamlpos.Reader {
 	return d.ListOf(func(n *yamlpos.Node, path string) {
 		m := Module{Line: n.Line}
 		d.Mapping(n, path, yamlpos.Fields{"name": d.NonEmpty(&m.Name), "probe": d.probe(&m.Probe)}, "name", "probe")
-		if m.Name != "" && !moduleName.MatchString(m.Name) {
+		if m.Name != "" && !moduleName().MatchString(m.Name) {
 			d.Errorf(n, path+".name", "%.80q is not the name of a module: must be at most 63 letters, digits, dashes, dots and underscores", m.Name)
 		}
 		a.Modules = append(a.Modules, m)
@@ -136,8 +137,8 @@ func (d *decoder) modules(a *Agent) yamlpos.Reader {
 }
 
 var (
-	moduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
-	dnsLabel   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	moduleName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`) })
+	dnsLabel   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`) })
 )
 
 func (d *decoder) probe(to *Probe) yamlpos.Reader {
@@ -205,7 +206,7 @@ func (d *decoder) checkGroup(n *yamlpos.Node, path string, g *TargetGroup) {
 func (d *decoder) label(to *string, most int) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		*to, _ = d.Text(n, path)
-		if len(*to) > most || !dnsLabel.MatchString(*to) {
+		if len(*to) > most || !dnsLabel().MatchString(*to) {
 			d.Errorf(n, path, "%.80q must be at most %d lower-case letters, digits and dashes, and not begin or end with a dash", *to, most)
 		}
 	}

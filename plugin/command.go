@@ -6,16 +6,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
 // Placeholder matches references such as "{{target.host}}" in a command, its environment and its
 // standard input. Its only group is the name.
-var Placeholder = regexp.MustCompile(`\{\{\s*([a-zA-Z0-9_.-]+)\s*\}\}`)
+func Placeholder() *regexp.Regexp { return placeholder() }
+
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{\s*([a-zA-Z0-9_.-]+)\s*\}\}`) })
 
 // variable matches the name of an environment variable.
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // CheckSecrets returns an error if a secret field of the config is in the arguments of the command,
 // and the manifest does not allow it. Secret are the given fields, such as "auth.token", and those
@@ -47,7 +50,7 @@ func (m *Manifest) HasInArguments(fields []string) bool {
 func (m *Manifest) argumentOf(match func(field string) bool) (at int, field string) {
 	for i, a := range m.Command {
 		for _, text := range append([]string{a.Text}, a.Group...) {
-			for _, placeholder := range Placeholder.FindAllStringSubmatch(text, -1) {
+			for _, placeholder := range Placeholder().FindAllStringSubmatch(text, -1) {
 				if name, ok := strings.CutPrefix(placeholder[1], "config."); ok && match(name) {
 					return i, name
 				}
@@ -79,7 +82,7 @@ func (d *decoder) environment(to *map[string]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		*to = make(map[string]string)
 		d.Entries(n, path, func(key, value *yamlpos.Node, path string) {
-			if !variable.MatchString(key.Value) {
+			if !variable().MatchString(key.Value) {
 				d.Errorf(key, path, "%.80q is not the name of a variable", key.Value)
 				return
 			}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // OCIScheme begins the source of a plugin that is in a registry.
@@ -21,9 +22,11 @@ type Reference struct {
 }
 
 var (
-	repositoryPattern = regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
-	tagPattern        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
-	digestPattern     = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	repositoryPattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
+	})
+	tagPattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) })
+	digestPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 )
 
 // maxReference is more bytes than a registry accepts.
@@ -50,14 +53,14 @@ func ParseReference(text string) (Reference, error) {
 		return fail("%w", err)
 	}
 	rest, r.Digest, ok = strings.Cut(rest, "@")
-	if ok && !digestPattern.MatchString(r.Digest) {
+	if ok && !digestPattern().MatchString(r.Digest) {
 		return fail("%.80q is not a digest: must be sha256: and 64 hexadecimal digits in lower case", r.Digest)
 	}
 	r.Repository, r.Tag, ok = strings.Cut(rest, ":")
-	if ok && !tagPattern.MatchString(r.Tag) {
+	if ok && !tagPattern().MatchString(r.Tag) {
 		return fail("%.80q is not a tag", r.Tag)
 	}
-	if !repositoryPattern.MatchString(r.Repository) {
+	if !repositoryPattern().MatchString(r.Repository) {
 		return fail("%.80q is not a repository: must be lower-case letters, digits, and single separators between them", r.Repository)
 	}
 	if r.Tag == "" && r.Digest == "" {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -156,13 +157,13 @@ func maskValues(v any) any {
 }
 
 // secretReference matches what [manager.Config.ResolveSecret] replaces: it is not a secret.
-var secretReference = regexp.MustCompile(`\$\{(file|env):[^}]+\}`)
+var secretReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{(file|env):[^}]+\}`) })
 
 // maskString masks all of text but references to secrets.
 func maskString(text string) string {
 	var shown strings.Builder
 	end := 0
-	for _, at := range secretReference.FindAllStringIndex(text, -1) {
+	for _, at := range secretReference().FindAllStringIndex(text, -1) {
 		if at[0] > end {
 			shown.WriteString(maskText)
 		}

@@ -7,14 +7,10 @@ import (
 	"github.com/daeace23/prober/handlers/wasm"
 	"github.com/daeace23/prober/internal/cli"
 	"github.com/daeace23/prober/internal/descriptors"
-	"github.com/daeace23/prober/pods/local"
 )
 
 func main() {
 	descriptors.CloseOnExec()
-	if local.IsShim(os.Args) {
-		os.Exit(local.ShimMain())
-	}
 	if wasm.IsCompiler(os.Args) {
 		os.Exit(wasm.CompilerMain())
 	}

@@ -8,15 +8,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/daeace23/prober/handlers/wasm"
-	"github.com/daeace23/prober/pods/local"
 )
 
 // TestMain runs the tests. As a child process, the test binary is prober, the shim of
 // containers, the compiler of modules, or an app that runs in a container.
 func TestMain(m *testing.M) {
-	if local.IsShim(os.Args) {
-		os.Exit(local.ShimMain())
-	}
 	if wasm.IsCompiler(os.Args) {
 		os.Exit(wasm.CompilerMain())
 	}

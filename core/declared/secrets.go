@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/daeace23/prober/internal/redact"
@@ -18,12 +19,12 @@ import (
 )
 
 // secretReference matches ${file:/path} and ${env:NAME}.
-var secretReference = regexp.MustCompile(`\$\{(file|env):([^}]+)\}`)
+var secretReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{(file|env):([^}]+)\}`) })
 
 // ResolveSecrets replaces the references in the strings of the config of a handler. resolve returns the value of
 // one: its source, "file" or "env", and its name.
 func ResolveSecrets(config []byte, resolve func(source, name string) (string, error)) (resolved []byte, secrets Secrets, err error) {
-	if !secretReference.Match(config) {
+	if !secretReference().Match(config) {
 		return config, Secrets{}, nil
 	}
 	if resolve == nil {
@@ -37,7 +38,7 @@ func ResolveSecrets(config []byte, resolve func(source, name string) (string, er
 	}
 	r := resolver{resolve: resolve, known: make(map[string]answer)}
 	document, err = walkStrings(document, "", func(s, field string) (string, error) {
-		if secretReference.MatchString(s) {
+		if secretReference().MatchString(s) {
 			secrets.fields = append(secrets.fields, field)
 		}
 		return r.replace(s, &secrets.values)
@@ -73,10 +74,10 @@ type answer struct {
 // replace replaces the references in s. It adds new secrets to secrets.
 func (r *resolver) replace(s string, secrets *[]string) (string, error) {
 	var failed []error
-	s = secretReference.ReplaceAllStringFunc(s, func(reference string) string {
+	s = secretReference().ReplaceAllStringFunc(s, func(reference string) string {
 		a, known := r.known[reference]
 		if !known {
-			parts := secretReference.FindStringSubmatch(reference)
+			parts := secretReference().FindStringSubmatch(reference)
 			a.value, a.err = r.resolve(parts[1], parts[2])
 			if a.err == nil && !utf8.ValidString(a.value) { // json.Marshal would change it, and redaction miss it
 				a.err = errNotText
@@ -108,7 +109,7 @@ func SecretFields(config []byte) (fields []string) {
 		return nil
 	}
 	_, _ = walkStrings(document, "", func(s, field string) (string, error) {
-		if secretReference.MatchString(s) {
+		if secretReference().MatchString(s) {
 			fields = append(fields, field)
 		}
 		return s, nil
@@ -275,7 +276,7 @@ type SecretReference struct {
 }
 
 // RefersToSecret reports whether there is a reference in the config of c.
-func (c *Probe) RefersToSecret() bool { return c.Refers && secretReference.Match(c.Config) }
+func (c *Probe) RefersToSecret() bool { return c.Refers && secretReference().Match(c.Config) }
 
 // SecretReferences returns the references in the config of c, each once and in no order.
 func (c *Probe) SecretReferences() (all []SecretReference) {

@@ -31,7 +31,7 @@ func ParseTemplate(path *field.Path, container string, kind probe.Kind, text []b
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	config.Refers = config.plugin() || secretReference.Match(config.Config)
+	config.Refers = config.plugin() || secretReference().Match(config.Config)
 	return &Template{config}, nil
 }
 

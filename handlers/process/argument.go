@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/probe"
@@ -38,7 +39,7 @@ func parseArgument(a plugin.Argument) argument {
 
 func parseWord(text string) (w word) {
 	from := 0
-	for _, m := range plugin.Placeholder.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range plugin.Placeholder().FindAllStringSubmatchIndex(text, -1) {
 		w.parts, w.names = append(w.parts, text[from:m[0]]), append(w.names, text[m[2]:m[3]])
 		from = m[1]
 	}
@@ -92,7 +93,7 @@ func (a *argument) expand(config map[string]any, req *probe.Request) ([]string, 
 // expand returns the text of w as an argument, or the first of its names that is not set.
 func (w *word) expand(config map[string]any, req *probe.Request) (text, missing string, err error) {
 	text, first, missing, err := w.fill(config, req)
-	if err == nil && first != "" && strings.HasPrefix(text, "-") && !number.MatchString(text) {
+	if err == nil && first != "" && strings.HasPrefix(text, "-") && !number().MatchString(text) {
 		return "", "", fmt.Errorf("%s begins with a dash: it would be taken for an option", first)
 	}
 	return text, missing, err
@@ -119,7 +120,7 @@ func (w *word) fill(config map[string]any, req *probe.Request) (text, first, mis
 
 // number is the only text that may begin with a dash: the config of a probe must not turn an
 // argument into an option.
-var number = regexp.MustCompile(`^-[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$`)
+var number = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$`) })
 
 // lookup returns the value that name refers to; ok is false if it is not set.
 func lookup(name string, config map[string]any, req *probe.Request) (value string, ok bool, err error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/daeace23/prober/handlers/internal/attempt"
 	"github.com/daeace23/prober/internal/clip"
 	"github.com/daeace23/prober/internal/descriptors"
+	"github.com/daeace23/prober/internal/marked"
 	"github.com/daeace23/prober/internal/perfdata"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/plugin"
@@ -325,7 +326,7 @@ func (s *sweeper) close(mark string) {
 }
 
 func (s *sweeper) end(marks ...string) {
-	if left := procgroup.EndMarked(marks...); left > 0 {
+	if left := marked.End(marks...); left > 0 {
 		warnOfStrays(s.logger, s.check, left)
 	}
 }

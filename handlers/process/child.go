@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/daeace23/prober/handlers/process/internal/sealed"
+	"github.com/daeace23/prober/internal/marked"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/plugin"
 )
@@ -88,7 +89,7 @@ func (c *child) finish() {
 		return
 	}
 	<-c.exited
-	if left := procgroup.EndMarked(c.mark); left > 0 {
+	if left := marked.End(c.mark); left > 0 {
 		warnOfStrays(c.lines.logger, c.lines.name, left)
 	}
 	_ = c.hello.Close()

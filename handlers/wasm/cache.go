@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -144,7 +145,9 @@ func (h *Host) compileToCache(name string, m *binary.Module) error {
 }
 
 // cached matches the names of wazero's files and of stubs, including unfinished ones.
-var cached = regexp.MustCompile(`^(` + compiled.Prefix + `)?[0-9a-f]{64}(\.[0-9]+\.tmp)?$`)
+var cached = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(` + compiled.Prefix + `)?[0-9a-f]{64}(\.[0-9]+\.tmp)?$`)
+})
 
 // pruneCache removes the files that were not used for the longest time, until at most so
 // many, and so many bytes, are left. It removes no other files. Other processes may use the folder at the same time: they
@@ -164,7 +167,7 @@ func pruneCache(dir string, most int, bytes int64) {
 	stubs, _ := filepath.Glob(filepath.Join(dir, "v*", compiled.Prefix+"*"))
 	for _, path := range append(paths, stubs...) {
 		info, err := os.Lstat(path)
-		if err == nil && info.Mode().IsRegular() && cached.MatchString(info.Name()) {
+		if err == nil && info.Mode().IsRegular() && cached().MatchString(info.Name()) {
 			files = append(files, file{path, info.Size(), lastUsed(info)})
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/daeace23/prober/agent/history"
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/program"
 	"github.com/daeace23/prober/internal/cli/systemd"
 	"github.com/daeace23/prober/internal/timespan"
 	"github.com/daeace23/prober/plugin"
@@ -242,8 +243,7 @@ func (o *agentOptions) complete(env *command.Env) error {
 	if o.Socket == "" {
 		o.Socket, o.SocketOptional = access.DefaultSocket(env.LookupEnv), true
 	}
-	b := thisBuild(env)
-	o.Version, o.Revision, o.Compiler = b.Version, b.Revision, env.Compiler
+	o.Version, o.Revision, o.Compiler = env.Version, program.Revision(), env.Compiler
 	o.ShowToken = o.LogFormat == "text" && command.IsTerminal(env.Stderr)
 	o.Stdout, o.Stderr, o.LookupEnv = env.Stdout, env.Stderr, env.LookupEnv
 	o.Notify = systemd.Notify

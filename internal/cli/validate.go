@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +80,9 @@ type validation struct {
 const maxFile = 8 << 20
 
 // kindLine finds the kind of files that are not manifests.
-var kindLine = regexp.MustCompile(`(?m)^(?:kind|\s*[{,]?\s*"kind")\s*:\s*["']?(AgentConfig|Plugin)\b`)
+var kindLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^(?:kind|\s*[{,]?\s*"kind")\s*:\s*["']?(AgentConfig|Plugin)\b`)
+})
 
 func (v *validation) run(ctx context.Context, paths []string) error {
 	if err := v.flags(); err != nil {
@@ -180,7 +183,7 @@ func (v *validation) file(path string) (other bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	match := kindLine.FindSubmatch(data)
+	match := kindLine().FindSubmatch(data)
 	if match == nil {
 		return false, nil
 	}

@@ -2,13 +2,18 @@ package descriptors
 
 import (
 	"math"
+	"syscall"
+)
 
-	"golang.org/x/sys/unix"
+// Of close_range(2). The number is the same on every processor.
+const (
+	sysCloseRange     = 436
+	closeRangeCloexec = 1 << 2
 )
 
 // CloseOnExec marks all descriptors from 3 on as close-on-exec.
 func CloseOnExec() {
-	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // before Linux 5.11
+	if _, _, errno := syscall.Syscall(sysCloseRange, 3, math.MaxUint32, closeRangeCloexec); errno != 0 { // before Linux 5.11
 		closeOnExec("/proc/self/fd")
 	}
 }

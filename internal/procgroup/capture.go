@@ -16,9 +16,9 @@ type Command struct {
 
 // User is the user of a process. Only root can start one for another user, and only on Linux.
 type User struct {
-	ID     uint32   `json:"id"`
-	Group  uint32   `json:"group"`
-	Groups []uint32 `json:"groups,omitempty"` // the supplementary ones
+	ID     uint32
+	Group  uint32
+	Groups []uint32 // the supplementary ones
 }
 
 // Captured is what is known of a command that has ended.

@@ -2,7 +2,7 @@
 // started.
 //
 // Read group_linux.go first: [Run] kills a group before its number can be reused. capture_linux.go
-// runs a command whose output is wanted. mark.go finds processes that have left their group by a
-// variable in their environment. output.go bounds what is kept of the output of a program. On systems
+// runs a command whose output is wanted. mark.go marks what may leave
+// its group by a variable in its environment. output.go bounds what is kept of the output of a program. On systems
 // other than Linux less is killed; group_other.go says what.
 package procgroup

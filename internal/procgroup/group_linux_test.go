@@ -97,25 +97,6 @@ func TestExitStatusOfSignal(t *testing.T) {
 	}
 }
 
-func TestEndMarkedFindsProcessOutsideGroup(t *testing.T) {
-	mark := procgroup.NewMark()
-	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "exec sleep 1000"}, Env: []string{"PATH=" + os.Getenv("PATH"), mark + "1"}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	if left := procgroup.EndMarked(procgroup.NewMark()); left != 0 {
-		t.Errorf("%d with another mark are left", left)
-	}
-	if left := procgroup.EndMarked(mark); left != 0 {
-		t.Errorf("%d are left", left)
-	}
-	awaitGone(t, cmd.Process.Pid)
-}
-
 func TestDrainDoesNotWait(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

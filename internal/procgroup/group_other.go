@@ -49,9 +49,6 @@ func Drain(*os.File, io.Writer, int) {}
 // CPUTime returns 0: the time is not known here.
 func CPUTime(int) time.Duration { return 0 }
 
-// killMarked finds nothing: these systems do not show the environment of a process.
-func killMarked([]string) (found, refused int) { return 0, 0 }
-
 // killRest kills what is left of the group of pid, which has ended. On Windows it does nothing: there
 // are no groups, and the number of pid may have been reused.
 func killRest(pid int) {

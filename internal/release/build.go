@@ -14,22 +14,32 @@ import (
 	"time"
 )
 
-// compile returns the program for a platform.
-func (r *release) compile(goos, goarch string) ([]byte, error) {
+// programs are what a release has, with their SBOM that of the first: it has all modules of the others.
+var programs = [...]string{"prober", "prober-probe"}
+
+// compile returns the programs for a platform.
+func (r *release) compile(goos, goarch string) (files []file, _ error) {
 	dir, err := os.MkdirTemp("", "prober-release-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "prober")
-	cmd := exec.Command(r.goTool, "build", "-trimpath", "-o", out,
-		"-ldflags", "-s -w -buildid= -X github.com/daeace23/prober/internal/cli.Version="+r.version, "./cmd/prober")
-	cmd.Dir, cmd.Stderr = r.source, os.Stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off")
-	if err := cmd.Run(); err != nil {
-		return nil, err
+	for _, name := range programs {
+		out := filepath.Join(dir, name)
+		cmd := exec.Command(r.goTool, "build", "-trimpath", "-o", out,
+			"-ldflags", "-s -w -buildid= -X github.com/daeace23/prober/internal/cli/program.Version="+r.version, "./cmd/"+name)
+		cmd.Dir, cmd.Stderr = r.source, os.Stderr
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off")
+		if err := cmd.Run(); err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(out)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{name: name, data: data, exec: true})
 	}
-	return os.ReadFile(out)
+	return files, nil
 }
 
 // packTar returns a .tar.gz archive of files in a folder. All have the same time and owner.

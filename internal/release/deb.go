@@ -34,10 +34,10 @@ func debVersion(version string) string {
 	return strings.ReplaceAll(version, "-", ".") + "-1"
 }
 
-// deb returns the Debian package for an architecture, built with the program, its SBOM and the files
+// deb returns the Debian package for an architecture, built with the programs, their SBOM and the files
 // that the archives have too.
-func (r *release) deb(arch string, program, bom []byte, shared []file) (f file, err error) {
-	entries, err := r.debFiles(program, bom, shared)
+func (r *release) deb(arch string, built []file, bom []byte, shared []file) (f file, err error) {
+	entries, err := r.debFiles(built, bom, shared)
 	if err != nil {
 		return f, err
 	}
@@ -74,11 +74,8 @@ func arMember(b *bytes.Buffer, name string, data []byte, date time.Time) {
 }
 
 // debFiles returns the files of the package.
-func (r *release) debFiles(program, bom []byte, shared []file) (entries []entry, err error) {
-	entries = []entry{
-		{name: "usr/bin/prober", data: program, mode: 0o755},
-		{name: "etc/prober/pods.d/"}, {name: "etc/prober/plugins/"},
-	}
+func (r *release) debFiles(built []file, bom []byte, shared []file) (entries []entry, err error) {
+	entries = append(inPath(built), entry{name: "etc/prober/pods.d/"}, entry{name: "etc/prober/plugins/"})
 	for name, at := range map[string]string{
 		"deploy/systemd/prober.service": "lib/systemd/system/prober.service",
 		"deploy/prober.yaml":            "etc/prober/prober.yaml",

@@ -43,8 +43,8 @@ func (l *layout) putJSON(mediaType string, document any) (v1.Descriptor, error) 
 }
 
 // addImage adds the image for a platform to l.
-func (r *release) addImage(l *layout, arch string, program, bom []byte) error {
-	entries, err := r.imageFiles(program, bom)
+func (r *release) addImage(l *layout, arch string, built []file, bom []byte) error {
+	entries, err := r.imageFiles(built, bom)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (r *release) image(l *layout) (f file, err error) {
 }
 
 // imageFiles returns the files of the image.
-func (r *release) imageFiles(program, bom []byte) ([]entry, error) {
+func (r *release) imageFiles(built []file, bom []byte) ([]entry, error) {
 	config, err := os.ReadFile(filepath.Join(r.source, "deploy/prober.yaml"))
 	if err != nil {
 		return nil, err
@@ -150,8 +150,7 @@ func (r *release) imageFiles(program, bom []byte) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []entry{
-		{name: "usr/bin/prober", data: program, mode: 0o755},
+	return append(inPath(built), []entry{
 		{name: "usr/share/doc/prober/LICENSE", data: license},
 		{name: "usr/share/doc/prober/prober.cdx.json", data: bom},
 		{name: "etc/prober/prober.yaml", data: config},
@@ -162,7 +161,7 @@ func (r *release) imageFiles(program, bom []byte) ([]entry, error) {
 		{name: "tmp/", mode: 0o1777},
 		{name: "run/prober/", mode: 0o700, user: imageUser},
 		{name: "var/lib/prober/", mode: 0o700, user: imageUser},
-	}, nil
+	}...), nil
 }
 
 // authorities returns the certificates that Mozilla trusts without conditions, in PEM: a file cannot

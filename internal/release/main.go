@@ -119,20 +119,23 @@ func (r *release) sharedFiles() (files []file, err error) {
 // platform returns the archive, the SBOM and the Debian package of one platform. It adds the image of
 // the platform to image.
 func (r *release) platform(goos, goarch string, shared []file, image *layout) ([]file, error) {
-	program, err := r.compile(goos, goarch)
+	built, err := r.compile(goos, goarch)
 	if err != nil {
 		return nil, err
 	}
 	base := fmt.Sprintf("prober_%s_%s_%s", r.version, goos, goarch)
-	bom, err := sbom(program, r.version, r.date)
+	bom, err := sbom(built[0].data, r.version, r.date)
 	if err != nil {
 		return nil, err
 	}
 	name, pack := base+".tar.gz", packTar
-	content := append([]file{{name: "prober", data: program, exec: true}}, shared...)
+	content := slices.Concat(built, shared)
 	switch goos {
 	case "windows":
-		name, pack, content[0].name = base+".zip", packZip, "prober.exe"
+		name, pack = base+".zip", packZip
+		for i := range built {
+			content[i].name += ".exe"
+		}
 	case "linux":
 		unit, err := os.ReadFile(filepath.Join(r.source, "deploy/systemd/prober.service"))
 		if err != nil {
@@ -144,11 +147,11 @@ func (r *release) platform(goos, goarch string, shared []file, image *layout) ([
 	files := []file{{name: name, data: archive}, {name: base + ".cdx.json", data: bom}}
 	if arch := debArchitectures[goarch]; err == nil && goos == "linux" && arch != "" {
 		var deb file
-		if deb, err = r.deb(arch, program, bom, shared); err != nil {
+		if deb, err = r.deb(arch, built, bom, shared); err != nil {
 			return nil, err
 		}
 		files = append(files, deb)
-		err = r.addImage(image, goarch, program, bom)
+		err = r.addImage(image, goarch, built, bom)
 	}
 	return files, err
 }

@@ -30,24 +30,26 @@ var date = time.Unix(1_700_000_000, 0).UTC()
 // source is a module with the layout of prober, whose program prints its version and where
 // its source is.
 var source = map[string]string{
-	"go.mod":              "module github.com/daeace23/prober\n\ngo 1.26\n",
-	"internal/cli/cli.go": "package cli\n\nvar Version = \"dev\"\n",
-	"cmd/prober/main.go": `package main
+	"go.mod":                          "module github.com/daeace23/prober\n\ngo 1.26\n",
+	"internal/cli/program/program.go": "package program\n\nvar Version = \"dev\"\n",
+	"cmd/prober/main.go":              mainFile, "cmd/prober-probe/main.go": mainFile,
+	"LICENSE": "a\n", "README.md": "b\n", "CHANGELOG.md": "c\n",
+}
+
+const mainFile = `package main
 
 import (
 	"fmt"
 	"runtime"
 
-	"github.com/daeace23/prober/internal/cli"
+	"github.com/daeace23/prober/internal/cli/program"
 )
 
 func main() {
 	_, file, _, _ := runtime.Caller(0)
-	fmt.Println(cli.Version, file)
+	fmt.Println(program.Version, file)
 }
-`,
-	"LICENSE": "a\n", "README.md": "b\n", "CHANGELOG.md": "c\n",
-}
+`
 
 // build builds a release of source, in a folder of its own, and returns its files by name.
 func build(t *testing.T, platforms ...string) map[string][]byte {

@@ -22,6 +22,14 @@ type entry struct {
 
 func (e entry) folder() bool { return e.name == "" || strings.HasSuffix(e.name, "/") }
 
+// inPath returns the programs where a package and an image have them.
+func inPath(built []file) (entries []entry) {
+	for _, f := range built {
+		entries = append(entries, entry{name: "usr/bin/" + f.name, data: f.data, mode: mode(f)})
+	}
+	return entries
+}
+
 // packTree returns a tar file of the entries, sorted, with the folders that they need. Names begin
 // with prefix, and all entries have the same time.
 func packTree(prefix string, entries []entry, date time.Time) ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/internal/joined"
@@ -288,7 +289,7 @@ func (d *Decoder) Digest(to *string) Reader {
 		text, ok := d.Text(n, path)
 		switch {
 		case !ok:
-		case !digest.MatchString(text):
+		case !digest().MatchString(text):
 			d.Errorf(n, path, "%.80q is not a digest: must be sha256: and 64 hexadecimal digits in lower case", text)
 		default:
 			*to = text
@@ -296,7 +297,7 @@ func (d *Decoder) Digest(to *string) Reader {
 	}
 }
 
-var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 
 // Known returns the end of an error about an unknown name: the known names, sorted, and the
 // nearest of them.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Error is an error with its place in a file.
@@ -32,12 +33,14 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // parserPlace matches the place that the YAML parser puts in front of most of its errors.
-var parserPlace = regexp.MustCompile(`^yaml: (?:[a-z ]*error: )?(?:.*?)line (\d+)(?:, column \d+)?: `)
+var parserPlace = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^yaml: (?:[a-z ]*error: )?(?:.*?)line (\d+)(?:, column \d+)?: `)
+})
 
 // syntaxError returns an error of the YAML parser with its line as a number.
 func syntaxError(file string, err error) *Error {
 	text, line := err.Error(), 1
-	if m := parserPlace.FindStringSubmatch(text); m != nil {
+	if m := parserPlace().FindStringSubmatch(text); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		text = text[len(m[0]):]
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
@@ -24,7 +25,7 @@ const (
 )
 
 // helperName matches what may follow docker-credential- in the name of a program.
-var helperName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var helperName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`) })
 
 // dockerConfig is what docker's config.json says about credential helpers.
 type dockerConfig struct {
@@ -73,7 +74,7 @@ func dockerCredentials(path string) (auth.CredentialFunc, error) {
 // started, keep output of any length, and let the helper write to the stderr of prober. The
 // group of the helper is killed at the end of ctx, and once the helper has ended.
 func runHelper(ctx context.Context, name, server string) (auth.Credential, error) {
-	if !helperName.MatchString(name) {
+	if !helperName().MatchString(name) {
 		return auth.EmptyCredential, errors.New("not the name of a credential helper")
 	}
 	stdout, stderr := &procgroup.Head{Limit: maxHelperOutput}, &procgroup.Head{Limit: maxReason}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -22,7 +23,7 @@ type Platform struct{ OS, Architecture string }
 func HostPlatform() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
 
 // platformPart matches an operating system or an architecture.
-var platformPart = regexp.MustCompile(`^[a-z0-9]{1,32}$`)
+var platformPart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]{1,32}$`) })
 
 // ParsePlatform reads OS/ARCHITECTURE, as in linux/arm64.
 func ParsePlatform(text string) (Platform, error) {
@@ -34,7 +35,7 @@ func ParsePlatform(text string) (Platform, error) {
 }
 
 func (p Platform) valid() bool {
-	return platformPart.MatchString(p.OS) && platformPart.MatchString(p.Architecture)
+	return platformPart().MatchString(p.OS) && platformPart().MatchString(p.Architecture)
 }
 
 // String returns p as [ParsePlatform] reads it.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/internal/clip"
@@ -76,7 +77,9 @@ func (g *guestRun) grants() []plugin.Grant {
 }
 
 // silent matches the message of the host for a guest without one.
-var silent = regexp.MustCompile(`(^|: )(the plugin returned -?[0-9]+|the plugin does not take this config)?\s*$`)
+var silent = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(^|: )(the plugin returned -?[0-9]+|the plugin does not take this config)?\s*$`)
+})
 
 // badConfigs calls the guest with configs that its schema refuses: a schema is easily too weak.
 func (g *guestRun) badConfigs(ctx context.Context) (failures []string, err error) {
@@ -99,7 +102,7 @@ func (g *guestRun) badConfigs(ctx context.Context) (failures []string, err error
 			return append(failures, fmt.Sprintf("config %s: %s", shown, got.Stuck)), nil
 		case reason == probe.ReasonTrap || reason == probe.ReasonMemory || reason == probe.ReasonProtocol:
 			failures = append(failures, fmt.Sprintf("config %s: %v", shown, got.Err))
-		case silent.MatchString(got.Message()):
+		case silent().MatchString(got.Message()):
 			failures = append(failures, fmt.Sprintf("config %s: refused without a message", shown))
 		}
 	}

@@ -231,7 +231,7 @@ func (s *processRun) badConfigs(ctx context.Context) (failures []string) {
 		case got.Err == nil:
 		case broken(got.Err):
 			failures = append(failures, fmt.Sprintf("config %s: %v", config, got.Err))
-		case silent.MatchString(got.Message()):
+		case silent().MatchString(got.Message()):
 			failures = append(failures, fmt.Sprintf("config %s: refused without a message", config))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -155,10 +156,10 @@ func parseName(text string) (string, error) {
 	return text, nil
 }
 
-var keyID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var keyID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{32}$`) })
 
 func parseKeyID(text string) (string, error) {
-	if !keyID.MatchString(text) {
+	if !keyID().MatchString(text) {
 		return "", fmt.Errorf("%.80q is not the ID of a key: must be 32 hexadecimal digits in lower case", text)
 	}
 	return text, nil

@@ -10,15 +10,11 @@
 //
 // Only Linux runs containers with a command: see [manifest.Source].
 //
-// Every container runs under a shim: the same program, started again with a hidden argument. A
-// program that uses Pods must begin with:
-//
-//	if local.IsShim(os.Args) {
-//		os.Exit(local.ShimMain())
-//	}
+// Every container runs under a shim: the same program, started again with a hidden argument. It acts as
+// one before its main function is called: see pods/local/internal/shim.
 //
 // Read pods.go first, then pod.go: the loop of one pod. actions.go decides what to do with a pod,
 // as the kubelet's computePodActions does. start.go and stop.go do it, and status.go publishes the
 // result. saver.go keeps the state of external targets on disk. The internal package process runs
-// one container. podsource.go is for agents.
+// one container, under a shim of the internal package shim. podsource.go is for agents.
 package local

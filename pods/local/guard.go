@@ -55,11 +55,3 @@ func (p *Pods) endGuard() {
 		<-p.guard.Exited()
 	}
 }
-
-// IsShim reports whether args (os.Args) are those of a shim. The program must then call
-// [ShimMain] and nothing else.
-func IsShim(args []string) bool { return process.IsShim(args) }
-
-// ShimMain runs one container and returns the exit code of the program. It returns when the
-// container has ended. The container ends when the agent dies.
-func ShimMain() int { return process.ShimMain() }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -107,9 +106,6 @@ func New(cfg Config, host pods.Host) (*Pods, error) {
 		return nil, fmt.Errorf("restart back-off %s: must not be negative", cfg.RestartBackoff)
 	}
 	cfg.RestartBackoff = cmp.Or(cfg.RestartBackoff, DefaultRestartBackoff)
-	if process.IsShim(os.Args) {
-		return nil, errors.New("this program was started as the shim of a container but does not call ShimMain")
-	}
 	p := &Pods{cfg: cfg, host: host, ending: make(chan struct{}), pods: make(map[types.UID]*pod)}
 	if cfg.StateDir != "" {
 		var err error

@@ -8,17 +8,6 @@ import (
 	"github.com/daeace23/prober/pods/local"
 )
 
-func TestIsShim(t *testing.T) {
-	for _, args := range [][]string{nil, {"prober"}, {"prober", "run"}, {"prober", "__prober-container-shim", "x"}} {
-		if local.IsShim(args) {
-			t.Errorf("%q is taken for a shim", args)
-		}
-	}
-	if !local.IsShim([]string{"prober", "__prober-container-shim"}) {
-		t.Error("a shim is not known")
-	}
-}
-
 func TestApplyBeforeStart(t *testing.T) {
 	pods, err := local.New(local.Config{}, testHost())
 	if err != nil {

@@ -37,9 +37,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if local.IsShim(os.Args) {
-		os.Exit(local.ShimMain())
-	}
 	if len(os.Args) > 2 && os.Args[1] == helperArgument {
 		os.Exit(helper(os.Args[2], os.Args[3:]))
 	}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -188,11 +189,11 @@ func putProgram(env *command.Env, dir string, code, text []byte, m *plugin.Manif
 }
 
 // runtimeLine matches the runtime in a manifest.
-var runtimeLine = regexp.MustCompile(`(?m)^runtime:.*$`)
+var runtimeLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^runtime:.*$`) })
 
 // withRuntime returns the text of a manifest with the runtime that was built.
 func withRuntime(text []byte, runtime plugin.Runtime) []byte {
-	return runtimeLine.ReplaceAll(text, []byte("runtime: "+runtime))
+	return runtimeLine().ReplaceAll(text, []byte("runtime: "+runtime))
 }
 
 // building is one run of a toolchain.

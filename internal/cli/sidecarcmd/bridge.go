@@ -21,6 +21,7 @@ import (
 	"github.com/daeace23/prober/agent/sidecar"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/filestamp"
+	"github.com/daeace23/prober/internal/marked"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/internal/regular"
 	"github.com/daeace23/prober/metrics"
@@ -141,7 +142,7 @@ func (b *bridge) close() {
 			b.log.Error("plugins could not be closed", "error", err)
 		}
 	}
-	if left := procgroup.EndMarked(b.mark); left > 0 {
+	if left := marked.End(b.mark); left > 0 {
 		b.log.Warn("processes of plugins could not be ended", "count", left)
 	}
 	b.restoreGC()

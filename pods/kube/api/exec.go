@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
 	"k8s.io/streaming/pkg/httpstream"
@@ -41,7 +42,7 @@ func (c *Client) Exec(ctx context.Context, pod Pod, container string, cmd []stri
 // executor returns one that uses WebSockets, or SPDY where the API server has none.
 func (c *Client) executor(pod Pod, container string, cmd []string) (remotecommand.Executor, error) {
 	url := c.core.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").
-		VersionedParams(&v1.PodExecOptions{Container: container, Command: cmd, Stdout: true, Stderr: true}, parameters).URL()
+		VersionedParams(&v1.PodExecOptions{Container: container, Command: cmd, Stdout: true, Stderr: true}, runtime.NewParameterCodec(scheme())).URL()
 	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", url)
 	if err != nil {
 		return nil, err

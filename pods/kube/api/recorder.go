@@ -84,7 +84,7 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 
 // TargetEvent implements [manager.TargetRecorder].
 func (r *Recorder) TargetEvent(object runtime.Object, target, eventType, reason, message string) {
-	about, err := reference.GetReference(scheme, object)
+	about, err := reference.GetReference(scheme(), object)
 	if err != nil {
 		r.counts.dropped.Add(1)
 		return

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -32,9 +33,7 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 var (
 	coordination = schema.GroupVersion{Group: "coordination.k8s.io", Version: "v1"}
-	scheme       = newScheme()
-	codecs       = serializer.NewCodecFactory(scheme)
-	parameters   = runtime.NewParameterCodec(scheme)
+	scheme       = sync.OnceValue(newScheme)
 )
 
 // newScheme returns the types that are exchanged. Other API groups would add megabytes.
@@ -57,7 +56,7 @@ func New(cfg Config) (*Client, error) {
 	config.QPS = -1
 	config.UserAgent = cmp.Or(cfg.UserAgent, "prober")
 	config.WarningHandler = rest.NoWarnings{}
-	config.NegotiatedSerializer = codecs.WithoutConversion()
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme()).WithoutConversion()
 	c := &Client{node: cfg.Node, namespace: namespace, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), config: config}
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {

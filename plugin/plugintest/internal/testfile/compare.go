@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/probe"
@@ -172,13 +173,13 @@ func (a *Answer) perSecond(name string) float64 {
 	return 0
 }
 
-var durations = regexp.MustCompile(`(?:[0-9]+(?:\.[0-9]+)?(?:ns|µs|us|ms|s|m|h))+`)
+var durations = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:[0-9]+(?:\.[0-9]+)?(?:ns|µs|us|ms|s|m|h))+`) })
 
 // withDurations returns a message with each duration replaced by the nearest one that is wanted,
 // if it is longer by slack at most.
 func withDurations(message, want string, slack time.Duration) string {
-	wanted := durations.FindAllString(want, -1)
-	return durations.ReplaceAllStringFunc(message, func(text string) string {
+	wanted := durations().FindAllString(want, -1)
+	return durations().ReplaceAllStringFunc(message, func(text string) string {
 		came, err := time.ParseDuration(text)
 		if err != nil {
 			return text

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/daeace23/prober/internal/yamlpos"
@@ -75,7 +76,9 @@ func Size(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-var resultForm = regexp.MustCompile(`^(?:success|warning|failure|unknown|error\(([a-z_]+)\))$`)
+var resultForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:success|warning|failure|unknown|error\(([a-z_]+)\))$`)
+})
 
 // ReasonConfig is the reason in error(config): the plugin refuses its config.
 const ReasonConfig probe.Reason = "config"
@@ -91,7 +94,7 @@ var reasons = []string{
 func readResult(r *field.Reader, to *string) field.Read {
 	return func(n *yamlpos.Node, path string) {
 		*to, _ = r.Text(n, path)
-		form := resultForm.FindStringSubmatch(*to)
+		form := resultForm().FindStringSubmatch(*to)
 		switch {
 		case form == nil:
 			r.Errorf(n, path, "%.40q must be success, warning, failure, unknown or error(reason)", *to)

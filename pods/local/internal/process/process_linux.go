@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/daeace23/prober/internal/procgroup"
+	"github.com/daeace23/prober/pods/local/internal/shim"
 )
 
 // starting has a token for each shim that is being started. A start takes about 20 ms of processor
@@ -42,13 +43,13 @@ type Process struct {
 	ended   Exit // read-only once exited is closed
 }
 
-// Start starts l under a shim: this program, which must call [ShimMain]. The container writes to
-// output. The error tells why the container did not start: it is [ErrCanceled] if cancel was closed
+// Start starts l under a shim: this program, see package shim. The container writes to output. The error tells why the container did not start: it is [ErrCanceled] if cancel was closed
 // while Start waited for other starts.
 func Start(l Launch, output *Output, cancel <-chan struct{}) (*Process, error) {
+	order := shim.Launch{Args: l.Args, Dir: l.Dir, Env: l.Env, User: (*shim.User)(l.User), Umask: l.Umask, Mark: l.Mark}
 	self, err := os.Executable()
 	if err == nil && len(l.Args) > 0 {
-		l.Path, err = lookPath(l)
+		order.Path, err = lookPath(l)
 	}
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func Start(l Launch, output *Output, cancel <-chan struct{}) (*Process, error) {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path: self, Args: []string{self, shimArgument}, Env: []string{"GOMAXPROCS=1"},
+		Path: self, Args: []string{self, shim.Argument}, Env: []string{"GOMAXPROCS=1"},
 		Stdout: pipes.outputW, Stderr: pipes.outputW,
 		ExtraFiles: []*os.File{pipes.controlR, pipes.reportW},
 		// A terminal sends its signals to the session of the agent.
@@ -66,7 +67,7 @@ func Start(l Launch, output *Output, cancel <-chan struct{}) (*Process, error) {
 	}
 	p := &Process{control: pipes.controlW, exited: make(chan struct{})}
 	reports := json.NewDecoder(pipes.reportR)
-	if err := p.startShim(cmd, l, pipes, reports, cancel); err != nil {
+	if err := p.startShim(cmd, order, pipes, reports, cancel); err != nil {
 		pipes.closeAll() // the shim then ends, with everything that it has started
 		if cmd.Process != nil {
 			timer := time.AfterFunc(endTimeout, func() { _ = cmd.Process.Kill() })
@@ -80,7 +81,7 @@ func Start(l Launch, output *Output, cancel <-chan struct{}) (*Process, error) {
 }
 
 // startShim starts the shim, and l under it.
-func (p *Process) startShim(cmd *exec.Cmd, l Launch, pipes *shimPipes, reports *json.Decoder, cancel <-chan struct{}) error {
+func (p *Process) startShim(cmd *exec.Cmd, l shim.Launch, pipes *shimPipes, reports *json.Decoder, cancel <-chan struct{}) error {
 	select {
 	case starting <- struct{}{}:
 		defer func() { <-starting }()
@@ -106,7 +107,7 @@ func (p *Process) startShim(cmd *exec.Cmd, l Launch, pipes *shimPipes, reports *
 }
 
 // launch sends l to the shim and waits for its answer.
-func (p *Process) launch(l Launch, reports *json.Decoder) error {
+func (p *Process) launch(l shim.Launch, reports *json.Decoder) error {
 	line, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func (p *Process) launch(l Launch, reports *json.Decoder) error {
 	if _, err := p.control.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("write to the shim: %w", err)
 	}
-	var m shimMessage
+	var m shim.Message
 	switch err := reports.Decode(&m); {
 	case err != nil:
 		return fmt.Errorf("the shim did not answer: %w", err)
@@ -130,7 +131,7 @@ func (p *Process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	defer close(p.exited)
 	var copying sync.WaitGroup
 	copying.Go(func() { copyOutput(output, pipes.outputR) })
-	var m shimMessage
+	var m shim.Message
 	err := reports.Decode(&m)
 	_ = cmd.Wait()
 	if err == nil && m.Exit != nil {
@@ -158,10 +159,10 @@ func copyOutput(to io.Writer, pipe *os.File) {
 }
 
 // Terminate sends SIGTERM to the process group of the container.
-func (p *Process) Terminate() { p.command(shimTerminate) }
+func (p *Process) Terminate() { p.command(shim.Terminate) }
 
 // Kill sends SIGKILL to every process of the container.
-func (p *Process) Kill() { p.command(shimKill) }
+func (p *Process) Kill() { p.command(shim.Kill) }
 
 // command sends c to the shim. It does nothing if the shim has ended.
 func (p *Process) command(c byte) { _, _ = p.control.Write([]byte{c}) }

@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"github.com/spf13/cobra"
@@ -38,7 +38,7 @@ func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Short = "Generate the script that lets a shell complete prober's command lines"
+			c.Short = "Generate the script that lets a shell complete these command lines"
 			c.Args, c.RunE = cobra.ArbitraryArgs, command.RequireCommand
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"fmt"
@@ -19,31 +19,36 @@ type build struct {
 }
 
 func thisBuild(env *command.Env) build {
-	b := build{Version: env.Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	return build{Version: env.Version, Revision: Revision(), GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// Revision returns the commit that this program was built from; "" if it is not known.
+func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return b
+		return ""
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
-			b.Revision = s.Value
+			return s.Value
 		}
 	}
-	return b
+	return ""
 }
 
-func newVersion(env *command.Env) *cobra.Command {
+// newVersion returns the command that prints the version of the program name.
+func newVersion(env *command.Env, name string) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:               "version",
 		Short:             "Print the version",
-		Example:           "  prober version -o json",
+		Example:           "  " + name + " version -o json",
 		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild(env)
 			if output == command.Table {
-				_, err := fmt.Fprintf(env.Stdout, "prober %s (%s, %s)\n", b.Version, b.GoVersion, b.Platform)
+				_, err := fmt.Fprintf(env.Stdout, "%s %s (%s, %s)\n", name, b.Version, b.GoVersion, b.Platform)
 				return err
 			}
 			return env.Encode(output, b)

@@ -1,4 +1,6 @@
-package cli
+// Package probecmd has the commands that carry out one probe with a built-in handler: `prober probe
+// http`, or `prober-probe http` of the small program that has no others.
+package probecmd
 
 import (
 	"context"
@@ -16,21 +18,48 @@ import (
 	"github.com/daeace23/prober/handlers/builtin"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/oneshot"
-	"github.com/daeace23/prober/internal/cli/plugincmd"
+	"github.com/daeace23/prober/internal/cli/program"
 	"github.com/daeace23/prober/probe"
 )
 
-func newProbe(env *command.Env) *cobra.Command {
-	own := map[string]func(*command.Env) *cobra.Command{"exec": newProbeExec, "grpc": newProbeGRPC, "http": newProbeHTTP, "tcp": newProbeTCP}
-	all := []*cobra.Command{plugincmd.NewProbe(env)}
+// New returns the command `prober probe`, with the commands for built-in handlers and others.
+func New(env *command.Env, others ...*cobra.Command) *cobra.Command {
+	c := command.Folder("probe", "Carry out one probe and print its verdict", append(others, builtins(env, "prober probe")...)...)
+	c.Long = "Carry out one probe and print its verdict. Where that is to be quick, in scripts and exec probes, prober-probe\n" +
+		"has the same commands for the built-in handlers: it is a small program that starts in a few milliseconds."
+	return c
+}
+
+// Program returns the command line of prober-probe. It has no plugins, and so starts with a sixth of the
+// processor time, and a quarter of the memory, of prober.
+func Program(env *command.Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "prober-probe",
+		Short: "Carry out one probe and print its verdict",
+		Long: "Carry out one probe with a built-in handler of prober, and print its verdict. For scripts, exec probes\n" +
+			"and Nagios: it is `prober probe` without plugins, in a small program that starts quickly.",
+		Example: "  prober-probe http http://127.0.0.1:8080/healthz\n  prober-probe tcp 127.0.0.1:6379 -o nagios",
+	}
+	plugin := &cobra.Command{
+		Use: "plugin", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return command.Usage("prober probe plugin carries out plugins", "prober-probe has no plugins")
+		},
+	}
+	return program.New(env, root, append(builtins(env, "prober-probe"), plugin)...)
+}
+
+// builtins returns the commands for the built-in handlers, below the command parent.
+func builtins(env *command.Env, parent string) (all []*cobra.Command) {
+	own := map[string]func(*command.Env, string) *cobra.Command{"exec": newProbeExec, "grpc": newProbeGRPC, "http": newProbeHTTP, "tcp": newProbeTCP}
 	for _, b := range declared.Builtins() {
 		if make, ok := own[b.Name]; ok {
-			all = append(all, make(env))
+			all = append(all, make(env, parent))
 		} else {
 			all = append(all, newProbeBuiltin(env, b.Name))
 		}
 	}
-	return command.Folder("probe", "Carry out one probe and print its verdict", all...)
+	return all
 }
 
 // newProbeBuiltin returns the command of a built-in handler that has no arguments of its own.
@@ -53,7 +82,7 @@ func newProbeBuiltin(env *command.Env, name string) *cobra.Command {
 	return o.Flags(c)
 }
 
-func newProbeHTTP(env *command.Env) *cobra.Command {
+func newProbeHTTP(env *command.Env, parent string) *cobra.Command {
 	o := &oneshot.Probe{Env: env, Handler: "http"}
 	var (
 		headers []string
@@ -63,9 +92,9 @@ func newProbeHTTP(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "http URL [--header K:V]...",
 		Short: "GET a URL; a status from 200 to 299 is a Success, up to 399 a Warning",
-		Example: "  prober probe http http://127.0.0.1:8080/healthz\n" +
-			"  prober probe http https://shop.example.com --header Accept:text/html --timeout 500ms --explain\n" +
-			"  prober probe http http://localhost/livez --unix-socket /run/prober/prober.sock",
+		Example: "  " + parent + " http http://127.0.0.1:8080/healthz\n" +
+			"  " + parent + " http https://shop.example.com --header Accept:text/html --timeout 500ms --explain\n" +
+			"  " + parent + " http http://localhost/livez --unix-socket /run/prober/prober.sock",
 		Args: command.Arguments("URL"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.Config, o.Target, err = httpAction(args[0], headers); err != nil {
@@ -121,13 +150,13 @@ func httpAction(text string, headers []string) (config any, target probe.Target,
 	}, target, nil
 }
 
-func newProbeTCP(env *command.Env) *cobra.Command {
+func newProbeTCP(env *command.Env, parent string) *cobra.Command {
 	o := &oneshot.Probe{Env: env, Handler: "tcp"}
 	return o.Flags(&cobra.Command{
 		Use:   "tcp HOST:PORT",
 		Short: "Connect to a port; a connection is a Success",
-		Example: "  prober probe tcp 127.0.0.1:6379\n" +
-			"  prober probe tcp [::1]:6379 -o nagios",
+		Example: "  " + parent + " tcp 127.0.0.1:6379\n" +
+			"  " + parent + " tcp [::1]:6379 -o nagios",
 		Args: command.Arguments("HOST:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.Target, err = oneshot.ParseHostPort(args[0]); err != nil {
@@ -139,14 +168,14 @@ func newProbeTCP(env *command.Env) *cobra.Command {
 	})
 }
 
-func newProbeGRPC(env *command.Env) *cobra.Command {
+func newProbeGRPC(env *command.Env, parent string) *cobra.Command {
 	o := &oneshot.Probe{Env: env, Handler: "grpc"}
 	var service string
 	c := &cobra.Command{
 		Use:   "grpc HOST:PORT [--service S]",
 		Short: "Ask the gRPC health service; SERVING is a Success",
-		Example: "  prober probe grpc 127.0.0.1:50051\n" +
-			"  prober probe grpc 127.0.0.1:50051 --service shop.Orders",
+		Example: "  " + parent + " grpc 127.0.0.1:50051\n" +
+			"  " + parent + " grpc 127.0.0.1:50051 --service shop.Orders",
 		Args: command.Arguments("HOST:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.Target, err = oneshot.ParseHostPort(args[0]); err != nil {
@@ -160,13 +189,13 @@ func newProbeGRPC(env *command.Env) *cobra.Command {
 	return o.Flags(c)
 }
 
-func newProbeExec(env *command.Env) *cobra.Command {
+func newProbeExec(env *command.Env, parent string) *cobra.Command {
 	o := &oneshot.Probe{Env: env, Handler: "exec"}
 	return o.Flags(&cobra.Command{
 		Use:   "exec -- CMD ARG...",
 		Short: "Run a command on this host; exit code 0 is a Success",
-		Example: "  prober probe exec -- pg_isready -h 127.0.0.1\n" +
-			"  prober probe exec --timeout 5s -o json -- sh -c 'test -e /run/ready'",
+		Example: "  " + parent + " exec -- pg_isready -h 127.0.0.1\n" +
+			"  " + parent + " exec --timeout 5s -o json -- sh -c 'test -e /run/ready'",
 		Args: command.AtLeast("a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Config = map[string]any{"command": args}

@@ -7,9 +7,6 @@ import (
 	"fmt"
 )
 
-// ShimMain returns 64: only Linux has shims.
-func ShimMain() int { return 64 }
-
 // Process is never started on this system.
 type Process struct{}
 

@@ -1,4 +1,4 @@
-package procgroup
+package marked
 
 import (
 	"bytes"
@@ -6,42 +6,50 @@ import (
 	"os"
 	"slices"
 	"strconv"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
-// killMarked kills the processes whose environment has a variable that begins with one of
+// kill kills the processes whose environment has a variable that begins with one of
 // marks. It returns how many it found, and how many of them it is not permitted to kill.
-func killMarked(marks []string) (found, refused int) {
+func kill(marks []string) (found, refused int) {
 	for _, pid := range processes() {
 		if !isMarked(pid, marks) {
 			continue
 		}
 		found++
-		if kill(pid, func() bool { return isMarked(pid, marks) }) == unix.EPERM {
+		if end(pid, func() bool { return isMarked(pid, marks) }) == syscall.EPERM {
 			refused++
 		}
 	}
 	return found, refused
 }
 
-// kill kills pid if still returns true: the number may have been reused.
-func kill(pid int, still func() bool) error {
-	fd, err := unix.PidfdOpen(pid, 0)
+// Numbers of system calls that package syscall does not have. They are the same on every processor.
+const (
+	sysPidfdSendSignal = 424
+	sysPidfdOpen       = 434
+)
+
+// end kills pid if still returns true: the number may have been reused.
+func end(pid int, still func() bool) error {
+	fd, _, errno := syscall.Syscall(sysPidfdOpen, uintptr(pid), 0, 0)
 	switch {
-	case err == unix.ENOSYS: // before Linux 5.3
+	case errno == syscall.ENOSYS: // before Linux 5.3
 		if !still() {
 			return nil
 		}
-		return unix.Kill(pid, unix.SIGKILL)
-	case err != nil:
-		return err
+		return syscall.Kill(pid, syscall.SIGKILL)
+	case errno != 0:
+		return errno
 	}
-	defer unix.Close(fd)
+	defer syscall.Close(int(fd))
 	if !still() {
 		return nil
 	}
-	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	if _, _, errno := syscall.Syscall6(sysPidfdSendSignal, fd, uintptr(syscall.SIGKILL), 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // processes returns the process IDs of all processes.

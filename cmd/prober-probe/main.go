@@ -1,0 +1,18 @@
+// Prober-probe carries out one probe with a built-in handler, as `prober probe` does. It is a program of its
+// own because it is to start quickly, in scripts and exec probes: it links no plugins and no agent.
+package main
+
+import (
+	"os"
+
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/cli/probecmd"
+	"github.com/daeace23/prober/internal/cli/program"
+	"github.com/daeace23/prober/internal/descriptors"
+)
+
+func main() {
+	descriptors.CloseOnExec()
+	env := command.OS(program.Version)
+	os.Exit(program.Main(&env, probecmd.Program(&env)))
+}

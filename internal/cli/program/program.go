@@ -1,0 +1,88 @@
+// Package program is what the command lines of prober and prober-probe share. [New] makes a program of
+// commands, and [Main] runs it.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/daeace23/prober/internal/cli/command"
+	"github.com/daeace23/prober/internal/nearest"
+)
+
+// Version is set by the build.
+var Version = "dev"
+
+// Main runs the command that env.Args asks for and returns the exit code.
+func Main(env *command.Env, root *cobra.Command) int {
+	root.SetArgs(env.Args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	cmd, err := root.ExecuteContextC(context.Background())
+	if logsJSON(env, cmd, err) {
+		return env.ReportJSON(err)
+	}
+	return env.Report(err)
+}
+
+// logsJSON reports whether cmd writes JSON to stderr.
+func logsJSON(env *command.Env, cmd *cobra.Command, err error) bool {
+	f := cmd.Flags().Lookup("log-format")
+	if f == nil {
+		return false
+	}
+	if f.Changed || err == nil {
+		return f.Value.String() == "json"
+	}
+	// The flags after an invalid one were not parsed.
+	line := strings.Join(env.Args, "\x00")
+	format, _ := env.LookupEnv("PROBER_LOG_FORMAT")
+	return f.Value.String() == "json" || format == "json" ||
+		slices.Contains(env.Args, "--log-format=json") || strings.Contains(line, "--log-format\x00json")
+}
+
+// New makes root a program with commands, and with those for its version, its help and completion.
+func New(env *command.Env, root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Args = cobra.ArbitraryArgs
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return command.Unknown(cmd, args[0])
+	}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		return env.SetFlags(cmd.Flags())
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return command.Usage(flagHint(cmd, err), "%w", err)
+	})
+	root.AddCommand(newVersion(env, root.Name()))
+	root.AddCommand(commands...)
+	root.SetHelpCommand(newHelp())
+	completeFlags(root)
+	completion(root)
+	return root
+}
+
+// flagHint returns the nearest known flag, and where the flags are listed.
+func flagHint(cmd *cobra.Command, err error) string {
+	hint := cmd.CommandPath() + " --help lists the flags"
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return hint
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
+		hint = fmt.Sprintf("did you mean --%s? %s", near, hint)
+	}
+	return hint
+}
