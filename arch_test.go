@@ -248,7 +248,7 @@ var packages = map[string]struct {
 		others: []string{"github.com/prometheus/client_golang", "k8s.io/api", "k8s.io/apimachinery", "sigs.k8s.io/yaml"},
 	},
 	"internal/cli": {
-		ours:   []string{"agent", "agent/access", "agent/history", "config", "core/declared", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
+		ours:   []string{"agent", "agent/access", "agent/history", "config", "core/declared", "probe", "plugin", "handlers", "handlers/builtin", "pods", "pods/kube", "pods/kube/*", "pods/local", "pods/local/manifest", "pods/targets", "internal/cli/*", "internal/footprint", "internal/explain", "internal/joined", "internal/nearest", "internal/regular", "internal/timespan"},
 		others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "k8s.io/api", "k8s.io/apimachinery"},
 	},
 	"internal/cli/command": {
@@ -257,7 +257,7 @@ var packages = map[string]struct {
 	},
 	"internal/cli/sidecarcmd": {
 		ours: []string{
-			"agent/access", "agent/logs", "agent/plugins", "agent/secrets", "agent/sidecar", "internal/cli/command", "internal/filestamp", "internal/marked", "internal/procgroup", "internal/regular", "metrics",
+			"agent/access", "agent/logs", "agent/plugins", "agent/secrets", "agent/sidecar", "internal/cli/command", "internal/filestamp", "internal/footprint", "internal/marked", "internal/procgroup", "internal/regular", "metrics",
 		},
 		others: []string{"github.com/prometheus/client_golang", "github.com/spf13/cobra"},
 	},
@@ -302,6 +302,7 @@ var packages = map[string]struct {
 	"internal/safelog":      {},
 	"internal/yamlpos":      {ours: []string{"internal/joined", "internal/nearest"}, others: []string{"go.yaml.in/yaml"}},
 	"internal/descriptors":  {},
+	"internal/footprint":    {},
 	"internal/marked":       {},
 	"internal/procgroup":    {others: []string{"golang.org/x/sys"}},
 	"internal/redact":       {},

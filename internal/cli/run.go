@@ -27,6 +27,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/cli/program"
 	"github.com/daeace23/prober/internal/cli/systemd"
+	"github.com/daeace23/prober/internal/footprint"
 	"github.com/daeace23/prober/internal/timespan"
 	"github.com/daeace23/prober/plugin"
 	"github.com/daeace23/prober/pods"
@@ -154,6 +155,9 @@ func (o *agentOptions) flags(c *cobra.Command, stateDir string) {
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
 }
 
+// settleAfter is when the memory that only the start took is given back: the first attempts have ended.
+const settleAfter = 10 * time.Second
+
 // run runs the agent with its Source until a signal comes.
 func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	if err := o.complete(env); err != nil {
@@ -162,6 +166,8 @@ func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	if _, set := env.LookupEnv("GOGC"); !set {
 		defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent))
 	}
+	settle := time.AfterFunc(settleAfter, footprint.Settle)
+	defer settle.Stop()
 	// Without a reader of the log, writes fail, and the agent goes on. SIGPIPE stays handled, since
 	// the last lines are written after this returns.
 	env.Notify(syscall.SIGPIPE)

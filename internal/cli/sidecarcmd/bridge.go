@@ -21,6 +21,7 @@ import (
 	"github.com/daeace23/prober/agent/sidecar"
 	"github.com/daeace23/prober/internal/cli/command"
 	"github.com/daeace23/prober/internal/filestamp"
+	"github.com/daeace23/prober/internal/footprint"
 	"github.com/daeace23/prober/internal/marked"
 	"github.com/daeace23/prober/internal/procgroup"
 	"github.com/daeace23/prober/internal/regular"
@@ -103,7 +104,7 @@ func (b *bridge) serve(ctx context.Context, listener net.Listener, addrFile stri
 		}
 		defer os.Remove(addrFile)
 	}
-	debug.FreeOSMemory() // what reading and compiling plugins took
+	footprint.Settle()
 	b.log.Info("listening", "address", address)
 	var following sync.WaitGroup
 	follow, stop := context.WithCancel(ctx)

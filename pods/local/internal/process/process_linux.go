@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/pods/local/internal/shim"
 )
 
-// starting has a token for each shim that is being started. A start takes about 20 ms of processor
+// starting has a token for each shim that is being started. A start takes a few ms of processor
 // time: many at once would delay the probes of the agent, and take longer than startTimeout.
 var starting = make(chan struct{}, max(4, 2*runtime.GOMAXPROCS(0)))
 
