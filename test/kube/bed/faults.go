@@ -63,6 +63,13 @@ func containerProcesses() (pids []int, err error) {
 // forgetContainers removes what a boot forgets: mounts, the files of /run, network devices. The
 // network namespaces of pods end with their mounts.
 func forgetContainers() error {
+	return errors.Join(unmountBelow("/run", "/var/lib"),
+		os.RemoveAll("/run/containerd"), os.RemoveAll("/run/netns"),
+		run("ip", "link", "delete", "bed0"))
+}
+
+// unmountBelow unmounts what is mounted below the folders.
+func unmountBelow(tops ...string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return err
@@ -70,15 +77,13 @@ func forgetContainers() error {
 	lines := strings.Split(strings.TrimSpace(string(mounts)), "\n")
 	slices.Reverse(lines) // the last ones may be on others
 	for _, line := range lines {
-		for _, top := range []string{"/run/", "/var/lib/"} {
-			if dir := strings.Fields(line)[1]; strings.HasPrefix(dir, top) {
-				err = errors.Join(err, syscall.Unmount(dir, syscall.MNT_DETACH))
+		for _, top := range tops {
+			if dir := strings.Fields(line)[1]; strings.HasPrefix(dir, top+"/") {
+				err = errors.Join(err, os.NewSyscallError("unmount "+dir, syscall.Unmount(dir, syscall.MNT_DETACH)))
 			}
 		}
 	}
-	return errors.Join(err,
-		os.RemoveAll("/run/containerd"), os.RemoveAll("/run/netns"),
-		run("ip", "link", "delete", "bed0"))
+	return err
 }
 
 // newBoot changes the ID of the boot, for those in the mount namespace.

@@ -152,7 +152,12 @@ func enter() error {
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	for _, dir := range []string{"/run", "/var/lib", "/var/log"} {
+	folders := []string{"/run", "/var/lib", "/var/log"}
+	// What is mounted there, such as /run/netns by `ip netns`, would be hidden, and no reboot could unmount it.
+	if err := unmountBelow(folders...); err != nil {
+		return err
+	}
+	for _, dir := range folders {
 		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=755"); err != nil {
 			return fmt.Errorf("mount %s: %w", dir, err)
 		}
