@@ -82,6 +82,12 @@ func BusyCPU() (time.Duration, error) {
 // Resident returns the memory of a process in bytes, Rss in smaps_rollup; pid 0 is this process.
 func Resident(pid int) (int64, error) { return kilobytes(procFile(pid, "smaps_rollup"), "Rss:") }
 
+// Anonymous returns the bytes of memory that a process shares with no file.
+func Anonymous(pid int) (int64, error) { return kilobytes(procFile(pid, "status"), "RssAnon:") }
+
+// Peak returns the most bytes that were resident since the program of a process was started.
+func Peak(pid int) (int64, error) { return kilobytes(procFile(pid, "status"), "VmHWM:") }
+
 // PeakResident returns the highest memory of this process since [ResetPeak], in bytes.
 func PeakResident() (int64, error) { return kilobytes(procFile(0, "status"), "VmHWM:") }
 

@@ -31,7 +31,7 @@ type agent struct {
 // startAgent starts an agent of pods with further arguments, and waits until it is ready. It uses the
 // plugins that are compiled in the folder cache, if that is set.
 func (e *Env) startAgent(ctx context.Context, pods *v1.PodList, cache string, args ...string) (_ *agent, err error) {
-	path, err := e.binary(ctx)
+	path, err := e.program(ctx, "prober")
 	if err != nil {
 		return nil, err
 	}

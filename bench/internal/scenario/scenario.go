@@ -76,7 +76,7 @@ type Env struct {
 	Profiles string
 	Emit     func(record.Run)       // takes a run
 	Logf     func(string, ...any)   // shows progress
-	prober   func() (string, error) // builds the binary
+	programs string                 // folder of our programs; "": none is built
 	cleanup  func() error           // removes it
 	server   *target.Server         // nil until it is needed
 }
@@ -91,7 +91,7 @@ func Jobs() map[string]child.Job {
 
 // All returns the scenarios in the order of the document.
 func All() []Scenario {
-	return slices.Concat(attempts(), []Scenario{plugins(), folder(), endless(), targets(), bulk()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
+	return slices.Concat(attempts(), []Scenario{start(), plugins(), folder(), endless(), targets(), bulk()}, managers(), []Scenario{hanging(), series(), scrape(), stream(), reader(), scale()})
 }
 
 // Find returns the scenarios of the names, which may be those of groups: "peers" has all but scale.
@@ -135,22 +135,21 @@ func (e *Env) target(ctx context.Context) (_ *target.Server, err error) {
 	return e.server, err
 }
 
-// binary returns the path of the prober program, and builds it at the first call.
-func (e *Env) binary(ctx context.Context) (string, error) {
-	if e.prober == nil {
+// program returns the path of one of our programs, and builds it at the first call.
+func (e *Env) program(ctx context.Context, name string) (string, error) {
+	if e.programs == "" {
 		dir, err := os.MkdirTemp("", "prober-bench")
 		if err != nil {
 			return "", err
 		}
-		e.cleanup = func() error { return os.RemoveAll(dir) }
-		path := filepath.Join(dir, "prober")
-		e.Logf("building prober")
-		e.prober = func() (string, error) { return path, nil }
-		if err := build(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/prober"); err != nil {
-			e.prober = func() (string, error) { return "", err }
-		}
+		e.programs, e.cleanup = dir, func() error { return os.RemoveAll(dir) }
 	}
-	return e.prober()
+	path := filepath.Join(e.programs, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	e.Logf("building %s", name)
+	return path, build(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/"+name)
 }
 
 // build runs a command in the folder of prober.
