@@ -71,7 +71,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "An error has occurred while serving metrics:\n\n"+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	format := expfmt.NegotiateAccept(r.Header, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText, expfmt.FmtProtoDelim)
+	format := expfmt.NegotiateAccept(r.Header, formats...)
 	w.Header().Add("Vary", "Accept")
 	w.Header().Add("Vary", "Accept-Encoding")
 	w.Header().Set("Content-Type", string(format))
@@ -118,6 +118,14 @@ func (m *Metrics) write(w io.Writer, format expfmt.Format, rest []*dto.MetricFam
 		return
 	}
 	_ = e.Flush() // the reader is gone
+}
+
+// formats are those that a scrape may ask for, the preferred one first.
+var formats = []expfmt.Format{
+	expfmt.NewFormat(expfmt.TypeOpenMetrics),
+	expfmt.OpenMetricsType + "; version=" + expfmt.OpenMetricsVersion_0_0_1 + "; charset=utf-8",
+	expfmt.NewFormat(expfmt.TypeTextPlain),
+	expfmt.NewFormat(expfmt.TypeProtoDelim),
 }
 
 var encodings = map[expfmt.FormatType]exposition.Encoding{expfmt.TypeOpenMetrics: exposition.OpenMetrics, expfmt.TypeProtoDelim: exposition.Protobuf}

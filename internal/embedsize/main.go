@@ -1,5 +1,5 @@
-// Embedsize writes the table of docs/embedding.md that says what a program pays for each entry
-// point of prober: its size, and the modules of others that it links.
+// Embedsize writes the tables of docs/embedding.md that say what a program pays for each entry point
+// of prober: its size, the modules of others that it links, and what they change in its go.mod.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// update replaces the table in file.
+// update replaces the tables in file.
 func update(file string) error {
 	page, err := os.ReadFile(file)
 	if err != nil {
@@ -53,11 +53,7 @@ func update(file string) error {
 			return err
 		}
 	}
-	t, err := table(sizes)
-	if err != nil {
-		return err
-	}
-	text, err := replace(string(page), t)
+	text, err := replace(string(page), sizes)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -83,9 +79,13 @@ func size(p program) (string, error) {
 }
 
 // run runs the go command for linux/amd64 without cgo, and returns its output.
-func run(args ...string) (string, error) {
+func run(args ...string) (string, error) { return runIn("", args...) }
+
+// runIn is run in dir.
+func runIn(dir string, args ...string) (string, error) {
 	c := exec.Command("go", args...)
-	c.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	c.Dir = dir
+	c.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOWORK=off")
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	out, err := c.Output()
@@ -127,20 +127,41 @@ func modulesOf(p program) (string, error) {
 			more++
 		}
 	}
-	if more > 0 {
-		named = append(named, fmt.Sprintf("%d more", more))
-	}
-	return cmp.Or(strings.Join(named, ", "), "none"), nil
+	return list(named, more), nil
 }
 
-// The lines around the table.
+// list returns a cell with names and the number of more.
+func list(names []string, more int) string {
+	if more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
+
+// The lines around the tables.
 const (
-	first = "<!-- The next table is written by `make docs`. -->\n"
-	last  = "<!-- The end of the table. -->\n"
+	firstOfSizes        = "<!-- The table of sizes is written by `make docs`. -->\n"
+	firstOfRequirements = "<!-- The table of requirements is written by `make docs`. -->\n"
+	last                = "<!-- The end of the table. -->\n"
 )
 
-// replace returns page with t as its table.
-func replace(page, t string) (string, error) {
+// replace returns page with its tables made anew, with the given sizes.
+func replace(page string, sizes map[string]string) (string, error) {
+	t, err := table(sizes)
+	if err != nil {
+		return "", err
+	}
+	if page, err = replaceTable(page, firstOfSizes, t); err != nil {
+		return "", err
+	}
+	if t, err = requirements(); err != nil {
+		return "", err
+	}
+	return replaceTable(page, firstOfRequirements, t)
+}
+
+// replaceTable returns page with t as the table between the lines first and last.
+func replaceTable(page, first, t string) (string, error) {
 	before, rest, ok := strings.Cut(page, first)
 	_, after, ends := strings.Cut(rest, last)
 	if !ok || !ends {
