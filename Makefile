@@ -40,8 +40,9 @@ NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*
 
 # Systems of plugin authors, besides the one that make runs on.
 PLATFORMS ?= linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
-# Processors with 32 bits, another order of bytes, or no code of their own in core/internal/engine: for
-# them the packages of LIBRARY are checked.
+# Processors with 32 bits, another order of bytes, or no assembly in core/internal/engine. Every package is
+# type-checked for them, which takes seconds; compilers need minutes for the packages of LIBRARY and what
+# they import.
 ARCHES  ?= arm 386 riscv64 s390x
 LIBRARY := ./probe/... ./core/... ./handlers/builtin/... ./metrics
 # Platforms of a release.
@@ -107,9 +108,12 @@ run: build ## build and run the quickstart until Ctrl-C
 bin/quickstart:
 	$(GO) build -trimpath -o $@ ./examples/quickstart
 
+# Packages with assembly: their tests also run without it, as on processors that have none.
+PUREGO := ./core/internal/engine
 .PHONY: test
 test: ## every test that needs Go and nothing else
 	$(GOTEST) -timeout $(TIMEOUT) ./...
+	$(GOTEST) -timeout $(TIMEOUT) -tags purego $(PUREGO)
 	@set -e; for dir in $(NESTED); do echo "test $$dir"; (cd $$dir && $(GOTEST) -timeout $(TIMEOUT) ./...); done
 
 # Programs that tests build are built without cgo, as for test, and so come from the cache. Left out are
@@ -160,7 +164,7 @@ test-kube-cri: ## those that need containerd alone
 test-kube-node: ## those that need a node
 	GOTEST='$(GOTEST)' test/kube/run node
 
-# Takes up to half an hour, and is not part of CI.
+# Takes seven minutes, and is not part of CI.
 .PHONY: test-arch
 test-arch: ## the tests of probe, core and the built-in handlers on 386, arm and s390x; needs Linux; installs qemu-user
 	GO='$(GO)' GOTEST='$(GOTEST)' test/arch/run
@@ -178,12 +182,13 @@ bin/soak:
 	$(GO) build -trimpath -o $@ ./test/soak
 
 .PHONY: check
-check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, and vet for darwin and windows
+check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, vet for darwin and windows, types for ARCHES
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	$(GO) fix -diff ./...
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run ./internal/typecheck $(ARCHES:%=linux/%)
 	@set -e; for dir in $(NESTED); do echo "check $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) mod tidy -diff); done
 	cd bench && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
 	cd test/oracle && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
@@ -199,7 +204,7 @@ check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, and 
 	done
 
 .PHONY: check-arch
-check-arch: ## builds and vets the packages of LIBRARY for other processors; not part of CI
+check-arch: ## builds and vets the packages of LIBRARY for ARCHES; not part of CI
 	@set -e; for arch in $(ARCHES); do \
 		echo "check for linux/$$arch"; export GOOS=linux GOARCH=$$arch GOARM=7; \
 		$(GO) build $(LIBRARY); $(GO) vet $(LIBRARY); \

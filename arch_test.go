@@ -313,6 +313,7 @@ var packages = map[string]struct {
 	"internal/doctest":      {},
 	"internal/embedsize":    {},
 	"test/e2e":              {},
+	"internal/typecheck":    {},
 	"internal/metricsdoc":   {ours: []string{"metrics", "metrics/agentmetrics"}},
 	"internal/openapidoc":   {ours: []string{"agent/api"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},

@@ -161,7 +161,7 @@ func TestLoadDirErrors(t *testing.T) {
 			if err := json.Unmarshal(readFile(t, path), &index); err != nil {
 				t.Fatal(err)
 			}
-			index["manifests"].([]any)[0].(map[string]any)["size"] = 1 << 62
+			index["manifests"].([]any)[0].(map[string]any)["size"] = int64(1) << 62
 			data, err := json.Marshal(index)
 			if err != nil {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // With many probes, most of the price of a tick is the wait for memory that no tick has touched for a
 // period: the worker, its task, the state, the handler and what the observers count with. The shard
 // therefore asks the processor for the memory of the next ticks while it runs the present one. On
-// other processors than amd64 and arm64 these functions do nothing.
+// other processors than amd64 and arm64, and with the build tag purego, these functions do nothing.
 
 // prefetchLocked asks for the memory of the workers that are due next: for those that may come after
 // the first, which are its children in the heap, and for what the first points to. It touches only

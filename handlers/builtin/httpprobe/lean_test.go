@@ -333,7 +333,10 @@ func TestConnectionErrorIsThatOfNetHTTP(t *testing.T) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
 		}, probe.Failure},
 		"write fails": {func(context.Context) (net.Conn, error) {
-			c := script(reads("", io.EOF))
+			c := script(func([]byte) (int, error) {
+				time.Sleep(time.Millisecond) // net/http may return either error once it has both
+				return 0, io.EOF
+			})
 			c.writeErr = syscall.EPIPE
 			return c, nil
 		}, probe.Failure},
@@ -371,6 +374,7 @@ func TestConnectionErrorIsThatOfNetHTTP(t *testing.T) {
 					if got.Outcome, err = by(h).Probe(ctx, probe.Request{}); err != nil {
 						got.Err = err.Error()
 					}
+					time.Sleep(time.Millisecond) // a read may return after the attempt
 				})
 				return got
 			}

@@ -130,6 +130,7 @@ func reset(c net.Conn) {
 
 func TestReuse(t *testing.T) {
 	const success, failure = probe.Success, probe.Failure
+	const timeout = probe.Unknown // a failure by the timeout, which is short for these attempts alone
 	certified := &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"http/1.1"}}
 	for _, c := range []struct {
 		name    string
@@ -166,8 +167,8 @@ func TestReuse(t *testing.T) {
 		{"reset in place of an answer", once(okKept, reset), []int{1, 1, 2}, []probe.Result{success, success}},
 		{"fresh connection closed too", func(c net.Conn, _ int) bool { return false }, []int{1, 2}, []probe.Result{failure, failure}},
 		{"closed within an answer", once(okKept, writes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")), []int{1, 1, 2}, []probe.Result{success, failure, success}},
-		{"no answer", once(okKept, rig.Silent), []int{1, 1, 2}, []probe.Result{success, failure, success}},
-		{"half an answer", once(okKept, hangs("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")), []int{1, 1, 2}, []probe.Result{success, failure, success}},
+		{"no answer", once(okKept, rig.Silent), []int{1, 1, 2}, []probe.Result{success, timeout, success}},
+		{"half an answer", once(okKept, hangs("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")), []int{1, 1, 2}, []probe.Result{success, timeout, success}},
 	} {
 		for scheme, secure := range map[string]*tls.Config{"http": nil, "https": certified} {
 			t.Run(c.name+"/"+scheme, func(t *testing.T) {
@@ -175,11 +176,11 @@ func TestReuse(t *testing.T) {
 				s := serveKept(t, secure, c.respond)
 				h := s.probe(t, httpprobe.Config{}, reuse)
 				for i, want := range c.results {
-					timeout := time.Minute
-					if want == probe.Failure {
-						timeout = 300 * time.Millisecond
+					limit := time.Minute
+					if want == timeout {
+						limit, want = 300*time.Millisecond, failure
 					}
-					if out, err := rig.Attempt(t, h, probe.Request{}, timeout); err != nil || out.Result != want {
+					if out, err := rig.Attempt(t, h, probe.Request{}, limit); err != nil || out.Result != want {
 						t.Errorf("attempt %d: got %v, %q, %v; want %v", i+1, out.Result, out.Output, err, want)
 					}
 				}
