@@ -164,9 +164,9 @@ test-kube-cri: ## those that need containerd alone
 test-kube-node: ## those that need a node
 	GOTEST='$(GOTEST)' test/kube/run node
 
-# Takes seven minutes, and is not part of CI.
+# Takes twelve minutes, and is not part of CI.
 .PHONY: test-arch
-test-arch: ## the tests of probe, core and the built-in handlers on 386, arm and s390x; needs Linux; installs qemu-user
+test-arch: ## the tests of probe, core and the built-in handlers on 386, arm, arm64 and s390x; needs Linux; installs qemu-user
 	GO='$(GO)' GOTEST='$(GOTEST)' test/arch/run
 
 .PHONY: screenshots
