@@ -38,7 +38,8 @@ ASC   ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/prober/assemblyscript/node_modul
 # Modules of their own that need no more than Go.
 NESTED  := $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod examples/plugins/*/go.mod metrics/*/go.mod))
 
-# Systems of plugin authors, besides the one that make runs on.
+# Systems of plugin authors, besides the one that make runs on: for them check only checks types, which is
+# quick, and check-platforms builds and vets.
 PLATFORMS ?= linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
 # Processors with 32 bits, another order of bytes, or no assembly in core/internal/engine. Every package is
 # type-checked for them, which takes seconds; compilers need minutes for the packages of LIBRARY and what
@@ -118,8 +119,8 @@ test: ## every test that needs Go and nothing else
 
 # Programs that tests build are built without cgo, as for test, and so come from the cache. Left out are
 # packages whose tests run guests and build artifacts, and cmd/prober, whose scripts run what the tests of
-# agent and internal/cli run too: these packages start no goroutine.
-UNRACED := cmd/prober handlers/shipped handlers/wasm/internal/binary internal/release sdk
+# agent and internal/cli run too: of their own these packages start few goroutines.
+UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/cli/plugincmd internal/release plugin/plugintest sdk
 # Tests that write files or run guests for minutes under the detector, and start no goroutine for it.
 UNRACED_TESTS := TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskLosesNothingThatMemoryHolds
 .PHONY: test-race
@@ -182,14 +183,17 @@ bin/soak:
 	$(GO) build -trimpath -o $@ ./test/soak
 
 .PHONY: check
-check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, vet for darwin and windows, types for ARCHES
+check: ## formatting, vet, lint, go.mod, go fix; types for PLATFORMS and ARCHES
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	$(GO) fix -diff ./...
 	$(GO) run $(STATICCHECK) ./...
-	$(GO) run ./internal/typecheck $(ARCHES:%=linux/%)
-	@set -e; for dir in $(NESTED); do echo "check $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) mod tidy -diff); done
+	$(GO) build -o bin/typecheck ./internal/typecheck
+	bin/typecheck $(PLATFORMS) $(ARCHES:%=linux/%)
+	@set -e; for dir in $(NESTED); do echo "check $$dir"; \
+		(cd $$dir && $(GO) vet ./... && $(GO) mod tidy -diff && $(CURDIR)/bin/typecheck $(PLATFORMS)); \
+	done
 	cd bench && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
 	cd test/oracle && $(GO) vet -tags k8s136 ./... && $(GO) mod tidy -diff
 	cd test/e2e/collector && $(GO) vet . && $(GO) mod tidy -diff
@@ -197,6 +201,10 @@ check: ## formatting, vet, lint, go.mod, go fix; a build for other systems, vet 
 	cd test/e2e/receivers && $(GO) vet . && $(GO) mod tidy -diff
 	cd test/kube && GOOS=linux $(GO) vet ./... && $(GO) mod tidy -diff
 	cd test/kube/tools && $(GO) mod tidy -diff
+
+# With an empty build cache it takes five minutes, and is not part of CI.
+.PHONY: check-platforms
+check-platforms: ## builds prober for PLATFORMS, and vets it for darwin and windows
 	@set -e; for platform in $(PLATFORMS); do \
 		echo "check for $$platform"; export GOOS=$${platform%/*} GOARCH=$${platform#*/}; \
 		$(GO) build -o /dev/null ./cmd/prober; \
