@@ -223,7 +223,7 @@ check-min: ## that nothing raises the versions that go.mod names, also for an em
 	GO='$(GO)' GOTEST='$(GOTEST)' TIMEOUT='$(TIMEOUT)' LIBRARY='$(LIBRARY) ./handlers/wasm/... ./sdk/...' test/min/run
 
 .PHONY: docs
-docs: ## docs/metrics.md, docs/openapi.json, and the tables of sizes and requirements in docs/embedding.md
+docs: ## docs/metrics.md, docs/openapi.json, docs/size.md, and the tables of docs/embedding.md
 	$(GO) generate ./internal/metricsdoc ./internal/openapidoc ./internal/embedsize
 
 .PHONY: bench

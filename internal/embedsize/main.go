@@ -1,5 +1,6 @@
 // Embedsize writes the tables of docs/embedding.md that say what a program pays for each entry point
-// of prober: its size, the modules of others that it links, and what they change in its go.mod.
+// of prober: its size, the modules of others that it links, and what they change in its go.mod. It also
+// writes docs/size.md: what our own programs consist of, see weights.go.
 package main
 
 import (
@@ -12,7 +13,7 @@ import (
 	"strings"
 )
 
-//go:generate go run . ../../docs/embedding.md
+//go:generate go run . ../../docs/embedding.md ../../docs/size.md
 
 // program is one that embeds prober: a folder of testdata.
 type program struct {
@@ -31,11 +32,18 @@ var programs = []program{
 func (p program) pkg() string { return "./testdata/" + p.dir }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: embedsize FILE")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: embedsize EMBEDDING SIZE")
 		os.Exit(64)
 	}
-	if err := update(os.Args[1]); err != nil {
+	err := update(os.Args[1])
+	if err == nil {
+		var page []byte
+		if page, err = sizePage(); err == nil {
+			err = os.WriteFile(os.Args[2], page, 0o644)
+		}
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
