@@ -212,7 +212,8 @@ func TestHTTP2HangIsThatOfNetHTTP(t *testing.T) {
 		}, "statuscode: 200, then failed to read the body: context deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := sameOverHTTP2(t, httpprobe.Action{}, 300*time.Millisecond, c.with)
+			t.Parallel()
+			got := sameOverHTTP2(t, httpprobe.Action{}, 2*time.Second, c.with) // enough for a handshake under qemu
 			if !strings.Contains(got.Outcome.Output, c.want) || got.Outcome.Reason != probe.ReasonDeadline {
 				t.Errorf("got %+v, want %q", got.Outcome, c.want)
 			}
