@@ -46,6 +46,9 @@ func start() Scenario {
 			{Text: "parent of a container: CPU ≤ 5 ms", Figure: "cpu-ms", Subject: shim, AtMost: 5},
 			{Text: "parent of a container: ≤ 1.5 MB of its own", Figure: "anonymous-mb", Subject: shim, AtMost: 1.5},
 		},
+		Why: "prober-probe: a Go program that prints a word takes 0.9 ms, and one that only links the built-in handlers 2.6. " +
+			"Half of that is the initialization of k8s.io/api, whose types the config of a probe has, and of grpc-go, and the page faults of 21 MB: " +
+			"k8s.io/apimachinery looks methods up by name, so that the linker keeps those of all types.",
 		Run: func(ctx context.Context, e *Env) error {
 			for round := range e.Rounds {
 				for _, subject := range []string{proberProbe, checkHTTP, proberHTTP, shim, tini} {
