@@ -126,7 +126,7 @@ var (
 	})
 	scheduleLag = family.New(Family{
 		Name: "prober_schedule_lag_seconds", Type: Histogram, Unit: "seconds",
-		Help: "Time from when a tick was due until it began.", Buckets: seconds(lagBounds[:]),
+		Help: "Time from when a tick was due until it began. Ticks wait for each other, a hundredth of the period and 10 ms at most.", Buckets: seconds(lagBounds[:]),
 		Alert: "The 99th percentile is above a tenth of the shortest timeout: the host is too busy, and failures tell more about it than about the targets.",
 	})
 	runsSkipped = family.New(Family{

@@ -73,6 +73,10 @@ const (
 	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
 	// not part of a profile.
 	CompatStatusOnRestart
+	// CompatExactTimer runs every tick when it is due. By default a tick comes within a hundredth of its period
+	// after that, 10 ms at most, so that the process wakes once for ticks that are due at about the same time. A
+	// tick that no other one follows within that window, and one that is triggered, come at once.
+	CompatExactTimer
 )
 
 // The profiles turn every fix off: the behaviour of a release of the kubelet, except for what
@@ -85,7 +89,8 @@ const (
 	// compatEvery are the switches of every release.
 	compatEvery = CompatKeepRun | CompatStopSkipsSidecars | CompatTriggerAlways | CompatSeedStaleStarted | CompatInheritReplaced |
 		CompatStatusFromWorkers | CompatHerd | CompatBodyHangIsError | CompatLinger | CompatHostTrouble | CompatGRPCLibrary |
-		CompatWallClock | CompatLateStart | CompatPanicSkips | CompatInitialFailure | CompatIgnoreProtocol
+		CompatWallClock | CompatLateStart | CompatPanicSkips | CompatInitialFailure | CompatIgnoreProtocol |
+		CompatExactTimer
 )
 
 // Has reports whether all switches of x are on in c.
@@ -132,5 +137,6 @@ func CompatSwitches() []CompatSwitch {
 		{CompatPortNumbers, "PortNumbers", "a name of a port that the container does not have is taken for a number"},
 		{CompatIgnoreProtocol, "IgnoreProtocol", "protocol HTTP2 is ignored, and HTTP/1.1 is sent; mode TLS is ignored, and gRPC is sent without TLS"},
 		{CompatStatusOnRestart, "StatusOnRestart", "a restart of the agent resets the result"},
+		{CompatExactTimer, "ExactTimer", "each attempt is made when it is due: it does not wait for others, up to a hundredth of the period and 10 ms at most"},
 	}
 }

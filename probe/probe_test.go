@@ -188,7 +188,7 @@ func TestCompatSwitches(t *testing.T) {
 		names[s.Name] = true
 		want <<= 1
 	}
-	if want != probe.CompatStatusOnRestart<<1 {
+	if want != probe.CompatExactTimer<<1 {
 		t.Errorf("the last switch that is described is %b", want>>1)
 	}
 	var releases []string

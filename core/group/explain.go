@@ -56,7 +56,7 @@ func (g *Group[K]) Explain(id ID[K]) (Explanation, bool) {
 	x.Ticks, of = e.record.traces(&g.memory)
 	d := explain.Decision{
 		Kind: x.Info.Kind, SuccessThreshold: x.Spec.SuccessThreshold, FailureThreshold: x.Spec.FailureThreshold,
-		Restarts: !e.Task().NoRestart, Task: !g.pods, Decided: x.Decided.Word(), Gate: x.Gate, Next: x.Next, Skipped: string(of.skipped),
+		Restarts: !e.Task().NoRestart, Task: !g.pods, Decided: x.Decided.Word(), Gate: x.Gate, Next: x.Next, Window: x.Window, Skipped: string(of.skipped),
 	}
 	if len(x.Ticks) > 0 && of.containerID == x.ContainerID {
 		d.Last = x.Ticks[0].decided()

@@ -332,7 +332,7 @@ func TestSpread(t *testing.T) {
 		return inFirstHalf, len(at)
 	}
 	bubble(t, "second ticks of probes added together are spread", func(t *testing.T) {
-		if half, distinct := seconds(t, 0); half < 120 || half > 280 || distinct < 300 {
+		if half, distinct := seconds(t, probe.CompatExactTimer); half < 120 || half > 280 || distinct < 300 {
 			t.Errorf("%d of 400 in the first half of the period, %d distinct times", half, distinct)
 		}
 	})

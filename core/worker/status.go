@@ -20,6 +20,9 @@ type Status struct {
 	OnHold      bool
 	Paused      bool
 	Next        time.Time // zero while paused
+	// Window is how long after Next the tick may come; 0 with [probe.CompatExactTimer], and for periods of a few
+	// milliseconds.
+	Window time.Duration
 	// Gate says what keeps the probe from making attempts, for people: "initial delay, 4s
 	// left". It begins with the text of a [Gate]; "" if attempts are made.
 	Gate string

@@ -50,6 +50,7 @@ var concerns = map[probe.Compat]func(s subject) bool{
 	probe.CompatPortNumbers:     subject.hasUnknownPort,
 	probe.CompatIgnoreProtocol:  subject.hasProtocol,
 	probe.CompatStatusOnRestart: func(subject) bool { return true },
+	probe.CompatExactTimer:      func(subject) bool { return true },
 }
 
 // followsReadiness reports whether a manager starts a readiness probe of the pod before the probe, in that container

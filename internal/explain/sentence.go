@@ -20,7 +20,8 @@ type Decision struct {
 	Gate             string // why no attempts are made, by the text of a worker's gate; "" if some are
 	Skipped          string // why the ticks since the last one were skipped, as in metrics; "" for none
 	Next             time.Time
-	Last             *Tick // of the present container; nil before the first
+	Window           time.Duration // how long after Next the attempt may come
+	Last             *Tick         // of the present container; nil before the first
 }
 
 // Tick is what the thresholds made of a tick.
@@ -74,6 +75,9 @@ func (d *Decision) next(now time.Time) string {
 		wait = wait.Round(100 * time.Millisecond)
 	default:
 		wait = max(wait.Round(time.Millisecond), time.Millisecond)
+		if window := d.Window.Round(time.Millisecond); window > 0 {
+			return fmt.Sprintf("; the next attempt is in %v to %v", wait, wait+window)
+		}
 	}
 	return fmt.Sprintf("; the next attempt is in %v", wait)
 }

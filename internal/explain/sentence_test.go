@@ -95,7 +95,10 @@ func TestSentence(t *testing.T) {
 		"due in 1.23 s":  {at(now.Add(1234 * time.Millisecond)), "no attempt yet: the result is failure until one success makes it success, which makes the container ready; the next attempt is in 1.2s"},
 		"due in 90.4 s":  {at(now.Add(90400 * time.Millisecond)), "no attempt yet: the result is failure until one success makes it success, which makes the container ready; the next attempt is in 1m30s"},
 		"due in 12.3 ms": {at(now.Add(12300 * time.Microsecond)), "no attempt yet: the result is failure until one success makes it success, which makes the container ready; the next attempt is in 12ms"},
-		"no due time":    {at(time.Time{}), "no attempt yet: the result is failure until one success makes it success, which makes the container ready"},
+		"due in 12.3 ms, with a window": {explain.Decision{
+			Kind: probe.Readiness, SuccessThreshold: 1, FailureThreshold: 3, Decided: "failure", Next: now.Add(12300 * time.Microsecond), Window: 10 * time.Millisecond,
+		}, "no attempt yet: the result is failure until one success makes it success, which makes the container ready; the next attempt is in 12ms to 22ms"},
+		"no due time": {at(time.Time{}), "no attempt yet: the result is failure until one success makes it success, which makes the container ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.of.Sentence(now); got != c.want {

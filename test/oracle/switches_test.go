@@ -38,6 +38,7 @@ var coreSwitches = []struct {
 	{"WallClock", probe.CompatWallClock},
 	{"PanicSkips", probe.CompatPanicSkips},
 	{"InitialFailure", probe.CompatInitialFailure},
+	{"ExactTimer", probe.CompatExactTimer},
 }
 
 // With the default profile the sides diverge, and each divergence goes when some of
@@ -74,9 +75,10 @@ func TestDefaultProfileIsTheKubeletSaveForNamedSwitches(t *testing.T) {
 
 // The default profile does the same with published statuses as with those that it asks for, but for the
 // moment when it learns of a start: a probe without an initial delay may come earlier, and a start in the future
-// is now. The phases of ticks are random in it, unless [probe.CompatHerd] is set.
+// is now. The phases of ticks are random in it, unless [probe.CompatHerd] is set. A tick waits for those of workers that
+// are awake, unless [probe.CompatExactTimer] is set.
 func TestDefaultProfileWithPublishedStatuses(t *testing.T) {
-	o, ours := newOracle(t), Ours(probe.CompatHerd|probe.CompatLateStart|probe.CompatWallClock)
+	o, ours := newOracle(t), Ours(probe.CompatHerd|probe.CompatLateStart|probe.CompatWallClock|probe.CompatExactTimer)
 	eachSeed(t, max(*count/5, 1), func(t *testing.T, seed uint64) {
 		s := Generate(seed)
 		asks := o.Run(t, s, ours)
@@ -146,7 +148,7 @@ func findSwitch(t *testing.T, o *Oracle, name string, one manager.Compat) *Scena
 	for i := range uint64(5000) {
 		if s := Generate(1 + i); shows(s) {
 			s = Shrink(s, shows)
-			if one == probe.CompatHerd {
+			if one == probe.CompatHerd || one == probe.CompatExactTimer { // probes of one shard
 				s = crowd(s)
 			}
 			s.Why = fmt.Sprintf("what Compat%s turns back", name)
@@ -158,7 +160,8 @@ func findSwitch(t *testing.T, o *Oracle, name string, one manager.Compat) *Scena
 }
 
 // crowd returns s with 24 of each container. If ticks are spread, the phase of one probe is a
-// hash with another seed in each process, and may be the kubelet's by chance.
+// hash with another seed in each process, and may be the kubelet's by chance. Only probes of one
+// shard wait for each other, and there are as many shards as processors.
 func crowd(s *Scenario) *Scenario {
 	crowd := &Scenario{Pods: slices.Clone(s.Pods), End: s.End + Duration(10*time.Second)} // a phase may show late
 	for i := range crowd.Pods {

@@ -88,9 +88,9 @@ func (w *Worker) Update(c Change) (changed bool) {
 	switch {
 	case again && !w.paused:
 		w.triggered = true
-		w.armLocked(w.shared.schedule.since(now))
+		w.armNowLocked()
 	case !w.triggered || !w.begun:
-		w.armLocked(w.due)
+		w.armDueLocked()
 	}
 	return true
 }

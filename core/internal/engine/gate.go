@@ -79,14 +79,13 @@ func (w *Worker) firstLocked() bool {
 }
 
 // delayEndsLocked makes w due at the end of the initial delay, if that comes before the next multiple of
-// the period. It returns when w is due.
-func (w *Worker) delayEndsLocked(s *worker.State) (due int64) {
+// the period.
+func (w *Worker) delayEndsLocked(s *worker.State) {
 	now := time.Now()
 	end := w.shared.schedule.since(now) + int64(max(w.delayLeftLocked(now, s), 0))
 	if end < w.due && (w.shared.ContainerScoped || !w.shared.Compat.Has(probe.CompatLateStart)) {
 		w.due, w.step, w.phase = end, w.setup.period(), 0
 	}
-	return w.due
 }
 
 // enterLocked returns the gate that keeps this tick from making attempts, [worker.Open] without one. It

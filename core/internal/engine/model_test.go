@@ -198,7 +198,7 @@ func randomLife(r *rand.Rand) *life {
 }
 
 // TestScheduleModel compares random lives of workers, six at a time, with a model that has neither
-// a heap nor runners. All times are exact. A goroutine that is left fails the bubble.
+// a heap nor runners. All times are exact, without windows: see TestWindow. A goroutine that is left fails the bubble.
 func TestScheduleModel(t *testing.T) {
 	attempts, lost := 0, 0
 	for seed := range *modelSeeds {
@@ -227,6 +227,7 @@ func TestScheduleModel(t *testing.T) {
 func liveAll(t *testing.T, lives []*life) []lived {
 	all := make([]lived, len(lives))
 	shared := &newRig(t, probe.Readiness).shared
+	shared.Compat = probe.CompatExactTimer
 	start := time.Now()
 	for i, l := range lives {
 		go func() {

@@ -67,11 +67,11 @@ func (w *Worker) leave(r *runner) {
 	}
 	w.left, w.ticking = true, false
 	w.invalidateLocked()
-	due := w.due
 	if w.triggered && w.begun {
-		due = w.shared.schedule.since(time.Now())
+		w.armNowLocked()
+	} else {
+		w.armDueLocked()
 	}
-	w.armLocked(due)
 }
 
 // returned ends a tick that was left behind, and reports whether it was one. rested means that it was

@@ -15,8 +15,9 @@ import (
 // processors seldom wait for each other.
 //
 // A shard has a heap of the due times of its workers, and runners: goroutines that take due
-// workers off the heap, one at a time. Before a runner runs a tick, it makes sure that another
-// runner is on its way to the next due worker, or that the timer is set for it. So no worker
+// workers off the heap, one at a time. Workers that are due soon after each other are run in one
+// batch; see window.go. Before a runner runs a tick, it makes sure that another
+// runner is on its way to the next worker of the batch, or that the timer is set for the next batch. So no worker
 // waits for another, however long the tick of that one takes, and a tick costs no goroutine:
 // runners are reused. A runner that comes replaces the one that came before it, as soon as that
 // has ended its tick: else short ticks would make more and more of them compete for the heap. A
@@ -26,27 +27,25 @@ type schedule struct {
 	shards []shard
 	next   atomic.Uint32 // shard of the next new worker
 
+	longestWindow int64 // of a tick; 0: all ticks are exact
+
 	running sync.WaitGroup // runners
 }
 
 const (
-	never = math.MaxInt64 // due time of a worker that is not scheduled
-	// After more than manyWakes wake-ups by the timer within wakeWindow, the next one comes
-	// wakePause later at the earliest, so that workers which are due within that time are taken
-	// together. Fewer ticks are exact.
-	wakeWindow = int64(100 * time.Millisecond)
-	manyWakes  = 50
-	wakePause  = int64(time.Millisecond)
+	never = math.MaxInt64 // due time and moment of a worker that is not scheduled
 	// reviewEvery is how often runners that were not needed meanwhile are ended.
 	reviewEvery = int64(5 * time.Second)
 	// fewIdle is how many idle runners do not cause a wake-up of their own.
 	fewIdle = 8
 )
 
-func newSchedule() *schedule {
-	s := &schedule{origin: time.Now(), shards: make([]shard, min(runtime.GOMAXPROCS(0), maxShards))}
+// newSchedule returns a schedule whose longest window is as given.
+func newSchedule(window time.Duration) *schedule {
+	s := &schedule{origin: time.Now(), longestWindow: int64(window), shards: make([]shard, min(runtime.GOMAXPROCS(0), maxShards))}
 	for i := range s.shards {
-		s.shards[i].schedule, s.shards[i].wake, s.shards[i].watch = s, never, never
+		sh := &s.shards[i]
+		sh.schedule, sh.wake, sh.batch, sh.limit, sh.watch = s, never, never, never, never
 		s.shards[i].runners = make(map[*runner]struct{})
 	}
 	return s
@@ -81,12 +80,11 @@ type shard struct {
 	mu      sync.Mutex
 	workers int // that were added, and not removed yet
 	heap    heap
-	stale   int // about how many slots of the heap are not valid any more
+	stale   int   // about how many slots of the heap are not valid any more
+	batch   int64 // when the next workers are to be run; never if there are none
+	limit   int64 // when they must be run: at the end of the first of their windows
 	timer   *time.Timer
-	wake    int64 // when the timer fires; never if it is not set
-	woken   int64 // when it last fired
-	wakes   int   // how often it has fired since window
-	window  int64
+	wake    int64   // when the timer fires; never if it is not set
 	called  bool    // a runner is on its way to the heap
 	latest  *runner // came to the heap last
 	taken   int64   // when a worker was last taken off the heap
@@ -115,7 +113,7 @@ type runner struct {
 	delayed   *worker.State // the same for the initial delay
 	triggered bool          // the present tick was triggered
 	more      bool          // its worker is to be scheduled again
-	next      int64         // when the worker is due after the tick
+	next      moment        // when the worker is due after the tick
 
 	// Guarded by the mu of the shard.
 	worker *Worker // whose tick it runs; nil for none
@@ -154,7 +152,7 @@ func (s *shard) remove(scheduled bool) {
 	if s.workers > 0 {
 		return
 	}
-	s.heap, s.stale = nil, 0
+	s.heap, s.stale, s.batch, s.limit = nil, 0, never, never
 	s.endLocked(len(s.idle))
 	if s.timer != nil {
 		s.timer.Stop()
@@ -162,15 +160,20 @@ func (s *shard) remove(scheduled bool) {
 	}
 }
 
-// push makes w due. again means that the heap has a slot of w with another due time.
-func (s *shard) push(w *Worker, due int64, again bool) {
+// push makes w due. again means that the heap has a slot of w with another moment.
+func (s *shard) push(w *Worker, m moment, again bool) {
 	s.lock()
 	defer s.mu.Unlock()
-	s.heap.push(slot{due, w})
+	s.pushLocked(w, m)
 	if again {
 		s.staleLocked()
 	}
 	s.attendLocked(s.schedule.since(time.Now()))
+}
+
+func (s *shard) pushLocked(w *Worker, m moment) {
+	s.heap.push(slot{m, w})
+	s.limit = min(s.limit, s.schedule.latest(m))
 }
 
 // staleLocked counts a stale slot. It removes all of them when they are most of the heap, so that
@@ -181,7 +184,7 @@ func (s *shard) staleLocked() {
 	}
 	valid := s.heap[:0]
 	for _, e := range s.heap {
-		if e.worker.scheduled.Load() == e.due {
+		if e.worker.moment() == e.moment {
 			valid = append(valid, e)
 		}
 	}
@@ -190,28 +193,23 @@ func (s *shard) staleLocked() {
 	s.heap.order()
 }
 
-// attendLocked makes sure that the first worker of the heap is run when it is due, and that runners
+// attendLocked makes sure that the next batch is run when it is planned, and that runners
 // which are not needed any more are ended.
 func (s *shard) attendLocked(now int64) {
 	if s.called {
 		return
 	}
-	at := int64(never)
-	if len(s.heap) > 0 {
-		at = s.heap[0].due
-	}
-	switch {
-	case at <= now:
+	s.planLocked()
+	at := s.batch
+	if at <= now {
 		s.callLocked()
 		return
-	case s.wakes > manyWakes:
-		at = max(at, s.woken+wakePause)
 	}
 	if len(s.idle) > fewIdle {
 		at = min(at, max(s.review, now))
 	}
 	at = min(at, s.watch)
-	if at >= s.wake {
+	if at == s.wake || at == never {
 		return
 	}
 	s.wake = at
@@ -222,9 +220,13 @@ func (s *shard) attendLocked(now int64) {
 	}
 }
 
-// fire is called by the timer.
+// fire is called by the timer. The process is awake then, so the other shards run what is due as well.
 func (s *shard) fire() {
-	for _, f := range s.wakeUp() {
+	found := s.wakeUp()
+	for i := range s.schedule.shards {
+		s.schedule.shards[i].advance()
+	}
+	for _, f := range found {
 		f.look()
 	}
 }
@@ -234,10 +236,7 @@ func (s *shard) wakeUp() (found []flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.schedule.since(time.Now())
-	s.wake, s.woken = never, now
-	if s.wakes++; now-s.window > wakeWindow {
-		s.window, s.wakes = now, 1
-	}
+	s.wake = never
 	if now >= s.review {
 		s.endLocked(s.unused)
 		s.unused, s.review = len(s.idle), now+reviewEvery
@@ -285,10 +284,10 @@ func (s *shard) run(r *runner) {
 	}()
 	s.arrive(r)
 	for {
-		w, now, due := s.turn(r)
+		w, now, m := s.turn(r)
 		switch {
 		case w != nil:
-			w.fire(r, now, due)
+			w.fire(r, now, m)
 		case !<-r.call:
 			ended = true
 			return
@@ -307,17 +306,17 @@ func (s *shard) arrive(r *runner) {
 
 // turn ends the tick of r, and returns the worker that it is to run now. Without one r is idle, and waits
 // to be called.
-func (s *shard) turn(r *runner) (w *Worker, now time.Time, due int64) {
+func (s *shard) turn(r *runner) (w *Worker, now time.Time, m moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.next != never && s.workers > 0 {
-		s.heap.push(slot{r.next, r.worker})
+		s.pushLocked(r.worker, r.next)
 	}
 	r.next, r.worker = never, nil
 	now = time.Now()
 	at := s.schedule.since(now)
 	if s.workers > 0 {
-		w, due = s.takeLocked(r, at)
+		w, m = s.takeLocked(r, at)
 	}
 	switch {
 	case w != nil:
@@ -330,7 +329,7 @@ func (s *shard) turn(r *runner) (w *Worker, now time.Time, due int64) {
 			s.attendLocked(at)
 		}
 	}
-	return w, now, due
+	return w, now, m
 }
 
 // endRunnerLocked ends a runner that is not running a tick.
@@ -339,18 +338,18 @@ func (s *shard) endRunnerLocked(r *runner) {
 	r.call <- false
 }
 
-// takeLocked takes the first worker off the heap if it is due, and makes sure that the next one
+// takeLocked takes the first worker off the heap if its batch is due, and makes sure that the next one
 // is run. It takes none for a runner that was replaced, while another one is on its way.
-func (s *shard) takeLocked(r *runner, now int64) (w *Worker, due int64) {
+func (s *shard) takeLocked(r *runner, now int64) (w *Worker, m moment) {
 	if s.called && s.latest != r {
 		return nil, 0
 	}
 	s.latest = r
-	for len(s.heap) > 0 && s.heap[0].due <= now {
+	for s.planLocked(); s.batch <= now; s.planLocked() {
 		e := s.heap.pop()
 		s.taken = now
-		if e.worker.scheduled.Load() == e.due {
-			w, due = e.worker, e.due
+		if e.worker.moment() == e.moment {
+			w, m = e.worker, e.moment
 			break
 		}
 		s.stale = max(s.stale-1, 0)
@@ -362,10 +361,10 @@ func (s *shard) takeLocked(r *runner, now int64) (w *Worker, due int64) {
 	if w != nil {
 		s.prefetchLocked()
 	}
-	return w, due
+	return w, m
 }
 
-// stalled returns how long a worker has been due while no worker of its shard was run.
+// stalled returns how long the window of a worker has been over while no worker of its shard was run.
 func (s *schedule) stalled() (longest time.Duration) {
 	for i := range s.shards {
 		longest = max(longest, s.shards[i].stalled())
@@ -379,13 +378,13 @@ func (s *shard) stalled() time.Duration {
 	if len(s.heap) == 0 {
 		return 0
 	}
-	return max(0, time.Duration(s.schedule.since(time.Now())-max(s.heap[0].due, s.taken)))
+	return max(0, time.Duration(s.schedule.since(time.Now())-max(s.schedule.latest(s.heap[0].moment), s.taken)))
 }
 
-// slot is a worker and its due time. It is stale if the worker was scheduled for another time
+// slot is a worker and when it is due. It is stale if the worker was scheduled for another moment
 // since, or was stopped.
 type slot struct {
-	due    int64
+	moment moment
 	worker *Worker
 }
 
@@ -398,7 +397,7 @@ func (h *heap) push(e slot) {
 	i := len(all) - 1
 	for i > 0 {
 		parent := (i - 1) / 4
-		if all[parent].due <= e.due {
+		if all[parent].moment <= e.moment {
 			break
 		}
 		all[i] = all[parent]
@@ -428,11 +427,11 @@ func (h heap) sink(i int, e slot) {
 		}
 		least := child
 		for c := child + 1; c < min(child+4, len(h)); c++ {
-			if h[c].due < h[least].due {
+			if h[c].moment < h[least].moment {
 				least = c
 			}
 		}
-		if e.due <= h[least].due {
+		if e.moment <= h[least].moment {
 			break
 		}
 		h[i] = h[least]

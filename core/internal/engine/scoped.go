@@ -34,7 +34,7 @@ func (w *Worker) wakeScopedLocked() {
 	default:
 		if begins {
 			w.restartLocked()
-			w.armLocked(w.due)
+			w.armDueLocked()
 		}
 		w.followLocked()
 	}

@@ -18,9 +18,9 @@ func TestStalledIsTimeSinceLastWorkerWasTaken(t *testing.T) {
 		s.workers, s.called = 2, true // a runner was called, and does not come
 		now := s.schedule.since(time.Now())
 		late := &Worker{}
-		late.scheduled.Store(now)
-		s.heap.push(slot{now, late})
-		s.heap.push(slot{now + int64(time.Second), &Worker{}})
+		late.scheduled.Store(int64(momentOf(now, 0)))
+		s.pushLocked(late, momentOf(now, 0))
+		s.pushLocked(&Worker{}, momentOf(now+int64(time.Second), 0))
 		for _, want := range []time.Duration{0, 9 * time.Second} {
 			time.Sleep(want)
 			if got := shared.Stalled(); got != want {

@@ -23,6 +23,7 @@ func (w *Worker) Status() worker.Status {
 	}
 	if !w.paused {
 		s.Next = w.nextLocked(now)
+		s.Window = w.windowLocked()
 	}
 	if q := w.quarantine; q != nil {
 		s.Quarantine, s.QuarantinedSince = q.text, q.since
@@ -51,6 +52,12 @@ func (w *Worker) targetIn(s *worker.State) (target string) {
 		}
 	}()
 	return clip.Text(explain.OneLine(probe.Describe(handler, name, &req)), maxTarget)
+}
+
+// windowLocked returns the window of periodic ticks.
+func (w *Worker) windowLocked() time.Duration {
+	s := w.shared.schedule
+	return time.Duration(s.window(s.size(w.setup.period())))
 }
 
 // nextLocked returns when the next periodic tick is due.

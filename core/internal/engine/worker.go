@@ -41,6 +41,8 @@ type Shared struct {
 	Compat       probe.Compat
 	// ContainerScoped begins the schedule of a probe with its container; see scoped.go.
 	ContainerScoped bool
+	// Window is the longest window; 0 means [DefaultWindow].
+	Window time.Duration
 	// Trace has every attempt traced, for [worker.Tick].Trace.
 	Trace  bool
 	Logger *slog.Logger // nil: slog's default
@@ -54,7 +56,13 @@ type Shared struct {
 
 // init returns the schedule of all workers. The first call makes it.
 func (s *Shared) init() *schedule {
-	s.once.Do(func() { s.schedule = newSchedule() })
+	s.once.Do(func() {
+		window := cmp.Or(s.Window, DefaultWindow)
+		if s.Compat.Has(probe.CompatExactTimer) {
+			window = 0
+		}
+		s.schedule = newSchedule(window)
+	})
 	return s.schedule
 }
 
@@ -144,7 +152,7 @@ type Owner interface {
 type Worker struct {
 	shared    *Shared
 	shard     *shard
-	scheduled atomic.Int64 // due time of the valid slot in the heap of the shard; never without one
+	scheduled atomic.Int64 // moment of the valid slot in the heap of the shard; never without one
 	task      atomic.Pointer[worker.Task]
 	observer  observers // read-only; the first one has the owner
 
@@ -223,7 +231,7 @@ func (w *Worker) Start() {
 		w.startScopedLocked()
 	}
 	w.due += w.shared.schedule.since(time.Now())
-	w.armLocked(w.due)
+	w.armDueLocked()
 }
 
 // Info returns the identity of the probe.
@@ -259,7 +267,7 @@ func (w *Worker) swapTask(t *worker.Task) (unused *worker.Task) {
 		return t
 	}
 	if w.awakenLocked() {
-		w.armLocked(w.due)
+		w.armDueLocked()
 	}
 	if !seam.Of(t).Join(seam.Of(w.task.Load())) { // t has been in use for another task
 		w.dropLocked()
@@ -274,7 +282,7 @@ func (w *Worker) swapTask(t *worker.Task) (unused *worker.Task) {
 
 // fire is called by the runner r when w is due: it runs a tick, and sets r.next to when w is due next,
 // never if the runner is not to schedule it.
-func (w *Worker) fire(r *runner, now time.Time, slot int64) {
+func (w *Worker) fire(r *runner, now time.Time, slot moment) {
 	due, lost, ok := w.begin(r, now, slot)
 	if !ok {
 		return
@@ -289,10 +297,10 @@ func (w *Worker) fire(r *runner, now time.Time, slot int64) {
 
 // begin takes the tick that was due at slot off the schedule. It returns its due time and how many
 // due ticks were lost. It reports false when w is not due any more.
-func (w *Worker) begin(r *runner, now time.Time, slot int64) (due time.Time, lost int, ok bool) {
+func (w *Worker) begin(r *runner, now time.Time, slot moment) (due time.Time, lost int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped || w.ticking || w.scheduled.Load() != slot {
+	if w.stopped || w.ticking || w.moment() != slot {
 		return time.Time{}, 0, false
 	}
 	w.prefetchLocked()
@@ -357,7 +365,7 @@ func (w *Worker) tellRested(rested bool) {
 // rest ends the tick of a worker that goes on, and returns when it is due next, never if it is
 // asleep now: it sleeps if the gate of the tick lasts, and was not opened meanwhile. For a stopped
 // one it does nothing; ended reports whether it was stopped here.
-func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
+func (w *Worker) rest(r *runner, more bool) (next moment, stopped, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !more && !w.stopped {
@@ -368,20 +376,23 @@ func (w *Worker) rest(r *runner, more bool) (next int64, stopped, ended bool) {
 		return never, true, ended
 	}
 	w.ticking = false
-	next = w.due
+	atOnce := w.triggered && w.begun
 	switch {
-	case w.triggered && w.begun:
-		next = w.shared.schedule.since(time.Now())
+	case atOnce:
+		next = momentOf(w.shared.schedule.since(time.Now()), 0)
 	case r.delayed != nil:
-		next = w.delayEndsLocked(r.delayed)
+		w.delayEndsLocked(r.delayed)
 	case r.lasting != nil && w.gateLocked(time.Now(), r.lasting) == w.gate && seam.Of(w.task.Load()).Sleep(w, w.kind, r.lasting):
 		w.asleep = true
 		return never, false, false
 	}
-	if w.shared.ContainerScoped && w.restScopedLocked(r) {
-		next = w.due
+	switch {
+	case w.shared.ContainerScoped && w.restScopedLocked(r):
+		next = momentOf(w.due, 0)
+	case !atOnce:
+		next = w.nextMomentLocked()
 	}
-	w.scheduled.Store(next)
+	w.scheduled.Store(int64(next))
 	return next, false, false
 }
 
@@ -391,7 +402,7 @@ func (w *Worker) Wake() {
 	defer w.mu.Unlock()
 	switch {
 	case w.awakenLocked():
-		w.armLocked(w.due)
+		w.armDueLocked()
 	case w.shared.ContainerScoped && !w.stopped:
 		w.wakeScopedLocked()
 	}
@@ -448,15 +459,35 @@ func (w *Worker) restedLocked() bool {
 	return true
 }
 
-// armLocked schedules w for due, instead of when it was scheduled for.
-func (w *Worker) armLocked(due int64) {
-	was := w.scheduled.Load()
-	if was == due || w.ticking || !w.started {
+// armLocked schedules w for m, instead of when it was scheduled for.
+func (w *Worker) armLocked(m moment) {
+	was := w.moment()
+	if was == m || w.ticking || !w.started {
 		return
 	}
-	w.scheduled.Store(due)
-	w.shard.push(w, due, was != never)
+	w.scheduled.Store(int64(m))
+	w.shard.push(w, m, was != never)
 }
+
+// armNowLocked schedules w for now, without a window.
+func (w *Worker) armNowLocked() { w.armLocked(momentOf(w.shared.schedule.since(time.Now()), 0)) }
+
+// armDueLocked schedules w for the next periodic tick. One that is due now does not wait.
+func (w *Worker) armDueLocked() {
+	m := w.nextMomentLocked()
+	if w.due <= w.shared.schedule.since(time.Now()) {
+		m = momentOf(w.due, 0)
+	}
+	w.armLocked(m)
+}
+
+// nextMomentLocked returns when the next periodic tick is to run.
+func (w *Worker) nextMomentLocked() moment {
+	return momentOf(w.due, w.shared.schedule.size(w.setup.period()))
+}
+
+// moment returns when w is scheduled.
+func (w *Worker) moment() moment { return moment(w.scheduled.Load()) }
 
 // Trigger makes w tick now, or right after the tick under way. The next periodic tick is one
 // period later.
@@ -481,13 +512,13 @@ func (w *Worker) Nudge() {
 }
 
 func (w *Worker) triggerLocked() {
-	if w.stopped || w.scheduled.Load() < w.due { // or triggered already
+	if w.stopped || w.moment().due() < w.nextMomentLocked().due() { // or triggered already
 		return
 	}
 	w.awakenLocked()
 	w.triggered = true
 	if w.begun {
-		w.armLocked(w.shared.schedule.since(time.Now()))
+		w.armNowLocked()
 	}
 }
 
