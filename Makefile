@@ -174,6 +174,11 @@ test-arch: ## the tests of probe, core and the built-in handlers on 386, arm, ar
 screenshots: ## docs/images, by the browser that test/e2e/run installs
 	cd test/e2e/browser && $(GO) test -count=1 -run Pictures . -args -images=$(CURDIR)/docs/images
 
+# Takes half a day.
+.PHONY: verify
+verify: ## what takes too long for CI; VERIFY has steps, all by default; its table is in docs/reliability.md
+	$(GO) run ./test/verify $(VERIFY)
+
 .PHONY: soak
 soak: build bin/soak ## bin/prober with PROBES probes for DURATION, with change and faults; then KILLS kills; needs Linux
 	bin/soak -duration=$(DURATION) -probes=$(PROBES) -kills=$(KILLS)

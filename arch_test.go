@@ -324,6 +324,7 @@ var packages = map[string]struct {
 	"cmd/prober":          {ours: []string{"handlers/wasm", "internal/cli", "internal/descriptors"}},
 	"cmd/prober-probe":    {ours: []string{"internal/cli/command", "internal/cli/probecmd", "internal/cli/program", "internal/descriptors"}},
 	"examples/quickstart": {},
+	"test/verify":         {},
 	"test/soak":           {ours: []string{"plugin"}, others: []string{"google.golang.org/grpc", "golang.org/x/sys"}},
 }
 

@@ -18,7 +18,8 @@ func TestReliabilityNamesTests(t *testing.T) {
 	named := regexp.MustCompile("`((?:Test|Benchmark|Fuzz)\\w+)`")
 	folder := regexp.MustCompile(`\b(?:agent|core|handlers|pods|plugin|test|internal|metrics|config|cmd)(?:/\w+)*\b`)
 	rows := 0
-	for line := range strings.Lines(string(text)) {
+	tables, _, _ := strings.Cut(string(text), "## What CI does not run\n") // whose table has no tests
+	for line := range strings.Lines(tables) {
 		cells := row.FindStringSubmatch(strings.TrimSpace(line))
 		if cells == nil || cells[1] == "test" || strings.HasPrefix(cells[1], "---") {
 			continue

@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,9 +77,7 @@ func TestCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			files := map[string]string{"go.mod": "module own/a\n\ngo 1.24\n"}
-			for file, text := range c.files {
-				files[file] = text
-			}
+			maps.Copy(files, c.files)
 			for file, text := range files {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)

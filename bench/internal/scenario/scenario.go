@@ -74,11 +74,11 @@ type Env struct {
 	Probes  int // most probes of a load, for a quick look; 0: no limit
 	// Profiles is the folder for profiles of managers under load; "": none.
 	Profiles string
-	Emit     func(record.Run)       // takes a run
-	Logf     func(string, ...any)   // shows progress
-	programs string                 // folder of our programs; "": none is built
-	cleanup  func() error           // removes it
-	server   *target.Server         // nil until it is needed
+	Emit     func(record.Run)     // takes a run
+	Logf     func(string, ...any) // shows progress
+	programs string               // folder of our programs; "": none is built
+	cleanup  func() error         // removes it
+	server   *target.Server       // nil until it is needed
 }
 
 // Jobs are those of child processes.
