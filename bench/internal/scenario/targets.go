@@ -15,13 +15,16 @@ import (
 
 const proberRun = "prober run"
 
+// ofWindow is for goals of lags: a tick may come within the window of its probe.
+const ofWindow = ", of which 10 ms are the window"
+
 // targets is the whole way: a process that probes 1,000 HTTP servers.
 func targets() Scenario {
 	goals := []Goal{}
 	for _, subject := range []string{load.Prober, proberRun} {
 		goals = append(goals,
-			Goal{Text: subject + ": CPU ≤ 0.55 × the kubelet's manager", Figure: "cpu-us", Subject: subject, Over: load.Kubelet, AtMost: 0.55},
-			Goal{Text: subject + ": p99 jitter no worse than the kubelet's", Figure: "p99-ms", Subject: subject, Over: load.Kubelet, AtMost: 1},
+			Goal{Text: subject + ": CPU ≤ 0.45 × the kubelet's manager", Figure: "cpu-us", Subject: subject, Over: load.Kubelet, AtMost: 0.45},
+			Goal{Text: subject + ": p99 jitter ≤ 15 ms" + ofWindow, Figure: "p99-ms", Subject: subject, AtMost: 15},
 		)
 	}
 	return Scenario{
@@ -31,11 +34,11 @@ func targets() Scenario {
 			"A program that embeds the kubelet's packages takes much memory before it probes anything: so the idle process is subtracted in the last column. " +
 			"The limit is that of an HTTP attempt, one at a time.",
 		Why: "What keeps it from the goals: the kernel. By the profile of the embedded manager, two thirds of the time are system calls, which the kubelet makes too: connect 33 %, which on loopback has both sides of the handshake, close 14 %, socket 6 %, read and write 6 %. " +
-			"The scheduler takes 17 %, since a processor that is idle between ticks wakes for each tick and for each answer. HTTP, the tick and its metrics take the rest. " +
+			"The scheduler takes 17 %, since a processor that is idle wakes for each batch of ticks and for answers. HTTP, the tick and its metrics take the rest. " +
 			"Of the memory of `prober run`, 26 MB are pages of the program file.",
 		Columns: []Column{{"rate", "probes/s"}, {"lost", "lost"}, {"cpu-us", "CPU µs a probe"}, {"p50-ms", "jitter p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}, {"rss-mb", "MB in all"}, {"run-mb", "MB above idle"}},
 		Ratio:   "cpu-us", Peer: load.Kubelet,
-		Goals: append(goals, Goal{Text: "prober: ≤ 20 MB above idle", Figure: "run-mb", Subject: load.Prober, AtMost: 20}, Goal{Text: "prober run: ≤ 20 MB in all", Figure: "rss-mb", Subject: proberRun, AtMost: 20}),
+		Goals: append(goals, Goal{Text: "prober: ≤ 20 MB above idle", Figure: "run-mb", Subject: load.Prober, AtMost: 20}, Goal{Text: "prober run: ≤ 30 MB in all", Figure: "rss-mb", Subject: proberRun, AtMost: 30}),
 		Run: func(ctx context.Context, e *Env) error {
 			return e.targets(ctx, e.probeTargets, load.Kubelet, load.Prober, proberRun)
 		},
@@ -72,7 +75,7 @@ func bulk() Scenario {
 		Text:    "The embedded managers as above, but older than a period when the probes are added. The kubelet spreads first ticks only before that age.",
 		Columns: []Column{{"rate", "probes/s"}, {"lost", "lost"}, {"cpu-us", "CPU µs a probe"}, {"p50-ms", "jitter p50 ms"}, {"p99-ms", "p99 ms"}, {"max-ms", "max ms"}},
 		Ratio:   "p99-ms", Peer: load.Kubelet,
-		Goals: []Goal{{Text: "p99 jitter ≤ 5 ms", Figure: "p99-ms", Subject: load.Prober, AtMost: 5}},
+		Goals: []Goal{{Text: "p99 jitter ≤ 15 ms" + ofWindow, Figure: "p99-ms", Subject: load.Prober, AtMost: 15}},
 		Run: func(ctx context.Context, e *Env) error {
 			return e.targets(ctx, func(ctx context.Context, subject string, server *target.Server, n int) (map[string]record.Number, error) {
 				return e.embedded(ctx, load.Request{Subject: subject, Probes: n, Late: true}, server)
