@@ -10,38 +10,51 @@ import (
 	"testing"
 )
 
-// budget is how many bytes the initialization of a package may allocate. A command pays for it whether
-// it needs the package or not.
-const budget = 32 << 10
+// Budgets are how many bytes the initialization of a package of ours, and of others, may allocate. A command
+// pays for it whether it needs the package or not.
+const (
+	budget   = 32 << 10
+	ofOthers = 64 << 10
+)
 
 // overBudget are packages that take more, and that we cannot change, with what they take.
 var overBudget = map[string]int{
-	"encoding/gob": 48 << 10,
-	"github.com/google/gnostic-models/openapiv2":     64 << 10,
-	"github.com/google/gnostic-models/openapiv3":     128 << 10,
-	"github.com/opencontainers/go-digest":            128 << 10,
-	"github.com/prometheus/client_golang/prometheus": 96 << 10,
-	"github.com/prometheus/procfs":                   128 << 10,
-	"github.com/santhosh-tekuri/jsonschema/v6":       2176 << 10, // the meta-schemas of five drafts
-	"google.golang.org/grpc":                         48 << 10,
-	"google.golang.org/protobuf/reflect/protodesc":   224 << 10,
-	"google.golang.org/protobuf/types/descriptorpb":  64 << 10,
-	"k8s.io/api/core/v1":                             128 << 10,
-	"k8s.io/apimachinery/pkg/api/meta":               80 << 10,
-	"k8s.io/apimachinery/pkg/api/validate/content":   48 << 10,
-	"k8s.io/apimachinery/pkg/apis/meta/v1":           48 << 10,
-	"k8s.io/apimachinery/pkg/util/validation":        64 << 10,
-	"k8s.io/client-go/plugin/pkg/client/auth/exec":   48 << 10,
-	"k8s.io/client-go/util/watchlist":                48 << 10,
-	"k8s.io/cri-api/pkg/apis/runtime/v1":             320 << 10,
-	"oras.land/oras-go/v2/registry":                  176 << 10,
+	"github.com/google/gnostic-models/openapiv2":     96 << 10,
+	"github.com/google/gnostic-models/openapiv3":     192 << 10,
+	"github.com/opencontainers/go-digest":            192 << 10,
+	"github.com/prometheus/client_golang/prometheus": 144 << 10,
+	"github.com/prometheus/procfs":                   192 << 10,
+	"github.com/santhosh-tekuri/jsonschema/v6":       3264 << 10, // the meta-schemas of five drafts
+	"google.golang.org/protobuf/reflect/protodesc":   336 << 10,
+	"google.golang.org/protobuf/types/descriptorpb":  96 << 10,
+	"k8s.io/api/core/v1":                             192 << 10,
+	"k8s.io/apimachinery/pkg/api/meta":               112 << 10,
+	"k8s.io/apimachinery/pkg/util/validation":        96 << 10,
+	"k8s.io/cri-api/pkg/apis/runtime/v1":             480 << 10,
+	"oras.land/oras-go/v2/registry":                  256 << 10,
 }
 
 // initLine is a line of GODEBUG=inittrace=1: the package, and the bytes that its initialization has allocated.
 var initLine = regexp.MustCompile(`^init (\S+) @.* ms clock, (\d+) bytes, \d+ allocs$`)
 
-// initialized returns the bytes that a run of prober allocates to initialize packages, by package.
+// initialized returns the bytes that prober allocates to initialize packages, by package: the least of three
+// runs, since maps grow by chance.
 func initialized(t *testing.T, args ...string) map[string]int {
+	t.Helper()
+	least := oneStart(t, args...)
+	for range 2 {
+		for name, bytes := range oneStart(t, args...) {
+			if before, ok := least[name]; ok {
+				bytes = min(bytes, before)
+			}
+			least[name] = bytes
+		}
+	}
+	return least
+}
+
+// oneStart runs prober once.
+func oneStart(t *testing.T, args ...string) map[string]int {
 	t.Helper()
 	var trace bytes.Buffer
 	cmd := exec.Command("prober", args...)
@@ -61,7 +74,7 @@ func initialized(t *testing.T, args ...string) map[string]int {
 
 func TestPackagesComputeLittleAtStart(t *testing.T) {
 	for name, bytes := range initialized(t, "version") {
-		most := max(budget, overBudget[name])
+		most := max(ofOthers, overBudget[name])
 		if strings.HasPrefix(name, "github.com/daeace23/prober/") {
 			most = budget
 		}
