@@ -119,14 +119,14 @@ test: ## every test that needs Go and nothing else
 
 # Programs that tests build are built without cgo, as for test, and so come from the cache. Left out are
 # packages whose tests run guests and build artifacts, and cmd/prober, whose scripts run what the tests of
-# agent and internal/cli run too: of their own these packages start few goroutines.
-UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/cli/plugincmd internal/release plugin/plugintest sdk
+# agent and internal/cli run too: of their own these packages start few goroutines. Nor does the root, which compares documents.
+UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/cli/plugincmd internal/embedsize internal/release internal/typecheck plugin/plugintest sdk
 # Tests that write files or run guests for minutes under the detector, and start no goroutine for it.
 UNRACED_TESTS := TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskLosesNothingThatMemoryHolds
 .PHONY: test-race
 test-race: ## the tests of what is concurrent with the race detector (needs gcc)
 	@set -e; all=$$($(GO) list -f './{{slice .ImportPath (len .Module.Path)}}' ./... | sed 's|//|/|'); \
-	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -skip '^($(UNRACED_TESTS))$$' -exec 'env CGO_ENABLED=$(CGO_ENABLED)' $$(echo "$$all" | grep -vxF $(UNRACED:%=-e ./%))
+	CGO_ENABLED=1 $(GOTEST) -race -timeout $(TIMEOUT) -skip '^($(UNRACED_TESTS))$$' -exec 'env CGO_ENABLED=$(CGO_ENABLED)' $$(echo "$$all" | grep -vxF -e ./ $(UNRACED:%=-e ./%))
 
 .PHONY: test-oracle
 test-oracle: ## our core and handlers against the kubelet's own code, and the tests of bench, which builds it too

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// programs are what a release has, with their SBOM that of the first: it has all modules of the others.
+// programs are those of a release. Its SBOM is of the first, which links every module that others link.
 var programs = [...]string{"prober", "prober-probe"}
 
 // compile returns the programs for a platform.
