@@ -140,10 +140,11 @@ func (w *World) answer(healthy bool, takes time.Duration) {
 // start adds the pod, and waits for the end of its first attempt.
 func (w *World) start() {
 	w.t.Helper()
+	n := len(w.made()) // before AddPod: the first attempt may come at once
 	if err := w.subject.AddPod(w.t.Context(), w.pod.DeepCopy()); err != nil {
 		w.t.Fatal(err)
 	}
-	w.next()
+	w.more(n)
 	w.run(step)
 }
 
