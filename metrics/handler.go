@@ -120,7 +120,7 @@ func (m *Metrics) write(w io.Writer, format expfmt.Format, rest []*dto.MetricFam
 	_ = e.Flush() // the reader is gone
 }
 
-// formats are those that a scrape may ask for, the preferred one first.
+// formats may be asked for by a scrape; the preferred one comes first.
 var formats = []expfmt.Format{
 	expfmt.NewFormat(expfmt.TypeOpenMetrics),
 	expfmt.OpenMetricsType + "; version=" + expfmt.OpenMetricsVersion_0_0_1 + "; charset=utf-8",

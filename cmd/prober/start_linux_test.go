@@ -17,7 +17,7 @@ const (
 	ofOthers = 64 << 10
 )
 
-// overBudget are packages that take more, and that we cannot change, with what they take.
+// overBudget are packages of others that take more, with their budgets.
 var overBudget = map[string]int{
 	"github.com/google/gnostic-models/openapiv2":     96 << 10,
 	"github.com/google/gnostic-models/openapiv3":     192 << 10,
@@ -84,7 +84,7 @@ func TestPackagesComputeLittleAtStart(t *testing.T) {
 	}
 }
 
-// TestShimEndsBeforeOthersBegin is about what each container of pods/local pays for.
+// TestShimEndsBeforeOthersBegin: each container of pods/local pays for what its shim initializes.
 func TestShimEndsBeforeOthersBegin(t *testing.T) {
 	found, total := initialized(t, "__prober-container-shim"), 0
 	for name, bytes := range found {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// weight is what the code and the data of one module take of a program.
+// weight is the size of the code and the data of one module in a program.
 type weight struct {
 	module string
 	bytes  uint64
@@ -27,11 +27,11 @@ const (
 	tables   = "tables for stack traces (pclntab)"
 )
 
-// leastWeight is what a module takes that has a row of its own.
+// leastWeight is the least size of a module with a row of its own.
 const leastWeight = 100_000
 
-// weigh builds the program pkg, and returns the size of the file without symbols, and what it consists
-// of, the heaviest first.
+// weigh builds the program pkg, and returns the size of the file without symbols, and the
+// weights of its parts, the heaviest first.
 func weigh(pkg string) (total int64, weights []weight, err error) {
 	dir, err := os.MkdirTemp("", "embedsize-")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSizePageIsCurrent compares the sizes with those of the programs that are built now, roughly: they
-// change with the version of Go.
+// TestSizePageIsCurrent builds the programs and compares their sizes with the page, roughly: they change with
+// the version of Go.
 func TestSizePageIsCurrent(t *testing.T) {
 	page, err := os.ReadFile("../../docs/size.md")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// programs are those of a release. Its SBOM is of the first, which links every module that others link.
+// programs are in each archive. The SBOM is made of the first, which links every module that others link.
 var programs = [...]string{"prober", "prober-probe"}
 
 // compile returns the programs for a platform.

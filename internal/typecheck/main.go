@@ -188,7 +188,7 @@ func (c *checker) bodiless(files []*ast.File) (problems []error) {
 	return problems
 }
 
-// parse returns the file at path. Without bodies, those of functions are empty, which saves memory.
+// parse returns the file at path. Without bodies, functions are empty, which saves memory.
 func (c *checker) parse(path string, bodies bool) (*ast.File, error) {
 	c.mu.Lock()
 	s := c.files[path]

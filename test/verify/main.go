@@ -4,7 +4,7 @@
 //	go run ./test/verify oracle fuzz
 //
 // A step is a target of the Makefile. Its output is in a file, which is named when it fails. An interrupt
-// ends the step under way, and what has ended is kept.
+// ends the step under way, and the results of earlier steps are kept.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// step is a command, and what it shows.
+// step is a target of the Makefile, and the claim that it tests.
 type step struct {
 	name  string
 	shows string

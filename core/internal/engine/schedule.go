@@ -220,7 +220,7 @@ func (s *shard) attendLocked(now int64) {
 	}
 }
 
-// fire is called by the timer. The process is awake then, so the other shards run what is due as well.
+// fire is called by the timer. The process is awake then, so the other shards run their due workers too.
 func (s *shard) fire() {
 	found := s.wakeUp()
 	for i := range s.schedule.shards {

@@ -1,4 +1,4 @@
-// Package program is what the command lines of prober and prober-probe share. [New] makes a program of
+// Package program is the common part of the command lines of prober and prober-probe. [New] makes a program of
 // commands, and [Main] runs it.
 package program
 

@@ -153,7 +153,7 @@ func enter() error {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	folders := []string{"/run", "/var/lib", "/var/log"}
-	// What is mounted there, such as /run/netns by `ip netns`, would be hidden, and no reboot could unmount it.
+	// A mount there, such as /run/netns by `ip netns`, would be hidden, and no reboot could unmount it.
 	if err := unmountBelow(folders...); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ type Launch struct {
 	Args []string // with the name of the program
 	Dir  string
 	Env  []string
-	// User is the user of the process, nil for that of the agent, and Umask its umask.
+	// User is the user of the process, nil for the agent's, and Umask its umask.
 	User  *procgroup.User
 	Umask *uint32
 	// Mark is for a guard: see [shim.Launch].

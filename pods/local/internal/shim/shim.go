@@ -31,7 +31,7 @@ type Launch struct {
 	Args []string `json:"args"` // with the name of the program
 	Dir  string   `json:"dir,omitzero"`
 	Env  []string `json:"env"`
-	// User is the user of the process, nil for that of the agent, and Umask its umask.
+	// User is the user of the process, nil for the agent's, and Umask its umask.
 	User  *User   `json:"user,omitzero"`
 	Umask *uint32 `json:"umask,omitzero"`
 	// Mark is for a guard: an environment variable of the exec probes, the hooks and the plugin
