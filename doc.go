@@ -56,7 +56,8 @@
 //   - internal/outbound: the requests that prober makes by itself, with their files of certificates and
 //     tokens. internal/pace: waits between attempts, and token buckets. internal/clip: texts that are
 //     too long.
-//   - config, internal/cli, cmd/prober: prober.yaml and the command line. internal/cli/systemd: what
+//   - config, internal/cli, cmd/prober: prober.yaml and the command line. cmd/prober-probe: one probe by a
+//     small program. internal/cli/systemd: what
 //     systemd is told.
 //   - internal/release: archives, Debian packages and the container image.
 //   - bench, a module of its own: measures prober beside the kubelet's code.

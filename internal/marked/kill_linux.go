@@ -24,7 +24,8 @@ func kill(marks []string) (found, refused int) {
 	return found, refused
 }
 
-// Numbers of system calls that package syscall does not have. They are the same on every processor.
+// Numbers of system calls that package syscall does not have. They are the same on
+// every processor but MIPS, where they are none of a call: see end.
 const (
 	sysPidfdSendSignal = 424
 	sysPidfdOpen       = 434
