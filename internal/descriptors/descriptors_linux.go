@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Of close_range(2). The number is the same on every processor but MIPS, where it is none of a call.
+// Of close_range(2). The number is the same on every processor but MIPS, where no call has it.
 const (
 	sysCloseRange     = 436
 	closeRangeCloexec = 1 << 2

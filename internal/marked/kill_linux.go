@@ -25,7 +25,7 @@ func kill(marks []string) (found, refused int) {
 }
 
 // Numbers of system calls that package syscall does not have. They are the same on
-// every processor but MIPS, where they are none of a call: see end.
+// every processor but MIPS, where no call has them: see end.
 const (
 	sysPidfdSendSignal = 424
 	sysPidfdOpen       = 434
