@@ -16,7 +16,7 @@ import (
 )
 
 // maxHostile is the limit of the memory of an agent with few probes that hostile clients attack, in
-// bytes: docs/operators.md states it.
+// bytes: docs/secure/what-clients-can-cost.md states it.
 const maxHostile = 256 << 20
 
 // attack sends what write writes to the agent, and reads what it responds until it ends the

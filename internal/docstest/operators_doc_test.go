@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestOperatorsPageNamesOnlyKnownMetrics(t *testing.T) {
 }
 
 func TestOperatorsPageHasValidConfigs(t *testing.T) {
-	for _, text := range slices.Concat(blocks(t, operatorsPage, "yaml"), blocks(t, "docs/production.md", "yaml")) {
+	for _, text := range blocks(t, operatorsPage, "yaml") {
 		if strings.Contains(text, "\nkind: Pod\n") {
 			checkBuiltinPod(t, text)
 		} else if _, err := config.Parse("prober.yaml", []byte(text)); err != nil {

@@ -13,7 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const prometheusDir = "deploy/prometheus/"
+const (
+	prometheusDir = "deploy/prometheus/"
+	runbookPage   = "docs/alert/runbook.md" // has a section for each alert
+)
 
 // promRule is a rule of Prometheus.
 type promRule struct {
@@ -98,7 +101,7 @@ func checkMatcher(t *testing.T, where string, f *metrics.Family, label, values s
 }
 
 func TestPrometheusRulesAreAboutMetricsOfProber(t *testing.T) {
-	page, err := os.ReadFile(operatorsPage)
+	page, err := os.ReadFile(runbookPage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +109,7 @@ func TestPrometheusRulesAreAboutMetricsOfProber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const runbook = "https://github.com/daeace23/prober/blob/main/docs/operators.md#"
+	const runbook = "https://github.com/daeace23/prober/blob/main/" + runbookPage + "#"
 	for _, r := range promRules(t) {
 		checkExpr(t, r.Record+r.Alert, r.Expr)
 		if r.Alert == "" {
@@ -115,16 +118,16 @@ func TestPrometheusRulesAreAboutMetricsOfProber(t *testing.T) {
 		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
 			t.Errorf("%s: severity %q, annotations %q", r.Alert, r.Labels["severity"], r.Annotations)
 		}
-		if r.Annotations["runbook_url"] != runbook+strings.ToLower(r.Alert) || !strings.Contains(string(page), "\n#### "+r.Alert+"\n") {
-			t.Errorf("%s: its runbook is %q, which %s does not have", r.Alert, r.Annotations["runbook_url"], operatorsPage)
+		if r.Annotations["runbook_url"] != runbook+strings.ToLower(r.Alert) || !strings.Contains(string(page), "\n### "+r.Alert+"\n") {
+			t.Errorf("%s: its runbook is %q, which %s does not have", r.Alert, r.Annotations["runbook_url"], runbookPage)
 		}
 		if !strings.Contains(string(tests), "alertname: "+r.Alert+"\n") {
 			t.Errorf("%s has no test in prober.rules_test.yaml", r.Alert)
 		}
 	}
-	for _, m := range regexp.MustCompile("(?m)^#### (Prober[A-Za-z]+)$").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("(?m)^### (Prober[A-Za-z]+)$").FindAllStringSubmatch(string(page), -1) {
 		if !slices.ContainsFunc(promRules(t), func(r promRule) bool { return r.Alert == m[1] }) {
-			t.Errorf("%s has a section about %s, which is not an alert", operatorsPage, m[1])
+			t.Errorf("%s has a section about %s, which is not an alert", runbookPage, m[1])
 		}
 	}
 }
