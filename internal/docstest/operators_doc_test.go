@@ -1,7 +1,6 @@
 package docstest_test
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -93,61 +92,6 @@ func TestOperatorsPageShowsReuse(t *testing.T) {
 		return
 	}
 	t.Error("no pod has connection: reuse")
-}
-
-// knownFields returns the fields that config knows in a mapping of prober.yaml, as the error of an
-// unknown field lists them. The mapping is in the place of MAPPING. There are none if a mapping is
-// not allowed there.
-func knownFields(nested string) []string {
-	text := "apiVersion: prober.dev/v1\nkind: AgentConfig\n" + strings.Replace(nested, "MAPPING", "{no_such: 1}", 1)
-	_, err := config.Parse("prober.yaml", []byte(text))
-	_, known, ok := strings.Cut(fmt.Sprint(err), "no_such: unknown field; known: ")
-	if !ok {
-		return nil
-	}
-	known, _, _ = strings.Cut(known, "\n")
-	known, _, _ = strings.Cut(known, " (")
-	return strings.Split(known, ", ")
-}
-
-func TestOperatorsPageDescribesEveryField(t *testing.T) {
-	page, err := os.ReadFile(operatorsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	described := 0
-	var walk func(prefix, nested string, fields []string)
-	walk = func(prefix, nested string, fields []string) {
-		for _, field := range fields {
-			name := prefix + field
-			mapping := strings.Replace(nested, "MAPPING", "{"+field+": MAPPING}", 1)
-			list := strings.Replace(nested, "MAPPING", "{"+field+": [MAPPING]}", 1)
-			if prefix == "" {
-				mapping, list = field+": MAPPING", field+": [MAPPING]"
-			}
-			inMapping, inList := knownFields(mapping), knownFields(list)
-			switch {
-			case name == "apiVersion" || name == "kind":
-				continue
-			case inList != nil:
-				walk(name+"[].", list, inList)
-				continue
-			case inMapping != nil && name != "plugins[].limits": // docs/abi.md has those
-				walk(name+".", mapping, inMapping)
-				if prefix == "" {
-					continue
-				}
-			}
-			described++
-			if !strings.Contains(string(page), "\n| `"+name+"` | ") {
-				t.Errorf("the table of %s has no row for %s", operatorsPage, name)
-			}
-		}
-	}
-	walk("", "", knownFields("no_such: 1"))
-	if described < 18 {
-		t.Errorf("%d fields were found", described)
-	}
 }
 
 func TestOperatorsPageHasValidGrants(t *testing.T) {
