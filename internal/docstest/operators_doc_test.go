@@ -1,9 +1,10 @@
 package docstest_test
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,29 +20,94 @@ import (
 
 const operatorsPage = "docs/operators.md"
 
-func TestOperatorsPageNamesOnlyKnownMetrics(t *testing.T) {
-	page, err := os.ReadFile(operatorsPage)
-	if err != nil {
-		t.Fatal(err)
+// sections are the folders of docs with pages for operators, and operatorsPage.
+var sections = []string{"docs/start", "docs/probe", "docs/see", "docs/alert", "docs/secure", "docs/plugins", operatorsPage}
+
+// operatorsPages returns the files of all pages in sections.
+func operatorsPages(t *testing.T) (files []string) {
+	t.Helper()
+	for _, section := range sections {
+		if _, err := os.Stat(section); err != nil {
+			continue
+		}
+		err := filepath.WalkDir(section, func(file string, _ fs.DirEntry, err error) error {
+			if filepath.Ext(file) == ".md" {
+				files = append(files, file)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	known := make(map[string]bool)
-	for _, f := range agentmetrics.Families() {
-		known[f.Name] = true
-	}
-	for _, m := range regexp.MustCompile("`(prober_[a-z_]+)").FindAllStringSubmatch(string(page), -1) {
-		if !known[m[1]] {
-			t.Errorf("%s names %s, which is not a metric", operatorsPage, m[1])
+	return files
+}
+
+// TestPagesHaveFrontMatter checks that each page of a section has a weight, a title and a description, and that the
+// title is its first heading. The _index.md of a section needs only a title and a weight.
+func TestPagesHaveFrontMatter(t *testing.T) {
+	for _, file := range operatorsPages(t) {
+		if file == operatorsPage {
+			continue
+		}
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var front struct {
+			Title, Description string
+			Weight             int
+		}
+		head, text, ok := strings.Cut(strings.TrimPrefix(string(page), "---\n"), "\n---\n")
+		if err := yaml.UnmarshalStrict([]byte(head), &front); !ok || err != nil {
+			t.Errorf("%s: its front matter: %v", file, err)
+			continue
+		}
+		if front.Title == "" || front.Weight < 1 {
+			t.Errorf("%s: the front matter has %+v", file, front)
+		}
+		if filepath.Base(file) != "_index.md" && (front.Description == "" || !strings.HasPrefix(text, "# "+front.Title+"\n")) {
+			t.Errorf("%s: the front matter has %+v; the title must be the first heading", file, front)
 		}
 	}
 }
 
-func TestOperatorsPageHasValidConfigs(t *testing.T) {
-	for _, text := range slices.Concat(blocks(t, operatorsPage, "yaml"), blocks(t, "docs/production.md", "yaml")) {
-		if strings.Contains(text, "\nkind: Pod\n") {
-			checkBuiltinPod(t, text)
-		} else if _, err := config.Parse("prober.yaml", []byte(text)); err != nil {
-			t.Error(err)
+func TestOperatorsPagesNameOnlyKnownMetrics(t *testing.T) {
+	known := make(map[string]bool)
+	for _, f := range agentmetrics.Families() {
+		known[f.Name] = true
+	}
+	named := 0
+	for _, file := range operatorsPages(t) {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, m := range regexp.MustCompile("`(prober_[a-z_]+)").FindAllStringSubmatch(string(page), -1) {
+			if named++; !known[m[1]] {
+				t.Errorf("%s names %s, which is not a metric", file, m[1])
+			}
+		}
+	}
+	if named < 30 {
+		t.Errorf("the pages name metrics %d times, expected at least 30", named)
+	}
+}
+
+func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
+	checked := 0
+	for _, file := range append(operatorsPages(t), "docs/production.md") {
+		for _, text := range blocks(t, file, "yaml") {
+			checked++
+			if strings.Contains(text, "\nkind: Pod\n") {
+				checkBuiltinPod(t, text)
+			} else if _, err := config.Parse(file, []byte(text)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if checked < 12 {
+		t.Errorf("the pages have %d configs, expected at least 12", checked)
 	}
 }
 
@@ -70,32 +136,42 @@ func checkBuiltinPod(t *testing.T, text string) {
 	}
 }
 
-// The page shows both forms of a probe that keeps its connection.
-func TestOperatorsPageShowsReuse(t *testing.T) {
-	for _, text := range blocks(t, operatorsPage, "yaml") {
-		if !strings.Contains(text, "connection: reuse") {
-			continue
-		}
-		var pod v1.Pod
-		if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
-			t.Fatal(err)
-		}
-		probes, errs := declared.ProbesOf(&pod)
-		if len(probes) != 2 || len(errs) > 0 || !strings.Contains(text, "httpGet: {") || !strings.Contains(text, "plugin: {name: http,") {
-			t.Errorf("%d probes, %v, in\n%s", len(probes), errs, text)
-		}
-		for _, p := range probes {
-			if p.Handler != "http" || !strings.Contains(string(p.Config), `"connection":"reuse"`) {
-				t.Errorf("the config of %s: %s", p.Handler, p.Config)
+// TestOperatorsPagesShowReuse checks the one pod that has connection: reuse: it shows both forms.
+func TestOperatorsPagesShowReuse(t *testing.T) {
+	shown := 0
+	for _, file := range operatorsPages(t) {
+		for _, text := range blocks(t, file, "yaml") {
+			if strings.Contains(text, "connection: reuse") {
+				shown++
+				checkReuse(t, file, text)
 			}
 		}
-		return
 	}
-	t.Error("no pod has connection: reuse")
+	if shown == 0 {
+		t.Error("no pod has connection: reuse")
+	}
 }
 
-func TestOperatorsPageHasValidGrants(t *testing.T) {
-	page, err := os.ReadFile(operatorsPage)
+func checkReuse(t *testing.T, file, text string) {
+	t.Helper()
+	var pod v1.Pod
+	if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
+		t.Fatal(err)
+	}
+	probes, errs := declared.ProbesOf(&pod)
+	if len(probes) != 2 || len(errs) > 0 || !strings.Contains(text, "httpGet: {") || !strings.Contains(text, "plugin: {name: http,") {
+		t.Errorf("%s: %d probes, %v, in\n%s", file, len(probes), errs, text)
+	}
+	for _, p := range probes {
+		if p.Handler != "http" || !strings.Contains(string(p.Config), `"connection":"reuse"`) {
+			t.Errorf("%s: the config of %s: %s", file, p.Handler, p.Config)
+		}
+	}
+}
+
+// TestGrantsPageHasValidGrants parses the grants in the first column of the table.
+func TestGrantsPageHasValidGrants(t *testing.T) {
+	page, err := os.ReadFile("docs/plugins/grants.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 // probeFields describes every field of a probe in the annotation prober.dev/probes.
 var probeFields = []field{
-	{"httpGet", "HTTP: a status from 200 to 399 is Success. `path`, `port`, `host`, `scheme` (`HTTP`, `HTTPS`), `httpHeaders`, as in Kubernetes, and `connection`: `fresh` or [`reuse`](operators.md#keep-the-connections-of-http-probes)", ""},
+	{"httpGet", "HTTP: a status from 200 to 399 is Success. `path`, `port`, `host`, `scheme` (`HTTP`, `HTTPS`), `httpHeaders`, as in Kubernetes, and `connection`: `fresh` or [`reuse`](probe/http-connections.md)", ""},
 	{"tcpSocket", "TCP: a connection is Success. `port`, `host`", ""},
 	{"grpc", "gRPC: SERVING is Success. `port`, `service`", ""},
 	{"exec", "a command: exit code 0 is Success. `command`", ""},
@@ -23,7 +23,7 @@ var probeFields = []field{
 	{"plugin.target.host", "name or IP address", "the pod's address"},
 	{"plugin.target.port", "number, or name of a port of the container", ""},
 	{"plugin.target.unix", "path of a unix socket, in place of host and port", ""},
-	{"plugin.config", "configuration by the plugin's own schema: `prober plugin inspect` shows it. Strings may refer to [secrets](operators.md#hand-secrets-to-plugins)", "`{}`"},
+	{"plugin.config", "configuration by the plugin's own schema: `prober plugin inspect` shows it. Strings may refer to [secrets](secure/secrets.md)", "`{}`"},
 	{"initialDelay", "time from the start of the container to the first attempt", ""},
 	{"period", "time between two ticks, at least `10ms`", ""},
 	{"timeout", "time limit of an attempt, at least `10ms`", ""},

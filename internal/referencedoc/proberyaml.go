@@ -184,6 +184,25 @@ var proberYAML = []section{
 	}},
 }
 
+// example is shown on the page.
+const example = `apiVersion: prober.dev/v1
+kind: AgentConfig
+handlers:
+- {name: exec, maxInFlight: 20}
+totalMemory: 256Mi          # written by the instances of all Wasm plugins
+plugins:
+- name: redis
+  digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+  grants: ["tcp://10.0.0.0/8:6379", "!10.0.13.0/24"]
+  limits: {memory: 16Mi, instances: 8}
+  errorPolicy: error        # or failure
+secrets:
+  allow: ["file:/etc/prober/secrets/*", "env:PG_*"]
+trust:
+  require: false
+  keys: [keys/release.pub]
+`
+
 // sample has one entry of each list whose entries have defaults.
 const sample = `apiVersion: prober.dev/v1
 kind: AgentConfig
@@ -210,8 +229,7 @@ func proberYAMLPage() (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(head("prober.yaml", 10, "Every field of the agent's file, with its default.", "internal/referencedoc/proberyaml.go, and its defaults from package config"))
-	b.WriteString("`prober run --config FILE` and `prober node --config FILE` read this file. It begins with:\n\n" +
-		"```yaml\napiVersion: prober.dev/v1\nkind: AgentConfig\n```\n\n" +
+	b.WriteString("`prober run --config FILE` and `prober node --config FILE` read this file, such as:\n\n```yaml\n" + example + "```\n\n" +
 		"Relative paths are from the folder of the file. Durations are such as `500ms`, `10s` and `1h30m`; sizes such as `64Mi`.\n" +
 		"A field that is not listed is an error with its line. `prober validate --config FILE` checks the file.\n")
 	for _, s := range proberYAML {

@@ -111,7 +111,7 @@ func (r *release) labels() map[string]string {
 		v1.AnnotationCreated:       r.date.Format(time.RFC3339),
 		v1.AnnotationSource:        "https://github.com/daeace23/prober",
 		v1.AnnotationURL:           "https://github.com/daeace23/prober",
-		v1.AnnotationDocumentation: "https://github.com/daeace23/prober/blob/main/docs/operators.md",
+		v1.AnnotationDocumentation: "https://github.com/daeace23/prober/blob/main/docs/start/image.md",
 		v1.AnnotationLicenses:      "Apache-2.0",
 	}
 }
