@@ -228,8 +228,8 @@ check-min: ## that nothing raises the versions that go.mod names, also for an em
 	GO='$(GO)' GOTEST='$(GOTEST)' TIMEOUT='$(TIMEOUT)' LIBRARY='$(LIBRARY) ./handlers/wasm/... ./sdk/...' test/min/run
 
 .PHONY: docs
-docs: ## docs/metrics.md, docs/openapi.json, docs/size.md, and the tables of docs/embedding.md
-	$(GO) generate ./internal/metricsdoc ./internal/openapidoc ./internal/embedsize
+docs: ## the generated pages and tables of docs
+	$(GO) generate ./internal/metricsdoc ./internal/openapidoc ./internal/embedsize ./internal/referencedoc
 
 .PHONY: bench
 bench: ## benchmarks of the parts, in benchstat's format

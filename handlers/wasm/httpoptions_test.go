@@ -304,7 +304,7 @@ func TestCredentialsAreGivenByName(t *testing.T) {
 	if got := ask(t, load(t, host, "http", plugin.Reset), target, map[string]any{"url": "https:///", "tls": map[string]any{"credentials": "client"}}, true); got.Reason != probe.ReasonDenied {
 		t.Errorf("without any credentials: got %+v", got)
 	}
-	// docs/operators.md warns that a redirect to another host is offered the certificate too.
+	// docs/secure/secrets.md warns that a redirect to another host is offered the certificate too.
 	away := httptest.NewServer(http.RedirectHandler(s.URL, http.StatusFound))
 	t.Cleanup(away.Close)
 	elsewhere := plugin.Request{Capability: plugin.CapabilityHTTP, Allow: []string{s.URL + "/*"}}

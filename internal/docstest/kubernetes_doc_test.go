@@ -155,11 +155,6 @@ func TestKubernetesPageHasDefaults(t *testing.T) {
 	if diff := cmp.Diff(config.DefaultKubernetes(), got.Kubernetes); diff != "" {
 		t.Errorf("the page does not have the defaults (-default +page)\n%s", diff)
 	}
-	for _, field := range knownFields("kubernetes: MAPPING\n") {
-		if !strings.Contains(all[i], "\n  "+field+":") {
-			t.Errorf("%s does not have kubernetes.%s", kubernetesPage, field)
-		}
-	}
 }
 
 // kubernetesAnnotations are those of pods on Kubernetes.

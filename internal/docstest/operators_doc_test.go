@@ -1,8 +1,9 @@
 package docstest_test
 
 import (
-	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,31 +18,101 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const operatorsPage = "docs/operators.md"
+// sections are the folders of docs with pages for operators.
+var sections = []string{"docs/start", "docs/probe", "docs/see", "docs/alert", "docs/secure", "docs/plugins"}
 
-func TestOperatorsPageNamesOnlyKnownMetrics(t *testing.T) {
-	page, err := os.ReadFile(operatorsPage)
-	if err != nil {
-		t.Fatal(err)
+// operatorsPages returns the files of all pages in sections.
+func operatorsPages(t *testing.T) (files []string) {
+	t.Helper()
+	for _, section := range sections {
+		err := filepath.WalkDir(section, func(file string, _ fs.DirEntry, err error) error {
+			if filepath.Ext(file) == ".md" {
+				files = append(files, file)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	known := make(map[string]bool)
-	for _, f := range agentmetrics.Families() {
-		known[f.Name] = true
-	}
-	for _, m := range regexp.MustCompile("`(prober_[a-z_]+)").FindAllStringSubmatch(string(page), -1) {
-		if !known[m[1]] {
-			t.Errorf("%s names %s, which is not a metric", operatorsPage, m[1])
+	return files
+}
+
+// TestPagesHaveFrontMatter checks that each page of a section has a weight, a title and a description, and that the
+// title is its first heading. The _index.md of a section needs only a title and a weight.
+func TestPagesHaveFrontMatter(t *testing.T) {
+	for _, file := range operatorsPages(t) {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var front struct {
+			Title, Description string
+			Weight             int
+		}
+		head, text, ok := strings.Cut(strings.TrimPrefix(string(page), "---\n"), "\n---\n")
+		if err := yaml.UnmarshalStrict([]byte(head), &front); !ok || err != nil {
+			t.Errorf("%s: its front matter: %v", file, err)
+			continue
+		}
+		if front.Title == "" || front.Weight < 1 {
+			t.Errorf("%s: the front matter has %+v", file, front)
+		}
+		if filepath.Base(file) != "_index.md" && (front.Description == "" || !strings.HasPrefix(text, "# "+front.Title+"\n")) {
+			t.Errorf("%s: the front matter has %+v; the title must be the first heading", file, front)
 		}
 	}
 }
 
-func TestOperatorsPageHasValidConfigs(t *testing.T) {
-	for _, text := range blocks(t, operatorsPage, "yaml") {
-		if strings.Contains(text, "\nkind: Pod\n") {
-			checkBuiltinPod(t, text)
-		} else if _, err := config.Parse("prober.yaml", []byte(text)); err != nil {
-			t.Error(err)
+func TestOperatorsPagesNameOnlyKnownMetrics(t *testing.T) {
+	known := make(map[string]bool)
+	for _, f := range agentmetrics.Families() {
+		known[f.Name] = true
+	}
+	named := 0
+	for _, file := range operatorsPages(t) {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, m := range regexp.MustCompile("`(prober_[a-z_]+)").FindAllStringSubmatch(string(page), -1) {
+			if named++; !known[m[1]] {
+				t.Errorf("%s names %s, which is not a metric", file, m[1])
+			}
+		}
+	}
+	if named < 30 {
+		t.Errorf("the pages name metrics %d times, expected at least 30", named)
+	}
+}
+
+func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
+	checked := 0
+	for _, file := range operatorsPages(t) {
+		for _, text := range blocks(t, file, "yaml") {
+			checked++
+			if strings.Contains(text, "\nkind: Pod\n") {
+				checkBuiltinPod(t, text)
+			} else if _, err := config.Parse(file, []byte(text)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if checked < 17 {
+		t.Errorf("the pages have %d configs, expected at least 17", checked)
+	}
+}
+
+func TestOperatorsPagesHaveValidQueries(t *testing.T) {
+	queries := 0
+	for _, file := range operatorsPages(t) {
+		for _, query := range blocks(t, file, "promql") {
+			queries++
+			checkExpr(t, file, query)
+		}
+	}
+	if queries == 0 {
+		t.Error("the pages have no queries")
 	}
 }
 
@@ -70,87 +141,42 @@ func checkBuiltinPod(t *testing.T, text string) {
 	}
 }
 
-// The page shows both forms of a probe that keeps its connection.
-func TestOperatorsPageShowsReuse(t *testing.T) {
-	for _, text := range blocks(t, operatorsPage, "yaml") {
-		if !strings.Contains(text, "connection: reuse") {
-			continue
-		}
-		var pod v1.Pod
-		if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
-			t.Fatal(err)
-		}
-		probes, errs := declared.ProbesOf(&pod)
-		if len(probes) != 2 || len(errs) > 0 || !strings.Contains(text, "httpGet: {") || !strings.Contains(text, "plugin: {name: http,") {
-			t.Errorf("%d probes, %v, in\n%s", len(probes), errs, text)
-		}
-		for _, p := range probes {
-			if p.Handler != "http" || !strings.Contains(string(p.Config), `"connection":"reuse"`) {
-				t.Errorf("the config of %s: %s", p.Handler, p.Config)
+// TestOperatorsPagesShowReuse checks the one pod that has connection: reuse: it shows both forms.
+func TestOperatorsPagesShowReuse(t *testing.T) {
+	shown := 0
+	for _, file := range operatorsPages(t) {
+		for _, text := range blocks(t, file, "yaml") {
+			if strings.Contains(text, "connection: reuse") {
+				shown++
+				checkReuse(t, file, text)
 			}
 		}
-		return
 	}
-	t.Error("no pod has connection: reuse")
+	if shown == 0 {
+		t.Error("no pod has connection: reuse")
+	}
 }
 
-// knownFields returns the fields that config knows in a mapping of prober.yaml, as the error of an
-// unknown field lists them. The mapping is in the place of MAPPING. There are none if a mapping is
-// not allowed there.
-func knownFields(nested string) []string {
-	text := "apiVersion: prober.dev/v1\nkind: AgentConfig\n" + strings.Replace(nested, "MAPPING", "{no_such: 1}", 1)
-	_, err := config.Parse("prober.yaml", []byte(text))
-	_, known, ok := strings.Cut(fmt.Sprint(err), "no_such: unknown field; known: ")
-	if !ok {
-		return nil
-	}
-	known, _, _ = strings.Cut(known, "\n")
-	known, _, _ = strings.Cut(known, " (")
-	return strings.Split(known, ", ")
-}
-
-func TestOperatorsPageDescribesEveryField(t *testing.T) {
-	page, err := os.ReadFile(operatorsPage)
-	if err != nil {
+func checkReuse(t *testing.T, file, text string) {
+	t.Helper()
+	var pod v1.Pod
+	if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
 		t.Fatal(err)
 	}
-	described := 0
-	var walk func(prefix, nested string, fields []string)
-	walk = func(prefix, nested string, fields []string) {
-		for _, field := range fields {
-			name := prefix + field
-			mapping := strings.Replace(nested, "MAPPING", "{"+field+": MAPPING}", 1)
-			list := strings.Replace(nested, "MAPPING", "{"+field+": [MAPPING]}", 1)
-			if prefix == "" {
-				mapping, list = field+": MAPPING", field+": [MAPPING]"
-			}
-			inMapping, inList := knownFields(mapping), knownFields(list)
-			switch {
-			case name == "apiVersion" || name == "kind":
-				continue
-			case inList != nil:
-				walk(name+"[].", list, inList)
-				continue
-			case inMapping != nil && name != "plugins[].limits": // docs/abi.md has those
-				walk(name+".", mapping, inMapping)
-				if prefix == "" {
-					continue
-				}
-			}
-			described++
-			if !strings.Contains(string(page), "\n| `"+name+"` | ") {
-				t.Errorf("the table of %s has no row for %s", operatorsPage, name)
-			}
-		}
+	probes, errs := declared.ProbesOf(&pod)
+	if len(probes) != 2 || len(errs) > 0 || !strings.Contains(text, "httpGet: {") || !strings.Contains(text, "plugin: {name: http,") {
+		t.Errorf("%s: %d probes, %v, in\n%s", file, len(probes), errs, text)
 	}
-	walk("", "", knownFields("no_such: 1"))
-	if described < 18 {
-		t.Errorf("%d fields were found", described)
+	for _, p := range probes {
+		if p.Handler != "http" || !strings.Contains(string(p.Config), `"connection":"reuse"`) {
+			t.Errorf("%s: the config of %s: %s", file, p.Handler, p.Config)
+		}
 	}
 }
 
-func TestOperatorsPageHasValidGrants(t *testing.T) {
-	page, err := os.ReadFile(operatorsPage)
+// TestGrantsPageHasValidGrants parses the grants in the first column of the table.
+func TestGrantsPageHasValidGrants(t *testing.T) {
+	page, err := os.ReadFile("docs/plugins/grants.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,6 +92,8 @@ func (r *release) debFiles(built []file, bom []byte, shared []file) (entries []e
 	zipped := []file{{name: "usr/share/doc/prober/prober.cdx.json", data: bom}, {name: "usr/share/doc/prober/changelog.Debian", data: r.debChangelog()}}
 	for _, f := range shared {
 		switch dir, name := filepath.Split(f.name); {
+		case f.name == licensesFile:
+			zipped = append(zipped, file{name: "usr/share/doc/prober/" + f.name, data: f.data})
 		case f.name == "CHANGELOG.md":
 			zipped = append(zipped, file{name: "usr/share/doc/prober/changelog", data: f.data})
 		case dir == "man/":

@@ -43,8 +43,8 @@ func (l *layout) putJSON(mediaType string, document any) (v1.Descriptor, error) 
 }
 
 // addImage adds the image for a platform to l.
-func (r *release) addImage(l *layout, arch string, built []file, bom []byte) error {
-	entries, err := r.imageFiles(built, bom)
+func (r *release) addImage(l *layout, arch string, built []file, bom, licenses []byte) error {
+	entries, err := r.imageFiles(built, bom, licenses)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (r *release) labels() map[string]string {
 		v1.AnnotationCreated:       r.date.Format(time.RFC3339),
 		v1.AnnotationSource:        "https://github.com/daeace23/prober",
 		v1.AnnotationURL:           "https://github.com/daeace23/prober",
-		v1.AnnotationDocumentation: "https://github.com/daeace23/prober/blob/main/docs/operators.md",
+		v1.AnnotationDocumentation: "https://github.com/daeace23/prober/blob/main/docs/start/image.md",
 		v1.AnnotationLicenses:      "Apache-2.0",
 	}
 }
@@ -141,7 +141,7 @@ func (r *release) image(l *layout) (f file, err error) {
 }
 
 // imageFiles returns the files of the image.
-func (r *release) imageFiles(built []file, bom []byte) ([]entry, error) {
+func (r *release) imageFiles(built []file, bom, licenses []byte) ([]entry, error) {
 	config, err := os.ReadFile(filepath.Join(r.source, "deploy/prober.yaml"))
 	if err != nil {
 		return nil, err
@@ -152,6 +152,7 @@ func (r *release) imageFiles(built []file, bom []byte) ([]entry, error) {
 	}
 	return append(inPath(built), []entry{
 		{name: "usr/share/doc/prober/LICENSE", data: license},
+		{name: "usr/share/doc/prober/" + licensesFile, data: licenses},
 		{name: "usr/share/doc/prober/prober.cdx.json", data: bom},
 		{name: "etc/prober/prober.yaml", data: config},
 		{name: "etc/prober/pods.d/"}, {name: "etc/prober/plugins/"},

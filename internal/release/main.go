@@ -124,10 +124,19 @@ func (r *release) platform(goos, goarch string, shared []file, image *layout) ([
 		return nil, err
 	}
 	base := fmt.Sprintf("prober_%s_%s_%s", r.version, goos, goarch)
-	bom, err := sbom(built[0].data, r.version, r.date)
+	modules, err := r.linked(goos, goarch)
 	if err != nil {
 		return nil, err
 	}
+	bom, err := sbom(built[0].data, modules, r.version, r.date)
+	if err != nil {
+		return nil, err
+	}
+	licenses, err := r.licensesText(modules)
+	if err != nil {
+		return nil, err
+	}
+	shared = append(slices.Clip(shared), file{name: licensesFile, data: licenses})
 	name, pack := base+".tar.gz", packTar
 	content := slices.Concat(built, shared)
 	switch goos {
@@ -151,7 +160,7 @@ func (r *release) platform(goos, goarch string, shared []file, image *layout) ([
 			return nil, err
 		}
 		files = append(files, deb)
-		err = r.addImage(image, goarch, built, bom)
+		err = r.addImage(image, goarch, built, bom, licenses)
 	}
 	return files, err
 }

@@ -116,7 +116,7 @@ func checkImageFiles(t *testing.T, image io.ReadCloser, sbom []byte) {
 			t.Errorf("%s: owner %d, mode %o, time %v", header.Name, header.Uid, header.Mode, header.ModTime)
 		}
 	}
-	for _, name := range []string{"usr/bin/prober", "usr/bin/prober-probe", "etc/prober/prober.yaml", "etc/passwd", "etc/group"} {
+	for _, name := range []string{"usr/bin/prober", "usr/bin/prober-probe", "usr/share/doc/prober/" + licensesFile, "etc/prober/prober.yaml", "etc/passwd", "etc/group"} {
 		if len(found[name]) == 0 {
 			t.Errorf("%s is not there", name)
 		}

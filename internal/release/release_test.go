@@ -33,7 +33,7 @@ var source = map[string]string{
 	"go.mod":                          "module github.com/daeace23/prober\n\ngo 1.26\n",
 	"internal/cli/program/program.go": "package program\n\nvar Version = \"dev\"\n",
 	"cmd/prober/main.go":              mainFile, "cmd/prober-probe/main.go": mainFile,
-	"LICENSE": "a\n", "README.md": "b\n", "CHANGELOG.md": "c\n",
+	"LICENSE": "a\n", "README.md": "b\n", "CHANGELOG.md": "c\n", "handlers/shipped/LICENSES.txt": "d\n",
 }
 
 const mainFile = `package main
@@ -96,7 +96,7 @@ func TestReleaseIsReproducibleFromAnotherFolder(t *testing.T) {
 		return
 	}
 	archive := untar(t, files[base+".tar.gz"])
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "completions/_prober", "man/prober.1", "man/prober-plugin-push.1"} {
+	for _, name := range []string{"LICENSE", licensesFile, "README.md", "CHANGELOG.md", "completions/_prober", "man/prober.1", "man/prober-plugin-push.1"} {
 		if len(archive[base+"/"+name]) == 0 {
 			t.Errorf("the archive does not have %s", name)
 		}
@@ -121,7 +121,19 @@ func TestSBOMListsModulesOfProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := sbom(program, "0.1.0", date)
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	licenses := []licensed{{name: "stdlib " + strings.TrimPrefix(info.GoVersion, "go"), kinds: []string{"BSD-3-Clause"}}}
+	for _, m := range info.Deps[1:] {
+		licenses = append(licenses, licensed{name: m.Path + " " + m.Version, kinds: []string{"MIT"}})
+	}
+	if _, err := sbom(program, licenses, "0.1.0", date); err == nil || !strings.Contains(err.Error(), info.Deps[0].Path) {
+		t.Errorf("the license of %s is not known, and the error is %v", info.Deps[0].Path, err)
+	}
+	licenses = append(licenses, licensed{name: info.Deps[0].Path + " " + info.Deps[0].Version, kinds: []string{"MIT", "MPL-2.0"}})
+	data, err := sbom(program, licenses, "0.1.0", date)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +157,9 @@ func checkSBOM(t *testing.T, program, data []byte) {
 	}
 	var listed []string
 	for _, c := range got.Components {
+		if len(c.Licenses) == 0 || c.Licenses[0].License.ID == "" {
+			t.Errorf("%s has no license", c.PURL)
+		}
 		listed = append(listed, c.PURL)
 	}
 	slices.Sort(want)

@@ -34,12 +34,20 @@ type component struct {
 	Version    string     `json:"version"`
 	PURL       string     `json:"purl"`
 	Hashes     []hash     `json:"hashes,omitempty"`
+	Licenses   []choice   `json:"licenses,omitempty"`
 	Properties []property `json:"properties,omitempty"`
 }
 
 type hash struct {
 	Algorithm string `json:"alg"`
 	Content   string `json:"content"`
+}
+
+// choice is one license of a component.
+type choice struct {
+	License struct {
+		ID string `json:"id"`
+	} `json:"license"`
 }
 
 type property struct {
@@ -52,9 +60,9 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 }
 
-// sbom returns the SBOM of a program: the modules in its build information, and Go's standard
-// library.
-func sbom(program []byte, version string, date time.Time) ([]byte, error) {
+// sbom returns the SBOM of a program: the modules in its build information, and Go's standard library. Each of them must
+// be in licenses.
+func sbom(program []byte, licenses []licensed, version string, date time.Time) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
 		return nil, err
@@ -76,8 +84,21 @@ func sbom(program []byte, version string, date time.Time) ([]byte, error) {
 		}
 		b.Components = append(b.Components, library(m.Path, m.Version, m.Sum))
 	}
+	kinds := make(map[string][]string)
+	for _, m := range licenses {
+		kinds[m.name] = m.kinds
+	}
 	links := dependency{Ref: self.Ref}
-	for _, c := range b.Components {
+	for i := range b.Components {
+		c := &b.Components[i]
+		if len(kinds[c.Name+" "+c.Version]) == 0 {
+			return nil, fmt.Errorf("%s %s is linked, and its license is not known", c.Name, c.Version)
+		}
+		for _, id := range kinds[c.Name+" "+c.Version] {
+			var l choice
+			l.License.ID = id
+			c.Licenses = append(c.Licenses, l)
+		}
 		links.DependsOn = append(links.DependsOn, c.Ref)
 	}
 	b.Dependencies = []dependency{links}

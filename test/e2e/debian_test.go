@@ -277,16 +277,16 @@ systemctl daemon-reload; systemctl restart prober`)
 	d.does("rm -r /run/systemd/system/prober.service.d; systemctl daemon-reload")
 }
 
-// users checks the drop-in that docs/operators.md has for runAsUser.
+// users checks the drop-in that docs/probe/users.md has for runAsUser.
 func (d *debian) users() {
-	page, err := os.ReadFile("../../docs/operators.md")
+	page, err := os.ReadFile("../../docs/probe/users.md")
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	_, dropIn, ok := strings.Cut(string(page), "it can with this drop-in:\n\n")
+	_, dropIn, ok := strings.Cut(string(page), "can with this drop-in:\n\n")
 	dropIn, _, end := strings.Cut(dropIn, "\n\n")
 	if !ok || !end {
-		d.t.Fatal("docs/operators.md has no drop-in for runAsUser")
+		d.t.Fatal("docs/probe/users.md has no drop-in for runAsUser")
 	}
 	d.does(`mkdir -p /run/systemd/system/prober.service.d
 cat >/run/systemd/system/prober.service.d/test.conf <<'END'

@@ -1,0 +1,335 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/daeace23/prober/config"
+)
+
+// section is a key of the top level of prober.yaml.
+type section struct {
+	key, text string
+	fields    []field
+}
+
+// field is a row of docs/prober-yaml.md.
+type field struct {
+	path string // such as targets[].http[].url
+	text string
+	// value is the default, where the parsed file does not have it.
+	value string
+}
+
+// proberYAML describes every field that package config reads.
+var proberYAML = []section{
+	{"blackbox", "Bounds the scrapes of `/probe`, which `--blackbox-config` turns on.", []field{
+		{"blackbox.targets", "networks, addresses and names that a scrape may have as target. A name may begin with `*.`, and is not looked up. Redirects are bounded by the grants of `httpcheck`", "all"},
+		{"blackbox.tokenFile", "file with a token of at least 16 characters, mode 0600. Each scrape over TCP needs it: `Authorization: Bearer TOKEN`, or `X-Prober-Token` beside a password. It allows nothing else", ""},
+	}},
+	{"credentials", "Certificates and keys that plugins use for TLS by name, without reading them.", []field{
+		{"credentials[].name", "name by which plugins use it", ""},
+		{"credentials[].plugins", "plugins that may use it", ""},
+		{"credentials[].ca", "file with the authorities to trust, in PEM", "the system's"},
+		{"credentials[].cert", "file with a client certificate, in PEM", ""},
+		{"credentials[].key", "file with its key", ""},
+		{"credentials[].serverName", "name in the server's certificate", "the host that is dialed"},
+		{"credentials[].insecure", "accept any certificate of the server", ""},
+	}},
+	{"handlers", "Bounds the attempts of a built-in handler. Plugins have `limits.instances`.", []field{
+		{"handlers[].name", "`exec`, `grpc`, `http` or `tcp`", ""},
+		{"handlers[].maxInFlight", "attempts of all its probes at one time", "any number"},
+	}},
+	{"kubernetes", "What `prober node` may do. It is read once, at the start.", []field{
+		{"kubernetes.apiExec", "run exec probes through the API server where `--cri-socket` is not set. It needs the verb `create` of `pods/exec`", ""},
+		{"kubernetes.breaker", "when nothing is restarted or evicted. For `share` and `lag` no condition becomes false either", ""},
+		{"kubernetes.breaker.share", "share of the probes of a workload, a namespace or the node that begin to fail within `window`, above which they are distrusted. If so many liveness and startup probes fail, however long, nothing there is restarted or evicted", ""},
+		{"kubernetes.breaker.least", "failures below which `share` does not count. The failures of any one pod, workload or namespace are left out", ""},
+		{"kubernetes.breaker.window", "see `share`", ""},
+		{"kubernetes.breaker.lag", "delay of ticks above which all probes are distrusted", ""},
+		{"kubernetes.breaker.pressure", "limits of the node's pressure stall information, in percent of the last 10 s; `100` is no limit", ""},
+		{"kubernetes.breaker.pressure.cpu", "time in which some task waited for a processor. An app that spins causes it itself", ""},
+		{"kubernetes.breaker.pressure.memory", "the same for memory", ""},
+		{"kubernetes.breaker.pressure.io", "the same for input and output", ""},
+		{"kubernetes.budgets", "how many restarts and evictions there may be", ""},
+		{"kubernetes.budgets.backoff", "pause before a container's second restart in a row. It doubles up to `5m`", ""},
+		{"kubernetes.budgets.node", "budget of the node. Namespaces that wait take turns", ""},
+		{"kubernetes.budgets.node.burst", "restarts and evictions at once", ""},
+		{"kubernetes.budgets.node.every", "time until one more", ""},
+		{"kubernetes.budgets.workload", "budget of one workload, such as a Deployment", ""},
+		{"kubernetes.budgets.workload.burst", "restarts and evictions at once", ""},
+		{"kubernetes.budgets.workload.every", "time until one more", ""},
+		{"kubernetes.conditions", "how conditions of pods are written", ""},
+		{"kubernetes.conditions.qps", "patches a second", ""},
+		{"kubernetes.dryRun", "log conditions, restarts and evictions instead of making them", ""},
+		{"kubernetes.liveness", "what may follow when a liveness or startup probe has failed", ""},
+		{"kubernetes.liveness.modes", "values that pods may give the annotation `prober.dev/liveness`: `observe`, `sidecar`, `restart`, `evict`", ""},
+		{"kubernetes.liveness.onFailure", "what `restart` does with a container whose policy is OnFailure: `refuse` leaves it alone; `kill` kills it without a grace period", ""},
+		{"kubernetes.maxRate", "attempts a second of one namespace on the node: the sum of 1/period of its probes. Probes above it are refused, with an event", ""},
+		{"kubernetes.minPeriod", "shortest period that a pod may ask for", ""},
+		{"kubernetes.podNetwork", "allow probes in the pod's own network: `prober.dev/network: pod`", ""},
+		{"kubernetes.targets", "networks, addresses and names that probes may have as target beside their pod. Link-local and metadata addresses need a network within their range; loopback is never allowed. Plugins need `plugins[].grants` for what they reach beside their target; programs are not restricted", "none"},
+	}},
+	{"modules", "Probes by name, for the targets of several groups.", []field{
+		{"modules[].name", "letters, digits, `-`, `.` and `_`", ""},
+		{"modules[].probe", "the probe, as [in the annotation](annotation.md)", ""},
+	}},
+	{"nagios", "Bounds the commands of plugins with `runtime: nagios`.", []field{
+		{"nagios.folders", "folders of the commands. Only root and prober's user may be able to write there", "none"},
+		{"nagios.env", "variables that plugins may set for their commands, such as `PGPASSWORD` and `MYSQL_*`", "none"},
+	}},
+	{"notify", "Who gets messages about the states of probes.", []field{
+		{"notify.externalURL", "URL of the agent's page, for links in messages", "no links"},
+		{"notify.receivers[].name", "name of the receiver. It has one of `webhook`, `exec` and `mail`", ""},
+		{"notify.receivers[].webhook", "sends a POST for each message", ""},
+		{"notify.receivers[].webhook.format", "`json`, `pagerduty`, `slack`, `teams` or `template`", ""},
+		{"notify.receivers[].webhook.url", "where to send. Use `urlFile` for a URL that is a secret", "PagerDuty's Events API for `pagerduty`"},
+		{"notify.receivers[].webhook.urlFile", "file with the URL", ""},
+		{"notify.receivers[].webhook.routingKeyFile", "file with PagerDuty's integration key", ""},
+		{"notify.receivers[].webhook.headers", "headers of each request, without secrets", ""},
+		{"notify.receivers[].webhook.bearerTokenFile", "file with a token for the webhook", ""},
+		{"notify.receivers[].webhook.ca", "file with the authorities to trust, in PEM", "the system's"},
+		{"notify.receivers[].webhook.timeout", "time limit of a request", ""},
+		{"notify.receivers[].webhook.template", "body for `format: template`, in Go's text/template", ""},
+		{"notify.receivers[].webhook.templateFile", "file with it", ""},
+		{"notify.receivers[].webhook.contentType", "Content-Type of that body", "`application/json`"},
+		{"notify.receivers[].exec", "runs a command for each message", ""},
+		{"notify.receivers[].exec.command", "absolute path of a program, and its arguments", ""},
+		{"notify.receivers[].exec.timeout", "time after which it is killed", ""},
+		{"notify.receivers[].mail", "sends a mail for each message", ""},
+		{"notify.receivers[].mail.to", "addresses, such as `Ops <ops@example.org>`", ""},
+		{"notify.receivers[].mail.from", "address of the sender", ""},
+		{"notify.receivers[].mail.smarthost", "`HOST:PORT` of the mail server", ""},
+		{"notify.receivers[].mail.tls", "`starttls`, which the server must offer; `tls`, as on port 465; `none`", ""},
+		{"notify.receivers[].mail.ca", "file with the authorities to trust, in PEM", "the system's"},
+		{"notify.receivers[].mail.username", "user of the mail server", "none"},
+		{"notify.receivers[].mail.passwordFile", "file with its password", ""},
+		{"notify.receivers[].mail.timeout", "time limit of a mail", ""},
+		{"notify.receivers[].match[].namespace", "pattern of namespaces; `*` matches any characters. A probe that matches one entry is selected", "all probes"},
+		{"notify.receivers[].match[].pod", "pattern of pods", ""},
+		{"notify.receivers[].match[].container", "pattern of containers", ""},
+		{"notify.receivers[].match[].kind", "`liveness`, `readiness` or `startup`", ""},
+		{"notify.receivers[].match[].handler", "pattern of handlers, such as `http` or a plugin's name", ""},
+		{"notify.receivers[].states", "states to send: `failure`, `warning`, `unknown`", ""},
+		{"notify.receivers[].for", "how long a state must last", "`0s`; `1m` for `warning`"},
+		{"notify.receivers[].groupBy", "probes with equal values share a message: `namespace`, `pod`, `container`, `kind`, `handler`", ""},
+		{"notify.receivers[].groupWait", "wait for further changes before a message", ""},
+		{"notify.receivers[].groupInterval", "shortest time between two messages of a group", ""},
+		{"notify.receivers[].repeatInterval", "time until a group that still fails is sent again; `0` for never", ""},
+		{"notify.receivers[].resolved", "send the end of a failure too", ""},
+		{"notify.receivers[].maxPerMinute", "messages a minute; above it, groups share messages", ""},
+		{"notify.receivers[].retention", "how long prober tries to send a failure that is over", ""},
+	}},
+	{"otlp", "Exports metrics and traces to an OpenTelemetry collector.", []field{
+		{"otlp.endpoint", "URL of the collector, to which `/v1/metrics` and `/v1/traces` are appended", ""},
+		{"otlp.headers", "headers of each request, without secrets", ""},
+		{"otlp.bearerTokenFile", "file with a token for the collector", ""},
+		{"otlp.ca", "file with the authorities to trust, in PEM", "the system's"},
+		{"otlp.interval", "time between two exports, at least `1s`", ""},
+		{"otlp.traces", "ticks that are traced: `failures`, `all` or `none`", ""},
+	}},
+	{"plugins", "What a plugin may do, and where it comes from.", []field{
+		{"plugins[].name", "name in the plugin's manifest, which is also the handler's", ""},
+		{"plugins[].source", "a path, or `oci://HOST/REPOSITORY` with `:TAG` or `@sha256:DIGEST`", "the folders of `--plugins`"},
+		{"plugins[].plainHTTP", "use HTTP for the registry of `source`", ""},
+		{"plugins[].digest", "SHA-256 that the module or program must have", ""},
+		{"plugins[].manifest", "with `digest`: SHA-256 that the manifest beside it must have", ""},
+		{"plugins[].grants", "what it may reach beyond its probes' targets, as far as its manifest requests it", "none"},
+		{"plugins[].limits", "[limits](abi.md) below those that its manifest requests", ""},
+		{"plugins[].errorPolicy", "what an attempt with an error counts as: `error`, which keeps the result, or `failure`", "the manifest's"},
+		{"plugins[].shadow", "this entry is another version, at `source`, that runs beside the plugin and decides nothing. Grants, limits and policy are the plugin's unless set", ""},
+		{"plugins[].promoteAfter", "when the shadow replaces the plugin", "never"},
+		{"plugins[].promoteAfter.ticks", "after so many comparisons", ""},
+		{"plugins[].promoteAfter.agreement", "if at least this share of them agreed, such as `0.99`", "`1`"},
+	}},
+	{"secrets", "What manifests may refer to.", []field{
+		{"secrets.allow", "what `${file:PATH}` and `${env:NAME}` may name: `file:` and a path, or `env:` and a name. `*` matches all but a slash", "none"},
+	}},
+	{"targets", "Groups of targets: probes without a pod of yours.", []field{
+		{"targets[].name", "name of the group, at most 40 characters, with which the names of its pods begin", ""},
+		{"targets[].namespace", "namespace of its pods", ""},
+		{"targets[].module", "its probe, by the name of a module", ""},
+		{"targets[].probe", "its own probe, in place of a module", ""},
+		{"targets[].kind", "`readiness`, `liveness` or `startup`", ""},
+		{"targets[].labels", "labels of all its targets. A target's own labels replace them", ""},
+		{"targets[].static", "`HOST`, `HOST:PORT`, `[IPV6]:PORT`, or a URL for an HTTP probe or a plugin with `url` in its config", ""},
+		{"targets[].file", "files in the format of Prometheus' `file_sd`; `*` and `?` are patterns", ""},
+		{"targets[].http[].url", "service that lists targets as Prometheus' `http_sd` does", ""},
+		{"targets[].http[].bearerTokenFile", "file with a token for the service", ""},
+		{"targets[].http[].refresh", "time between two requests, at least `1s`", ""},
+		{"targets[].http[].timeout", "time limit of a request", ""},
+		{"targets[].dns[].srv", "name whose SRV records are targets, such as `_http._tcp.example.com`", ""},
+		{"targets[].dns[].server", "IP address of the name server, with or without a port", "the host's"},
+		{"targets[].dns[].refresh", "time between two requests", ""},
+		{"targets[].command[].run", "absolute path and arguments of a program that prints targets in the format of `http_sd`", ""},
+		{"targets[].command[].refresh", "time between two runs", ""},
+		{"targets[].command[].timeout", "time after which it is killed", ""},
+		{"targets[].relabel[].name", "template for the target's name, with which its pod's name ends", "the address"},
+		{"targets[].relabel[].address", "template for the address", ""},
+		{"targets[].relabel[].labels", "templates for labels; an empty result removes the label", ""},
+		{"targets[].relabel[].drop", "template that drops the target where it yields `true`", ""},
+	}},
+	{"totalMemory", "", []field{
+		{"totalMemory", "bytes that the instances of all Wasm plugins may have written at one time. Their sizes may be four times as much: instances of a plugin share pages that they have not written", "`256Mi`"},
+	}},
+	{"trust", "Which plugins may be loaded.", []field{
+		{"trust.keys", "files with public keys. A plugin with a bad signature, or one by none of them, is refused", ""},
+		{"trust.require", "refuse a plugin without a signature too", ""},
+	}},
+	{"uplink", "", []field{
+		{"uplink", "groups of targets that witness this host's network. While none of them answers, other targets are `unknown`, not failed", "none"},
+	}},
+}
+
+// example is shown on the page.
+const example = `apiVersion: prober.dev/v1
+kind: AgentConfig
+handlers:
+- {name: exec, maxInFlight: 20}
+totalMemory: 256Mi          # written by the instances of all Wasm plugins
+plugins:
+- name: redis
+  digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+  grants: ["tcp://10.0.0.0/8:6379", "!10.0.13.0/24"]
+  limits: {memory: 16Mi, instances: 8}
+  errorPolicy: error        # or failure
+secrets:
+  allow: ["file:/etc/prober/secrets/*", "env:PG_*"]
+trust:
+  require: false
+  keys: [keys/release.pub]
+`
+
+// sample has one entry of each list whose entries have defaults.
+const sample = `apiVersion: prober.dev/v1
+kind: AgentConfig
+kubernetes: {}
+notify:
+  receivers:
+  - {name: webhook, webhook: {url: http://127.0.0.1}}
+  - {name: exec, exec: {command: [/bin/true]}}
+  - {name: mail, mail: {to: [a@example.org], from: a@example.org, smarthost: "127.0.0.1:25"}}
+otlp: {endpoint: http://127.0.0.1}
+targets:
+- name: all
+  probe: {tcpSocket: {port: 80}}
+  http: [{url: http://127.0.0.1}]
+  dns: [{srv: _a._tcp.example.org}]
+  command: [{run: [/bin/true]}]
+`
+
+// proberYAMLPage returns docs/prober-yaml.md.
+func proberYAMLPage() (string, error) {
+	parsed, err := config.Parse("sample", []byte(sample))
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(head("prober.yaml", 10, "Every field of the agent's file, with its default.", "internal/referencedoc/proberyaml.go, and its defaults from package config"))
+	b.WriteString("`prober run --config FILE` and `prober node --config FILE` read this file, such as:\n\n```yaml\n" + example + "```\n\n" +
+		"Relative paths are from the folder of the file. Durations are such as `500ms`, `10s` and `1h30m`; sizes such as `64Mi`.\n" +
+		"A field that is not listed is an error with its line. `prober validate --config FILE` checks the file.\n")
+	for _, s := range proberYAML {
+		fmt.Fprintf(&b, "\n## %s\n", s.key)
+		if s.text != "" {
+			b.WriteString(s.text + "\n")
+		}
+		b.WriteString("\n| field | default | meaning |\n|---|---|---|\n")
+		for _, f := range s.fields {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.path, cmp.Or(f.value, defaultOf(parsed, f.path)), f.text)
+		}
+	}
+	return b.String(), nil
+}
+
+// set are the fields that the sample sets, so that their values are no defaults.
+var set = map[string]bool{
+	"notify.receivers[].name": true, "notify.receivers[].webhook.url": true, "notify.receivers[].exec.command": true, "notify.receivers[].mail.to": true,
+	"notify.receivers[].mail.from": true, "notify.receivers[].mail.smarthost": true, "otlp.endpoint": true, "targets[].name": true, "targets[].http[].url": true,
+	"targets[].dns[].srv": true, "targets[].command[].run": true,
+}
+
+// defaultOf returns the value that a field of the sample has without being set, or "".
+func defaultOf(parsed *config.Agent, path string) string {
+	switch {
+	case set[path]:
+		return ""
+	case path == "kubernetes.conditions.qps":
+		path = "kubernetes.qps"
+	}
+	return value(reflect.ValueOf(parsed), strings.Split(path, "."))
+}
+
+// value returns what is at a path of fields, without regard to case, or "".
+func value(v reflect.Value, path []string) string {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	if len(path) == 0 {
+		return shown(v)
+	}
+	name, list := strings.CutSuffix(path[0], "[]")
+	switch v.Kind() {
+	case reflect.Map:
+		if v = v.MapIndex(reflect.ValueOf(name)); v.IsValid() {
+			return value(v, path[1:])
+		}
+		return ""
+	case reflect.Struct:
+		v = v.FieldByNameFunc(func(s string) bool { return strings.EqualFold(s, name) })
+	default:
+		return ""
+	}
+	switch {
+	case !v.IsValid():
+		return ""
+	case !list:
+		return value(v, path[1:])
+	}
+	for i := range v.Len() { // one of them has the field, such as the receiver with mail
+		if text := value(v.Index(i), path[1:]); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// shown returns a default as the page shows it, or "" for a zero value that says nothing.
+func shown(v reflect.Value) string {
+	if v.IsZero() {
+		if v.Kind() == reflect.Bool {
+			return "`false`"
+		}
+		return ""
+	}
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		text := x.String()
+		if t, ok := strings.CutSuffix(text, "m0s"); ok {
+			text = t + "m"
+		}
+		if t, ok := strings.CutSuffix(text, "h0m"); ok {
+			text = t + "h"
+		}
+		return "`" + text + "`"
+	default:
+		switch v.Kind() {
+		case reflect.Struct, reflect.Map:
+			return ""
+		case reflect.Slice:
+			var items []string
+			for i := range v.Len() {
+				items = append(items, fmt.Sprint(v.Index(i).Interface()))
+			}
+			return "`[" + strings.Join(items, ", ") + "]`"
+		default:
+			return fmt.Sprintf("`%v`", x)
+		}
+	}
+}
