@@ -21,6 +21,7 @@ RELEASECOUNT ?= 500
 ORACLESEED  ?= 1
 TIMEOUT     ?= 40m
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+HUGO         = github.com/gohugoio/hugo@v0.163.3
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
@@ -259,14 +260,19 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 # The same commit and Go version give the same bytes. A changed file makes the version end in
 # -dirty.
+# Hugo is built from its module: three minutes the first time.
+.PHONY: site
+site: ## bin/site: the documents as a site; fails for a link that leads nowhere
+	cd internal/site && $(GO) run $(HUGO) --quiet --noBuildLock --cleanDestinationDir --destination $(CURDIR)/bin/site
+
+RELEASE = $(GO) run ./internal/release -go '$(GO)' -version '$(VERSION)' -date "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" -out dist
 .PHONY: release
-release: ## dist: archives for RELEASE_PLATFORMS, Debian packages, container image, SBOMs, checksums
-	$(GO) run ./internal/release -go '$(GO)' -version '$(VERSION)' -date "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
-		-platforms '$(RELEASE_PLATFORMS)' -out dist
+release: site ## dist: archives for RELEASE_PLATFORMS, Debian packages, container image, SBOMs, documents, checksums
+	$(RELEASE) -platforms '$(RELEASE_PLATFORMS)' -site bin/site
 
 .PHONY: image
-image: ## dist for the architecture of this machine alone: archive, Debian package, container image
-	$(MAKE) release RELEASE_PLATFORMS=linux/$$($(GO) env GOHOSTARCH)
+image: ## dist for the architecture of this machine alone, without documents: archive, Debian package, container image
+	$(RELEASE) -platforms linux/$$($(GO) env GOHOSTARCH)
 
 .PHONY: deb
 deb: image ## the same

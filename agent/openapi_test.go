@@ -42,6 +42,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	var served, described []string
 	for _, pattern := range r.agent.Patterns() {
 		pattern = strings.ReplaceAll(pattern, "{$}", "")
+		pattern = strings.Replace(pattern, "...}", "}", 1) // a name with slashes, which OpenAPI has not
 		before, ok := strings.CutSuffix(pattern, "/{action}")
 		switch {
 		case strings.Contains(pattern, "/debug/"):

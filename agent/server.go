@@ -95,6 +95,7 @@ func (a *Agent) routes() []route {
 	all := []route{
 		{"GET /{$}", page.OrElse(serveIndex)},
 		{"GET /page/{file}", page.File},
+		{"GET /docs/{file...}", page.Document},
 		{"GET /api/v1/{$}", serveIndex},
 		{"GET /openapi.json", serveOpenAPI},
 		{"GET /api/v1/pods", lists.Limit(a.servePods)},
@@ -150,6 +151,7 @@ GET  /api/v1/agent                version, and what is wrong with the agent
 GET  /api/v1/plugins              versions, generations, errors, shadows
 GET  /api/v1/notifications        receivers of notifications, and what they know
 GET  /openapi.json                describes all of this
+GET  /docs/                       the documents of this version
 GET  /metrics                     for Prometheus
 GET  /probe                       ?module=&target=, as blackbox_exporter has it, with --blackbox-config; debug=true
 GET  /healthz /livez /readyz      each with ?verbose

@@ -1,6 +1,6 @@
 // Package page serves the status page: HTML, scripts and styles that are part of the program. The
 // page has no build step; a browser reads static as it is. Read static/app.js first: the start of the
-// page, which lists the other modules. page.go serves the files.
+// page, which lists the other modules. page.go serves the files, docs.go the documents of this version.
 package page
 
 import (
@@ -27,6 +27,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".png": "image/png",
 }
 
 // file is a file as it is sent.
@@ -93,12 +94,7 @@ func send(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	h := w.Header()
-	h.Set("Content-Type", f.mediaType)
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	h.Set("Cache-Control", "no-cache") // ask each time: the tag changes with the program
+	setHeaders(h, f.mediaType)
 	text, tag := f.text, `"`+f.tag+`"`
 	if acceptsGzip(r) {
 		text, tag = f.packed, `"`+f.tag+`-gzip"`
@@ -112,6 +108,16 @@ func send(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	_, _ = w.Write(text) // fails if the caller has left
+}
+
+// setHeaders sets the headers of a file of the page or of the documents.
+func setHeaders(h http.Header, mediaType string) {
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Cache-Control", "no-cache") // ask each time: the tag changes with the program
 }
 
 // has reports whether the caller of r has the file with this tag.

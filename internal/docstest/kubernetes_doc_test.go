@@ -36,6 +36,7 @@ func kubernetesExampleFiles(t *testing.T) []string {
 }
 
 func TestKubernetesExamplesHaveValidProbes(t *testing.T) {
+	atRoot(t)
 	for _, file := range kubernetesExampleFiles(t) {
 		objects := kubernetesFile(t, file)
 		for _, d := range only[appsv1.Deployment](objects) {
@@ -108,6 +109,7 @@ func checkKubernetesProbe(t *testing.T, where string, p *manager.ProbeConfig) {
 
 // TestKubernetesExampleInstalls follows the paths of the kustomization that the page installs.
 func TestKubernetesExampleInstalls(t *testing.T) {
+	atRoot(t)
 	dir := filepath.Join(kubernetesExamples, "install")
 	k := only[kustomization](kubernetesFile(t, dir, "kustomization.yaml"))[0]
 	base := only[kustomization](kubernetesFile(t, kubernetesDir, "base", "kustomization.yaml"))[0]
@@ -126,6 +128,7 @@ func TestKubernetesExampleInstalls(t *testing.T) {
 }
 
 func TestKubernetesPageHasValidManifests(t *testing.T) {
+	atRoot(t)
 	var examples []string
 	for _, file := range kubernetesExampleFiles(t) {
 		text, err := os.ReadFile(file)
@@ -143,6 +146,7 @@ func TestKubernetesPageHasValidManifests(t *testing.T) {
 }
 
 func TestKubernetesPageHasDefaults(t *testing.T) {
+	atRoot(t)
 	all := blocks(t, kubernetesPage, "yaml")
 	i := slices.IndexFunc(all, func(text string) bool { return strings.Contains(text, "budgets:") })
 	if i < 0 {
@@ -164,6 +168,7 @@ var kubernetesAnnotations = []string{
 
 // TestKubernetesPageIsComplete finds a row for everything that users see.
 func TestKubernetesPageIsComplete(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile(kubernetesPage)
 	if err != nil {
 		t.Fatal(err)
@@ -190,6 +195,7 @@ func TestKubernetesPageIsComplete(t *testing.T) {
 // TestKubernetesPageNamesEvents checks that the source has each reason of the table of events. Those of actions
 // that were not done have the action before what became of it.
 func TestKubernetesPageNamesEvents(t *testing.T) {
+	atRoot(t)
 	page, err := os.ReadFile(kubernetesPage)
 	if err != nil {
 		t.Fatal(err)

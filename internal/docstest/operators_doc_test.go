@@ -41,6 +41,7 @@ func operatorsPages(t *testing.T) (files []string) {
 // TestPagesHaveFrontMatter checks that each page of a section has a weight, a title and a description, and that the
 // title is its first heading. The _index.md of a section needs only a title and a weight.
 func TestPagesHaveFrontMatter(t *testing.T) {
+	atRoot(t)
 	for _, file := range operatorsPages(t) {
 		page, err := os.ReadFile(file)
 		if err != nil {
@@ -65,6 +66,7 @@ func TestPagesHaveFrontMatter(t *testing.T) {
 }
 
 func TestOperatorsPagesNameOnlyKnownMetrics(t *testing.T) {
+	atRoot(t)
 	known := make(map[string]bool)
 	for _, f := range agentmetrics.Families() {
 		known[f.Name] = true
@@ -87,6 +89,7 @@ func TestOperatorsPagesNameOnlyKnownMetrics(t *testing.T) {
 }
 
 func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
+	atRoot(t)
 	checked := 0
 	for _, file := range operatorsPages(t) {
 		for _, text := range blocks(t, file, "yaml") {
@@ -104,6 +107,7 @@ func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
 }
 
 func TestOperatorsPagesHaveValidQueries(t *testing.T) {
+	atRoot(t)
 	queries := 0
 	for _, file := range operatorsPages(t) {
 		for _, query := range blocks(t, file, "promql") {
@@ -143,6 +147,7 @@ func checkBuiltinPod(t *testing.T, text string) {
 
 // TestOperatorsPagesShowReuse checks the one pod that has connection: reuse: it shows both forms.
 func TestOperatorsPagesShowReuse(t *testing.T) {
+	atRoot(t)
 	shown := 0
 	for _, file := range operatorsPages(t) {
 		for _, text := range blocks(t, file, "yaml") {
@@ -176,6 +181,7 @@ func checkReuse(t *testing.T, file, text string) {
 
 // TestGrantsPageHasValidGrants parses the grants in the first column of the table.
 func TestGrantsPageHasValidGrants(t *testing.T) {
+	atRoot(t)
 	page, err := os.ReadFile("docs/plugins/grants.md")
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,8 @@ type release struct {
 	version string // without a leading v
 	date    time.Time
 	goTool  string
+	site    string // folder of the documents as a site; "": there are none
+	docs    file   // its archive
 }
 
 func main() {
@@ -32,6 +34,7 @@ func main() {
 	platforms := flag.String("platforms", "linux/amd64", "separated by spaces: OS/ARCH")
 	flag.StringVar(&r.out, "out", "dist", "folder of the files, which is emptied first")
 	flag.StringVar(&r.version, "version", "dev", "of the release")
+	flag.StringVar(&r.site, "site", "", "folder of the documents, as make site writes it; default: the release has none")
 	flag.StringVar(&r.goTool, "go", "go", "the Go tool")
 	seconds := flag.Int64("date", 0, "of the commit, in seconds since the epoch")
 	flag.Parse()
@@ -53,6 +56,14 @@ func (r *release) build(platforms []string) error {
 		return err
 	}
 	var sums []string
+	if r.site != "" {
+		if r.docs, err = r.packSite(); err == nil {
+			err = r.write([]file{r.docs}, &sums)
+		}
+		if err != nil {
+			return fmt.Errorf("documents: %w", err)
+		}
+	}
 	image := &layout{}
 	for _, text := range platforms {
 		goos, goarch, ok := strings.Cut(text, "/")
