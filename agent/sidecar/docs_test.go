@@ -21,13 +21,13 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/sidecar.md")
+	page, err := os.ReadFile("../../docs/kubernetes/sidecar.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != 1 || blocks[0][1] != string(text) {
-		t.Error("docs/sidecar.md and examples/kubernetes/sidecar.yaml are not the same pod")
+		t.Error("docs/kubernetes/sidecar.md and examples/kubernetes/sidecar.yaml are not the same pod")
 	}
 	var pod v1.Pod
 	if err := yaml.UnmarshalStrict(text, &pod); err != nil {
