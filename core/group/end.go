@@ -86,7 +86,7 @@ func (g *Group[K]) end(taken []*entry[K]) {
 // deferred: a callback that ends the goroutine skips none of the others.
 func (e *entry[K]) end() {
 	defer func() {
-		if e.resting && e.Resting() { // else Rested forgets it
+		if e.resting && e.Idle() { // else Drained forgets it
 			e.of.group.forget(e)
 		}
 	}()
@@ -112,8 +112,8 @@ func (e *entry[K]) Ended() {
 	e.of.group.end(e.of.group.take(e.of.key, func(o *entry[K]) bool { return o == e }))
 }
 
-// Rested implements engine.Owner.
-func (e *entry[K]) Rested() { e.of.group.forget(e) }
+// Drained implements engine.Owner.
+func (e *entry[K]) Drained() { e.of.group.forget(e) }
 
 // LeftError is the error of [Group.Shutdown] when its context ends first.
 type LeftError struct {

@@ -155,12 +155,12 @@ func (h *hidden[K]) Replace(since seam.Version, p Probe, keep seam.Keep) bool {
 
 // Reshape replaces what a probe knows of its task from the next tick on, unless the probe has ended.
 // t is the same task, with the same Subject and another description.
-func (h *hidden[K]) Reshape(at seam.Version, t *worker.Task) { at.Of.(*entry[K]).Worker.Reshape(t) }
+func (h *hidden[K]) Reshape(at seam.Version, t *worker.Task) { at.Entry.(*entry[K]).Worker.Reshape(t) }
 
 // Updates is [Group.Subscribe] without keys, and with the results that are not of a probe.
 func (h *hidden[K]) Updates(ctx context.Context) iter.Seq[results.Update] {
 	g := h.group
-	return seam.Of(g.shared.Results[0]).Updates(ctx, g.done, g.shared.Results[:]...)
+	return seam.Reveal(g.shared.Results[0]).Updates(ctx, g.done, g.shared.Results[:]...)
 }
 
 // SpeakOfPods makes the texts of a group about containers in pods. It is called before the first probe is added.
@@ -274,7 +274,7 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 	}
 	for _, o := range g.ofLocked(id.Key) {
 		if o.Task().Subject.Container == id.Task {
-			seam.Of(e.Task()).Join(seam.Of(o.Task()))
+			seam.Reveal(e.Task()).Join(seam.Reveal(o.Task()))
 		}
 	}
 	if err := e.Claim(); err != nil {
@@ -285,7 +285,7 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 		of = &keyed[K]{group: g, key: id.Key}
 		of.self = of
 	}
-	if !seam.Of(e.Task()).Settle(&of.self, of.isHome) {
+	if !seam.Reveal(e.Task()).Settle(&of.self, of.isHome) {
 		return invalid("Probe.Task", "is one of another key or group: two results would have one name")
 	}
 	g.keys[id.Key] = of
@@ -373,7 +373,7 @@ func (g *Group[K]) Update(key K, p Probe) error {
 			return nil
 		case g.replace(at, p, seam.Keep{Run: now.sameHandler(&p) && now.Target == p.Target, Attempt: now.sameHandler(&p)}):
 			if !now.sameHandler(&p) {
-				at.Of.(*entry[K]).Release(now.Handler)
+				at.Entry.(*entry[K]).Release(now.Handler)
 			}
 			return nil
 		}
@@ -407,7 +407,7 @@ func (g *Group[K]) current(id ID[K]) (now Probe, at seam.Version, ok bool) {
 	if e == nil {
 		return now, at, false
 	}
-	return e.currentLocked(), seam.Version{Of: e, Number: e.version}, true
+	return e.currentLocked(), seam.Version{Entry: e, Number: e.version}, true
 }
 
 func (e *entry[K]) currentLocked() Probe {
@@ -423,7 +423,7 @@ func (e *entry[K]) currentLocked() Probe {
 func (g *Group[K]) replace(since seam.Version, p Probe, keep seam.Keep) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := since.Of.(*entry[K])
+	e := since.Entry.(*entry[K])
 	if !slices.Contains(e.of.entries, e) || e.version != since.Number {
 		return false
 	}
@@ -488,7 +488,7 @@ func (g *Group[K]) Results(kind probe.Kind) *results.Cache { return g.shared.Res
 // state of every task; see [results.Subscribe]. Results in a cache of the caller that are not of a probe of the
 // group are left out.
 func (g *Group[K]) Subscribe(ctx context.Context) iter.Seq2[K, results.Update] {
-	all := seam.Of(g.shared.Results[0]).Subscribe(ctx, g.done, g.shared.Results[:]...)
+	all := seam.Reveal(g.shared.Results[0]).Subscribe(ctx, g.done, g.shared.Results[:]...)
 	return func(yield func(K, results.Update) bool) {
 		for of, u := range all {
 			if of == nil {

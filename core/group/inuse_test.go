@@ -121,10 +121,10 @@ func TestProbesOfOneTaskShareContainerID(t *testing.T) {
 		}
 		for range 3 { // each reshaped to a new description
 			for _, id := range ids {
-				_, now, _ := seam.Of(g).Current(id)
+				_, now, _ := seam.Reveal(g).Current(id)
 				next := taskProbe("a", "c1", id.Kind, probe.Success).Task
 				next.Source = nil
-				seam.Of(g).Reshape(now, next)
+				seam.Reveal(g).Reshape(now, next)
 			}
 			wait(2 * time.Second)
 		}

@@ -235,8 +235,8 @@ func TestRelease(t *testing.T) {
 		a.wantReleased(t, "Update with another handler", 1)
 		b.wantReleased(t, "Update to it", 0)
 
-		replace := seam.Of(g).Replace
-		_, was, _ := seam.Of(g).Current(id)
+		replace := seam.Reveal(g).Replace
+		_, was, _ := seam.Reveal(g).Current(id)
 		p.Handler = c
 		if !replace(was, p, seam.Keep{}) {
 			t.Fatal("Replace did nothing")

@@ -131,8 +131,8 @@ func TestContainerScoped(t *testing.T) {
 		wait(3 * second)
 		next := &worker.Task{Subject: s.task.Subject}
 		next.SetState(s.task.State())
-		_, now, _ := seam.Of(s.g).Current(group.ID[string]{Key: "k", Task: "web", Kind: probe.Readiness})
-		seam.Of(s.g).Reshape(now, next)
+		_, now, _ := seam.Reveal(s.g).Current(group.ID[string]{Key: "k", Task: "web", Kind: probe.Readiness})
+		seam.Reveal(s.g).Reshape(now, next)
 		wait(second)
 		next.SetState(worker.Running("c2", time.Now()))
 		wait(11 * second)

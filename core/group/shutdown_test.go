@@ -348,8 +348,8 @@ func TestShutdownDuringFirstAdd(t *testing.T) {
 	}
 }
 
-// TestHangingNeighbours checks that probes which hang delay no other: its ticks are exact.
-func TestHangingNeighbours(t *testing.T) {
+// TestHangingAttemptsDelayNoOtherWorker checks that probes which hang delay no other: its ticks are exact.
+func TestHangingAttemptsDelayNoOtherWorker(t *testing.T) {
 	bubble(t, "a thousand", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		for i := range 1000 {
 			p := newProbe()

@@ -180,7 +180,7 @@ func New(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	seam.Of(g).SpeakOfPods()
+	seam.Reveal(g).SpeakOfPods()
 	m.group, m.cfg.RestartGrace = g, cmp.Or(cfg.RestartGrace, 10*time.Second)
 	return m, nil
 }
@@ -339,7 +339,7 @@ func (m *Manager) CleanupPods(desired map[types.UID]sets.Empty) {
 // Subscribe returns all decided results, and then their changes until ctx ends. A slow reader
 // blocks no worker, and gets the newest state of every container; see [results.Subscribe].
 func (m *Manager) Subscribe(ctx context.Context) iter.Seq[results.Update] {
-	return seam.Of(m.group).Updates(ctx)
+	return seam.Reveal(m.group).Updates(ctx)
 }
 
 // Results returns the cache of the decided results for kind.

@@ -175,7 +175,7 @@ type current struct {
 }
 
 func (m *Manager) current(id probeID) (now current, running bool) {
-	now.Probe, now.at, running = seam.Of(m.group).Current(id)
+	now.Probe, now.at, running = seam.Reveal(m.group).Current(id)
 	return now, running
 }
 
@@ -258,7 +258,7 @@ func (m *Manager) rebind(was current, c ProbeConfig) (bound, error) {
 // changeTo changes a running probe from was to next. It reports false as change does.
 func (m *Manager) changeTo(was current, c ProbeConfig, next bound, moved bool) (done bool) {
 	keep := seam.Keep{Run: m.sameHandler(was.Probe, &c), Attempt: next.kept && !moved}
-	done = seam.Of(m.group).Replace(was.at, m.probeOf(c, next, was.Task), keep)
+	done = seam.Reveal(m.group).Replace(was.at, m.probeOf(c, next, was.Task), keep)
 	switch {
 	case next.kept:
 	case done:
@@ -281,7 +281,7 @@ func (s *podSet) reshape(now current) (moved bool) {
 	if before.pod.equal(&s.info.podView) && reflect.DeepEqual(old.Pod, t.Pod) && reflect.DeepEqual(old.Container, t.Container) && old.NoRestart == t.NoRestart {
 		return false
 	}
-	seam.Of(s.m.group).Reshape(now.at, t)
+	seam.Reveal(s.m.group).Reshape(now.at, t)
 	return !slices.Equal(old.Container.Ports, t.Container.Ports)
 }
 

@@ -81,7 +81,7 @@ func (u *statusUpdate) initSpec(statuses []v1.ContainerStatus, i int) *v1.Contai
 // decided returns the decided result of the container of c. One of another container with its ID is none.
 func (u *statusUpdate) decided(c *v1.ContainerStatus, kind probe.Kind) (results.Result, bool) {
 	cache := u.m.Results(kind)
-	if by := seam.Of(cache).Claimant(c.ContainerID); by != nil && (by.Subject.PodUID != string(u.pod.UID) || by.Subject.Container != c.Name) {
+	if by := seam.Reveal(cache).Claimant(c.ContainerID); by != nil && (by.Subject.PodUID != string(u.pod.UID) || by.Subject.Container != c.Name) {
 		return results.Unknown, false
 	}
 	return cache.Get(c.ContainerID)
@@ -154,7 +154,7 @@ func (u *statusUpdate) ready(c *v1.ContainerStatus, spec *v1.Container) bool {
 	}
 	running, counts := u.lookup(c.Name, probe.Readiness, spec)
 	if running {
-		_ = seam.Of(u.m.group).Nudge(probeID{Key: u.pod.UID, Task: c.Name, Kind: probe.Readiness}) // an error means that it has just ended
+		_ = seam.Reveal(u.m.group).Nudge(probeID{Key: u.pod.UID, Task: c.Name, Kind: probe.Readiness}) // an error means that it has just ended
 	}
 	if spec == nil || !u.inherits(c) {
 		return !counts

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// change returns the current configuration of r's probe, changed by edit.
+// change updates r's probe with its current configuration, changed by edit.
 func (r *rig) change(edit func(*engine.Change)) {
 	c := engine.Change{Setup: engine.Setup{Spec: r.w.Status().Spec, Handler: r.handler, Name: "fake"}, KeepRun: true, KeepAttempt: true}
 	edit(&c)
@@ -82,7 +82,7 @@ func TestUpdateRun(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure)
 		r.cfg.Spec.FailureThreshold = 4
 		r.state.StartedAt = r.start.Add(-time.Hour)
-		r.cfg.Task.PriorID = "c1" // no seed: the cache has no result yet
+		r.cfg.Task.PriorID = "c1" // no initial result is set, so the cache has no result yet
 		r.run().tick()
 		r.wantRun(2, false)
 		r.change(func(c *engine.Change) { c.Spec.FailureThreshold = 3 })
@@ -107,7 +107,7 @@ func TestUpdateRun(t *testing.T) {
 	})
 }
 
-// slow is an answer after 300 ms, whatever the context.
+// slow delays the step by 300 ms, regardless of the context.
 func slow(s probetest.Step) probetest.Step {
 	s = s.After(300 * ms)
 	s.Deaf = true
@@ -164,7 +164,7 @@ func TestUpdateAttempt(t *testing.T) {
 		r.wantCached(results.Failure)
 		r.does(probetest.Hang(), success)
 		r.wait(800 * ms)
-		r.change(timeout) // the next attempt is an ordinary one
+		r.change(timeout) // the attempt is not a replacement, so it is cancelled
 		r.wantTimes(0, 1000, 1100, 2100, 2200)
 	})
 	bubble(t, "attempt without a timeout is always dropped", func(t *testing.T) {

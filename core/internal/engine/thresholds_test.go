@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// beat is one tick of a script: the answer of the handler, and its effects.
+// beat is one tick of a script: the answer of the handler, and the expected effects.
 type beat struct {
 	answer probetest.Step
 	want   results.Result
