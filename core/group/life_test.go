@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEmbedder is the life of a program with two services, without any field of Kubernetes.
+// TestEmbedder runs a program with two services, which uses no field of Kubernetes.
 func TestEmbedder(t *testing.T) {
 	bubble(t, "services", group.Config{History: 1 << 20}, func(t *testing.T, g *group.Group[string]) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +61,7 @@ func TestEmbedder(t *testing.T) {
 		checkUpdates(t, got, []results.Update{{
 			Kind: probe.Readiness, ContainerID: "checkout-1", Result: results.Failure, Cause: results.Cause{Reason: results.Reason(probe.ReasonHTTPStatus), Output: "503"},
 		}})
-		wait(5 * time.Second) // equal results send nothing
+		wait(5 * time.Second) // equal results send no update
 		checkUpdates(t, seen.take(), nil)
 
 		broken.Store(false)
@@ -112,7 +112,7 @@ func TestEmbedder(t *testing.T) {
 	})
 }
 
-// checkUpdates compares updates, without their times, with one of several wanted lists.
+// checkUpdates compares updates, without their times, with several alternative lists.
 func checkUpdates(t *testing.T, got []results.Update, wants ...[]results.Update) {
 	t.Helper()
 	for i := range got {
@@ -151,7 +151,7 @@ func TestListings(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		for range g.All() {
-			break // All can be left
+			break // an iteration of All can stop early
 		}
 		if n := len(g.Keys()); n != 5 {
 			t.Errorf("%d keys", n)
@@ -412,8 +412,8 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// TestFirstTicks checks that the first ticks of a young group are spread, and that those of an
-// older one come at once.
+// TestFirstTicks checks that the first ticks of a young group are spread, and that those of an older group
+// are immediate.
 func TestFirstTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := group.New[string](group.Config{})

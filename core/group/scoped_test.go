@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// scopedTask is a task "web" in a container-scoped group, and the probes of it.
+// scopedTask is a task "web" in a container-scoped group, with its probes.
 type scopedTask struct {
 	t     *testing.T
 	g     *group.Group[string]
@@ -23,7 +23,7 @@ type scopedTask struct {
 	start time.Time
 }
 
-// scoped is a subtest with a container-scoped group that was just made.
+// scoped runs a subtest with a container-scoped group that was just made.
 func scoped(t *testing.T, name string, test func(t *testing.T, s *scopedTask)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {

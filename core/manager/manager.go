@@ -180,7 +180,7 @@ func New(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	seam.Reveal(g).SpeakOfPods()
+	seam.Reveal(g).UsePodTerms()
 	m.group, m.cfg.RestartGrace = g, cmp.Or(cfg.RestartGrace, 10*time.Second)
 	return m, nil
 }
@@ -374,10 +374,10 @@ func (m *Manager) Close() error { return m.Shutdown(context.Background()) }
 // way; their results are not counted.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	if err := m.group.Shutdown(ctx); err != nil {
-		return fmt.Errorf("manager %w", err)
+		return fmt.Errorf("manager: %w", err)
 	}
 	if err := m.events.drained(ctx); err != nil {
-		return fmt.Errorf("manager left behind events that the recorder has not recorded: %w", err)
+		return fmt.Errorf("manager: the recorder has not recorded all events: %w", err)
 	}
 	return nil
 }

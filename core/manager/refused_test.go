@@ -194,7 +194,7 @@ func TestShutdown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := r.m.Shutdown(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `probes under way: ns/pod-u/web readiness (handler "exec")`) {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `probes are still under way: ns/pod-u/web readiness (handler "exec")`) {
 			t.Errorf("got %v", err)
 		}
 		if err := r.m.AddPod(t.Context(), podOf("v", container("web", probe.Readiness))); !errors.Is(err, manager.ErrClosed) {
@@ -213,7 +213,7 @@ func TestShutdown(t *testing.T) {
 		r.add(pod)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.m.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "events that the recorder has not recorded") {
+		if err := r.m.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "the recorder has not recorded all events") {
 			t.Errorf("got %v", err)
 		}
 		close(over)
