@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// row is a rule, for a pod with one probe.
+// row is the test of one rule, for a pod with one probe.
 type row struct {
 	name, kind string
 	test       func(w *World)
@@ -31,7 +31,7 @@ var rows = []row{
 		w.wantAttempts(0, 5*second, "after the update")
 	}},
 
-	// What an attempt does.
+	// Attempts.
 	{"another handler drops the attempt under way, which is made again at once", readiness, func(w *World) {
 		w.start()
 		w.answer(false, 3*second)
@@ -81,7 +81,7 @@ var rows = []row{
 		w.change(readiness, func(p *v1.Probe) { p.TimeoutSeconds = 4 })
 		w.run(second)
 		w.wantReady(false, "after the third failure")
-		if got := len(w.made()); got < 5 {
+		if got := len(w.attempts()); got < 5 {
 			w.t.Errorf("%d attempts: the one that was under way was not made again", got)
 		}
 	}},
@@ -105,7 +105,7 @@ var rows = []row{
 		w.wantReady(false, "after half a minute of failures")
 	}},
 
-	// What decides.
+	// Thresholds.
 	{"thresholds keep the attempt under way and the run, and count for both", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 9
 		w.start()
@@ -119,7 +119,7 @@ var rows = []row{
 		w.wantReady(false, "after it")
 	}},
 
-	// When it is probed.
+	// Schedule.
 	{"another period counts from the last attempt", readiness, func(w *World) {
 		w.start()
 		w.next()
@@ -149,7 +149,7 @@ var rows = []row{
 	{"liveness probe on hold is probed again with another handler", liveness, func(w *World) {
 		n := w.hold()
 		w.change(liveness, version("v2"))
-		w.more(n)
+		w.waitAttempts(n)
 		if got := w.last().version; got != "v2" {
 			w.t.Errorf("attempt of %s", got)
 		}
@@ -158,13 +158,13 @@ var rows = []row{
 	{"liveness probe on hold is probed again with another timeout", liveness, func(w *World) {
 		n := w.hold()
 		w.change(liveness, func(p *v1.Probe) { p.TimeoutSeconds = 6 })
-		w.more(n)
+		w.waitAttempts(n)
 	}},
 	{"liveness probe on hold is probed again with another threshold, and holds again", liveness, func(w *World) {
 		n := w.hold()
 		w.answer(false, 0)
 		w.change(liveness, func(p *v1.Probe) { p.FailureThreshold = 2 })
-		w.more(n + 1)
+		w.waitAttempts(n + 1)
 		w.wantAttempts(0, 20*second, "after the second failure in a row")
 	}},
 	{"liveness probe stays on hold with another period and delay", liveness, func(w *World) {
@@ -175,7 +175,7 @@ var rows = []row{
 	{"startup probe that has failed is probed again with another handler", startup, func(w *World) {
 		n := w.hold()
 		w.change(startup, version("v2"))
-		w.more(n)
+		w.waitAttempts(n)
 		w.run(step)
 		w.wantStarted(true, "after a success")
 	}},
@@ -186,7 +186,7 @@ var rows = []row{
 		w.wantStarted(true, "as before")
 	}},
 
-	// Which probes there are.
+	// Added and removed probes.
 	{"removed readiness probe leaves no result, and none comes late", readiness, func(w *World) {
 		w.answer(false, 0)
 		w.start()
@@ -246,18 +246,18 @@ var rows = []row{
 	}},
 }
 
-// hold starts a world that is not healthy, checks that its probe does not go on after the failure, and makes it healthy.
-// It returns the number of attempts.
+// hold starts an unhealthy world, checks that its probe is on hold after the failure, and makes the world
+// healthy. It returns the number of attempts.
 func (w *World) hold() (attempts int) {
 	w.t.Helper()
 	w.answer(false, 0)
 	w.start()
 	w.wantAttempts(0, 20*second, "on hold")
 	w.answer(true, 0)
-	return len(w.made())
+	return len(w.attempts())
 }
 
-// wantSince checks that the last attempt began d after the given one.
+// wantSince checks that the last attempt began d after the given time.
 func (w *World) wantSince(before time.Time, d time.Duration) {
 	w.t.Helper()
 	if got := w.last().at.Sub(before).Round(step); got != d {
