@@ -412,8 +412,8 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// TestFirstTicks checks that the first ticks of a young group are spread, and that those of an older group
-// are immediate.
+// TestFirstTicks checks that the first ticks in a young group are spread, and in an older group
+// immediate.
 func TestFirstTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := group.New[string](group.Config{})

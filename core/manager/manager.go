@@ -185,7 +185,7 @@ func New(cfg Config) (*Manager, error) {
 }
 
 // AddPod starts a worker for every probe of pod that has none. It starts the probes of regular containers
-// first, then those of restartable init containers, each in the order startup, readiness, liveness. It may
+// first, then of restartable init containers, each in the order startup, readiness, liveness. It may
 // be called again at every sync. It does not change a running probe; see [Manager.UpdatePod].
 //
 // typed are additional probes that the pod does not declare, for an agent that binds handlers in Go. They
