@@ -23,7 +23,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// TestImportDirectivesMatchContract checks the directives of files that only guests compile.
+// TestImportDirectivesMatchContract checks the directives in files that only guests compile.
 func TestImportDirectivesMatchContract(t *testing.T) {
 	files, err := filepath.Glob("*_wasip1.go")
 	if err != nil || len(files) == 0 {
@@ -196,7 +196,7 @@ func TestNativeOutcomes(t *testing.T) {
 	}
 }
 
-// ending is a context whose deadline comes after some calls of Err.
+// ending is a context whose deadline passes after some calls of Err.
 type ending struct {
 	context.Context
 	left int
@@ -210,7 +210,7 @@ func (c *ending) Err() error {
 	return nil
 }
 
-// The deadline may come while the plugin returns.
+// The deadline may pass while the plugin returns.
 func TestNativeDeadlineIsNotAnError(t *testing.T) {
 	fine := sdk.Func(func(context.Context, *sdk.Request) (probe.Outcome, error) { return sdk.Successf("fine"), nil })
 	var got []string
