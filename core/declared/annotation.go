@@ -167,7 +167,7 @@ func checkYAML(text string) error {
 			return fmt.Errorf("anchor %q contains itself", a.recursive)
 		}
 		if a.added > maxAliases {
-			return fmt.Errorf("the aliases stand for more than %d bytes", maxAliases)
+			return fmt.Errorf("the aliases expand to more than %d bytes", maxAliases)
 		}
 	}
 }

@@ -313,7 +313,7 @@ func TestAnnotationIsBounded(t *testing.T) {
 	for i := 1; i < 5000; i++ {
 		chain.WriteString(fmt.Sprintf("a%d: &a%d [*a%d]\n", i, i, i-1))
 	}
-	const bomb = "the aliases stand for more than 1048576 bytes"
+	const bomb = "the aliases expand to more than 1048576 bytes"
 	for name, c := range map[string]struct{ text, want string }{
 		"binary scalar":     {"a: &a !!binary " + strings.Repeat("QUFB", size/8) + "\n" + aliases, bomb},
 		"long number":       {"a: &a 1" + strings.Repeat("1", size/2) + "\n" + aliases, bomb},

@@ -222,7 +222,7 @@ func (d *Destination) setPort(port *intstr.IntOrString) error {
 		return nil
 	}
 	if *port = intstr.FromInt(d.Port); d.Port == 0 {
-		return errors.New("there is no port, neither in the address nor in the probe")
+		return errors.New("neither the address nor the probe has a port")
 	}
 	return nil
 }

@@ -62,7 +62,8 @@ func (d *Pod) Probes() []Probe {
 }
 
 // Errors returns an error for each probe that cannot be started. It is a [*field.Error] for an invalid
-// probe, an [*Error] for one of a caller, and for one that was refused what [Pod.Refuse] got.
+// probe, an [*Error] for a probe of a caller, and the error of check for a probe that [Pod.Refuse] has
+// removed.
 func (d *Pod) Errors() []error { return slices.Clone(d.List().Errors) }
 
 // Refuse returns d without the probes for which check returns an error. The error is added to the Errors of

@@ -87,7 +87,7 @@ func (c *Probe) warnings() field.ErrorList {
 		name = "timeout"
 	}
 	return field.ErrorList{field.Invalid(c.Path.Child(name), c.Spec.Timeout.String(),
-		fmt.Sprintf("the timeout of %s is longer than the period of %s: what is due during an attempt is skipped", c.Spec.Timeout, c.Spec.Period))}
+		fmt.Sprintf("the timeout of %s is longer than the period of %s: ticks that are due during an attempt are skipped", c.Spec.Timeout, c.Spec.Period))}
 }
 
 const noHandler = "must specify a handler type"

@@ -42,7 +42,7 @@ type observing struct{ worker.ProbeObserver }
 
 func (o observing) Observe(worker.Info) worker.ProbeObserver { return o.ProbeObserver }
 
-// want compares the observed result with the status of the worker, and the notifications with told.
+// want compares the observed result with the worker's status, and the calls of Decided with told.
 func (d *deciding) want(when string, want results.Result, told ...results.Result) {
 	d.t.Helper()
 	if is := d.w.Status().Decided; d.now != want || is != want {
@@ -59,7 +59,7 @@ func TestDecidedNotifiesWithoutAttempt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDeciding(t, probe.Readiness, probetest.Step{Outcome: probe.Outcome{Result: probe.Success}})
 			d.run()
-			d.want("after the first tick", results.Success, results.Failure) // told is the initial result of the new container
+			d.want("after the first tick", results.Success, results.Failure) // Decided gets the initial result of the new container
 			d.w.Pause()
 			d.restart("c2")
 			d.tick()

@@ -200,8 +200,8 @@ func TestShortestPeriod(t *testing.T) {
 	})
 }
 
-// TestHangingAttemptsDelayNoOtherWorker checks that hanging attempts delay no other worker: the ticks of a healthy worker
-// are exact to the nanosecond.
+// TestHangingAttemptsDelayNoOtherWorker checks that hanging attempts delay no other worker: the ticks of a
+// healthy worker are exact to the nanosecond.
 func TestHangingAttemptsDelayNoOtherWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
