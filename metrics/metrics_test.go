@@ -184,7 +184,7 @@ func TestWorkersOfOneProbeShareSeries(t *testing.T) {
 		}
 	})
 	for order, name := range []string{"the older ends first", "the newer ends first"} {
-		t.Run("pods with one name share the duration, which has no UID;  "+name, func(t *testing.T) {
+		t.Run("pods with one name share the duration, which has no UID; "+name, func(t *testing.T) {
 			m, registry := setup(t)
 			second := web
 			second.PodUID = "u2"

@@ -78,7 +78,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestDurationsAreThoseOfPackageTime(t *testing.T) {
+func TestDurationsMatchPackageTime(t *testing.T) {
 	for _, text := range []string{
 		"0", "0s", "10s", "007m", "250ms", "999999h", "1000000h", "9999999h", "1m30s", "-5s", "+5s", "1.5s", "s", "", "5", "5 s", "5S", "3us", "3µs", "1e3s", ".s", "99999999999999999999s",
 	} {
@@ -243,7 +243,7 @@ func TestMinimalPluginIsShort(t *testing.T) {
 	}
 }
 
-func TestOutcomeIsFormattedAsByFmt(t *testing.T) {
+func TestOutcomeFormatMatchesFmt(t *testing.T) {
 	name := "db"
 	for _, c := range []struct {
 		format string

@@ -207,7 +207,7 @@ func TestPublisher(t *testing.T) {
 			t.Error("the probe has not ended")
 		}
 	})
-	bubble(t, "that is started again has forgotten the state of before", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+	bubble(t, "that is started again has no earlier state", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		store := new(silentPublisher)
 		p := newProbe()
 		p.Task = &worker.Task{Source: store}
@@ -219,7 +219,7 @@ func TestPublisher(t *testing.T) {
 			t.Errorf("gate %q", gate)
 		}
 	})
-	bubble(t, "that publishes nothing is asked at each tick", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+	bubble(t, "that does not publish is called at each tick", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		source := &publisher{state: worker.Running("1", time.Now()), refuses: true}
 		p := newProbe()
 		p.Task = &worker.Task{Source: source}

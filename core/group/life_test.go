@@ -378,7 +378,7 @@ func TestUpdate(t *testing.T) {
 		update()
 		paused("Update to not Paused", false)
 	})
-	bubble(t, "drops the attempt under way, and makes it again", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+	bubble(t, "cancels the attempt under way, and begins another one", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()
 		p.Handler = probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 			<-ctx.Done()

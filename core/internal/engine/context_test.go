@@ -136,7 +136,7 @@ func TestContextDeadline(t *testing.T) {
 		}
 		r.wantCached(results.Success)
 	})
-	bubble(t, "Err alone is DeadlineExceeded from the deadline on", func(t *testing.T) {
+	bubble(t, "Err without Done is DeadlineExceeded after the deadline", func(t *testing.T) {
 		var before, at error
 		r := contextRig(t, func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 			time.Sleep(500*ms - 1)
@@ -182,7 +182,7 @@ func TestContextDeadline(t *testing.T) {
 			t.Errorf("deadline: %v, ended: %v", ok, ended)
 		}
 	})
-	bubble(t, "WithoutCancel goes on after the attempt", func(t *testing.T) {
+	bubble(t, "WithoutCancel continues after the attempt", func(t *testing.T) {
 		var free context.Context
 		r := contextRig(t, func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 			free = context.WithoutCancel(ctx)

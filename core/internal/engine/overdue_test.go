@@ -87,7 +87,7 @@ func TestOverdueAttempt(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "without a deadline is never left behind", func(t *testing.T) {
+	bubble(t, "without a deadline is never abandoned", func(t *testing.T) {
 		r, d := overdue(t, func(r *rig) { r.cfg.Spec.Timeout = 0 })
 		r.wait(time.Hour)
 		if len(r.ticks) != 0 || r.w.Status().Gate != "" {

@@ -160,7 +160,7 @@ func TestStop(t *testing.T) {
 }
 
 func TestStopDuringTick(t *testing.T) {
-	bubble(t, "worker is not resting before its observers are closed", func(t *testing.T) {
+	bubble(t, "worker is not idle before its observers are closed", func(t *testing.T) {
 		late := success.After(time.Minute)
 		late.Deaf = true
 		r := newRig(t, probe.Readiness, late)

@@ -102,7 +102,7 @@ func TestThresholds(t *testing.T) {
 			{failure, results.Failure, 0, true},
 		})
 	})
-	bubble(t, "liveness goes on after a success", func(t *testing.T) {
+	bubble(t, "liveness continues after a success", func(t *testing.T) {
 		r := newRig(t, probe.Liveness)
 		r.play([]beat{{success, results.Success, 1, false}, {success, results.Success, 2, false}, {success, results.Success, 3, false}})
 	})

@@ -245,7 +245,7 @@ func TestWindowOfNewWorker(t *testing.T) {
 // TestWindowOfLateTick has a tick that takes longer than a period: a tick that is due meanwhile runs at
 // once.
 func TestWindowOfLateTick(t *testing.T) {
-	bubble(t, "lag is that of the tick before", func(t *testing.T) {
+	bubble(t, "lag is the previous tick's", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success.After(1400*ms), success)
 		r.cfg.Spec.Timeout = 0
 		r.run().wait(3 * time.Second)

@@ -32,7 +32,7 @@ var rows = []row{
 	}},
 
 	// Attempts.
-	{"another handler drops the attempt under way, which is made again at once", readiness, func(w *World) {
+	{"new handler cancels the attempt under way, and another one begins at once", readiness, func(w *World) {
 		w.start()
 		w.answer(false, 3*second)
 		w.deaf = true
@@ -45,7 +45,7 @@ var rows = []row{
 			w.t.Errorf("the last attempt is one of %s", got)
 		}
 	}},
-	{"another handler begins a new run, and keeps the decided result", readiness, func(w *World) {
+	{"new handler begins a new run, and keeps the decided result", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 3
 		w.start()
 		w.answer(false, 0)
@@ -60,7 +60,7 @@ var rows = []row{
 		w.run(step)
 		w.wantReady(false, "after three")
 	}},
-	{"another handler keeps the schedule", readiness, func(w *World) {
+	{"new handler keeps the schedule", readiness, func(w *World) {
 		w.start()
 		w.next()
 		last := w.last().at
@@ -69,7 +69,7 @@ var rows = []row{
 		w.next()
 		w.wantSince(last, 10*second)
 	}},
-	{"another timeout drops the attempt under way, and keeps the run", readiness, func(w *World) {
+	{"new timeout cancels the attempt under way, and keeps the run", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 3
 		w.start()
 		w.answer(false, 0)
@@ -85,7 +85,7 @@ var rows = []row{
 			w.t.Errorf("%d attempts: the one that was under way was not made again", got)
 		}
 	}},
-	{"probe that is changed more often than an attempt takes decides", readiness, func(w *World) {
+	{"probe that changes faster than its attempts end still decides", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 3
 		w.start()
 		w.answer(false, 3*second)
@@ -95,7 +95,7 @@ var rows = []row{
 		}
 		w.wantReady(false, "after two minutes of failures")
 	}},
-	{"probe whose timeout is changed more often than an attempt takes decides", readiness, func(w *World) {
+	{"probe whose timeout changes faster than its attempts end still decides", readiness, func(w *World) {
 		w.start()
 		w.answer(false, 3*second)
 		for i := range 30 {
@@ -106,7 +106,7 @@ var rows = []row{
 	}},
 
 	// Thresholds.
-	{"thresholds keep the attempt under way and the run, and count for both", readiness, func(w *World) {
+	{"new thresholds keep the attempt under way and the run, and apply to both", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 9
 		w.start()
 		w.answer(false, 0)
@@ -120,7 +120,7 @@ var rows = []row{
 	}},
 
 	// Schedule.
-	{"another period counts from the last attempt", readiness, func(w *World) {
+	{"new period counts from the last attempt", readiness, func(w *World) {
 		w.start()
 		w.next()
 		last := w.last().at
@@ -130,7 +130,7 @@ var rows = []row{
 		w.wantSince(last, 5*second)
 		w.wantAttempts(3, 15*second, "with a period of 5s")
 	}},
-	{"another period keeps the attempt under way", readiness, func(w *World) {
+	{"new period keeps the attempt under way", readiness, func(w *World) {
 		w.start()
 		w.answer(false, 3*second)
 		w.next()
@@ -215,7 +215,7 @@ var rows = []row{
 		w.run(4 * second)
 		w.wantStarted(true, "after a success")
 	}},
-	{"removed startup probe has the container started", startup, func(w *World) {
+	{"removed startup probe leaves the container started", startup, func(w *World) {
 		w.answer(false, 0)
 		(*w.probe(startup)).FailureThreshold = 9
 		w.start()
@@ -234,7 +234,7 @@ var rows = []row{
 		w.run(15 * second)
 		w.wantReady(true, "after a success")
 	}},
-	{"probe that is moved to another kind is another probe", readiness, func(w *World) {
+	{"probe moved to another kind is a new probe", readiness, func(w *World) {
 		w.answer(false, 0)
 		w.start()
 		w.wantReady(false, "after a failure")
