@@ -448,9 +448,9 @@ func (g *Group[K]) replace(since seam.Version, p Probe, keep seam.Keep) bool {
 	return true
 }
 
-// Stalled returns how long a probe has been due while its worker's shard has run no other probe. It is a
-// fraction of a second at most while the process runs. Probes that are late because of too much work are no
-// stall. Stalled blocks if the schedule is locked forever, as in a deadlock.
+// Stalled returns how long a probe has been due while the schedule made no progress. It is a fraction of a
+// second at most while the process runs. Probes that are late because of too much work are no stall.
+// Stalled blocks if the schedule is locked forever, as in a deadlock.
 func (g *Group[K]) Stalled() time.Duration { return g.shared.Stalled() }
 
 // Trigger makes a probe tick now. Its error matches [ErrNotFound].

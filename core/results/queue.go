@@ -26,7 +26,7 @@ type queue struct {
 	most    int        // maximum length of order since pending was made
 }
 
-// manyUnread is the number of keys above which an empty queue releases its map, because a map never
+// manyUnread is the minimum number of keys for which an empty queue releases its map, because a map never
 // shrinks.
 const manyUnread = 1000
 

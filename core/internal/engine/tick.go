@@ -221,8 +221,8 @@ type recorded struct {
 }
 
 // record applies the thresholds to the outcome of a tick of the runner by. It does nothing if the worker
-// was stopped, paused or changed since the tick began. mine is false for an abandoned tick, which nobody is
-// notified of.
+// was stopped, paused or changed since the tick began. mine is false for an abandoned tick, which is not
+// reported.
 func (w *Worker) record(by *runner, a *attempt, t *worker.Tick) (r recorded, mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
