@@ -9,6 +9,7 @@ import (
 )
 
 // probeFamily is a family with series for each probe, each pod or each target.
+// See RATIONALE.md, "Why does /metrics not go through client_golang?"
 type probeFamily struct {
 	*family.Described
 	write func(*exposition.Writer, *Metrics) // writes its samples

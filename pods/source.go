@@ -23,6 +23,7 @@ import (
 // Status, Start, Stop, Pods and Watch are required. A source leaves the other fields zero for what
 // it does not offer. memory_test.go of package agent has the smallest source, docs/embedding.md how to
 // use one.
+// See RATIONALE.md, "Why is a source of pods a struct of functions, and no interface?"
 type Source struct {
 	// Status returns the present status of a pod, false for an unknown one. Every tick of every
 	// probe calls it, also before Start: it must return from memory. The agent does not modify the

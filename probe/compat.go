@@ -27,12 +27,15 @@ const (
 	// while a container has not started, and init containers are found by their index.
 	CompatStatusFromWorkers
 	// CompatHerd does not spread probes that were added together over their period.
+	// See RATIONALE.md, "Why does a new probe run at once, and the second time at an odd moment?"
 	CompatHerd
 	// CompatBodyHangIsError makes an HTTP body that hangs, is cut off or is reset an
 	// error instead of a Failure (kubernetes#122591).
+	// See RATIONALE.md, "Why is a deadline a Failure, and not an error?"
 	CompatBodyHangIsError
 	// CompatLinger sets SO_LINGER to one second on every socket of the built-in
 	// handlers (kubernetes#115143).
+	// See RATIONALE.md, "Why is SO_LINGER off?"
 	CompatLinger
 	// CompatHostTrouble counts faults of the agent's own host as a Failure of the target, as the kubelet
 	// does: a timeout that a suspended or starved agent noticed late, and a connection for which the host

@@ -9,6 +9,7 @@ import (
 // Wrapper is implemented by handlers that delegate their attempts to another handler, for example to count
 // or limit them. If a Wrapper does not implement one of the optional interfaces below, the functions of
 // this package use the implementation of the wrapped handler.
+// See RATIONALE.md, "Why do wrappers implement Unwrap, and not the optional interfaces?"
 type Wrapper interface {
 	Handler
 	// Unwrap returns the wrapped handler.

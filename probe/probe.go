@@ -20,6 +20,7 @@ const MaxOutput = 10 * 1024
 
 // MaxAttempts is the maximum number of attempts of one tick. Only an error is retried (kubelet:
 // maxProbeRetries).
+// See RATIONALE.md, "Why are errors discarded?"
 const MaxAttempts = 3
 
 // Result is the verdict of one attempt about its target.

@@ -13,6 +13,7 @@ import (
 //
 // ok is false if ctx has ended, has a deadline of its own, or does not come from an attempt of a worker.
 // Then nothing has changed, and the end of ctx limits the wait.
+// See RATIONALE.md, "Why can the deadline of an attempt's context move?"
 func SuspendTimeout(ctx context.Context) (resume func(), ok bool) {
 	s, ok := ctx.Value(suspend.Key{}).(suspend.Context)
 	if !ok {

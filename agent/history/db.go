@@ -33,6 +33,7 @@ var errCorrupt = errors.New("is damaged")
 // db is a database that is open. bbolt trusts its file: pages have no checksums, and what they say wrongly
 // comes as a panic, a fault of the mapped memory, or without notice. So everything goes through view and
 // update, which return [errCorrupt] then, and values are sealed (package record).
+// See RATIONALE.md, "Why is the history kept in bbolt?"
 type db struct {
 	path  string
 	bolt  *bbolt.DB

@@ -115,6 +115,7 @@ type group struct {
 }
 
 // book has the incidents of one receiver, and decides what to send when. It does no input or output.
+// See RATIONALE.md, "Why does a receiver keep the newest state of each probe, and no queue?"
 type book struct {
 	spec    *config.Receiver
 	items   map[Key]*item

@@ -18,6 +18,7 @@ import (
 
 // Policy is the allow-list of ${file:…} and ${env:…}. The zero value allows nothing. It is
 // read-only.
+// See RATIONALE.md, "Why may manifests refer to no secret by default?"
 type Policy struct {
 	configFile string // "" for none
 	folder     string // absolute, of configFile; "" if it is not known

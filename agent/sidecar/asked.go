@@ -52,6 +52,7 @@ type asked struct {
 }
 
 // flight is the attempt of one probe, up to [probe.MaxAttempts] of them, and the requests that wait for it.
+// See RATIONALE.md, "Why does a caller of `prober sidecar` not end its attempt?"
 type flight struct {
 	done    chan struct{} // closed at its end
 	ended   time.Time     // set before, as is verdict

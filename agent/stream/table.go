@@ -48,6 +48,7 @@ type label struct{ namespace, pod, handler string }
 // table has the newest version of every object, and for each reader the set of the objects that it
 // has not received. Its size is bounded by the number of objects: a reader that is slow misses the
 // versions in between, and a removed object stays until all readers have received its removal.
+// See RATIONALE.md, "Why does a stream keep a bit an object for each reader, and no queue?"
 type table struct {
 	mu      sync.Mutex
 	index   map[id]int // into slots

@@ -365,6 +365,7 @@ func (g *Group[K]) phase(id ID[K], period time.Duration) time.Duration {
 // A handler that was bound again is a new Handler, and so is one that is not comparable, such as a
 // [probe.HandlerFunc]. The group releases the previous handler. If Update returns an error, the caller
 // keeps p.Handler.
+// See RATIONALE.md, "Why does Group.Update compare handlers by identity?"
 func (g *Group[K]) Update(key K, p Probe) error {
 	p, err := checked(key, p)
 	if err != nil {

@@ -56,6 +56,7 @@ type StatusSource interface {
 
 // StatusPublisher is a [StatusSource] that publishes each change of a pod's status, instead of being called
 // at every tick.
+// See RATIONALE.md, "Why is the state of a container published, and not looked up at each tick?"
 type StatusPublisher interface {
 	StatusSource
 	// WatchStatus calls publish with the status of a pod, if it has one, and then with every new status in
@@ -72,6 +73,7 @@ type StatusPublisher interface {
 // RestartSource is a [StatusSource] for containers that are not restarted when a probe fails. Liveness and
 // startup probes of such a container continue after a failure, and the Failure stays decided until
 // SuccessThreshold successes. Those of other containers are on hold until there is a new container ID.
+// See RATIONALE.md, "What happens to a liveness probe of a target that prober cannot restart?"
 type RestartSource interface {
 	StatusSource
 	// Restarts reports whether the container is restarted after its liveness or startup probe has failed.
@@ -83,6 +85,7 @@ type RestartSource interface {
 // Handlers finds handlers by name and binds them to a probe, like handlers.Registry. If a handler returned
 // by Prepare is a [probe.Releaser], it is released when its probe has ended. AddPod, UpdatePod and
 // RefreshSecrets call Prepare with no lock held, once for each new or changed probe. Ticks never call it.
+// See RATIONALE.md, "Why does the core not know its handlers, and why is a config JSON?"
 type Handlers interface {
 	Prepare(name string, config []byte, target probe.Target) (probe.Handler, error)
 }
@@ -195,6 +198,7 @@ func New(cfg Config) (*Manager, error) {
 // probe that could not be started: a [*field.Error] or a [*declared.Error], with the path of its field. The
 // other probes are started. A probe that could not be started counts as not run yet: its container is not
 // ready, or has not started, until a later call starts the probe.
+// See RATIONALE.md, "What becomes of a probe that cannot be started?"
 func (m *Manager) AddPod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
 	return m.Add(ctx, declared.Parse(pod, typed...))
 }

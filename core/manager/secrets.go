@@ -20,6 +20,7 @@ import (
 // ends, RefreshSecrets returns before the next probe.
 //
 // The manager does not watch secrets. Call RefreshSecrets when they may have changed.
+// See RATIONALE.md, "Why does the manager not watch secrets?"
 func (m *Manager) RefreshSecrets(ctx context.Context) error {
 	var errs []error
 	for _, id := range m.group.IDs() {

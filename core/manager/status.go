@@ -18,6 +18,7 @@ import (
 // pod must have the last published status. A container that has started in that status has started, unless
 // its startup probe has decided otherwise. A readiness probe that has not run yet is triggered. Before
 // AddPod and after RemovePod, the manager does not know typed probes.
+// See RATIONALE.md, "Which probes count for the status of a pod?"
 func (m *Manager) UpdatePodStatus(pod *v1.Pod, status *v1.PodStatus) {
 	u := statusUpdate{m, pod, m.cfg.Compat.Has(probe.CompatStatusFromWorkers)}
 	for i := range status.ContainerStatuses {

@@ -25,6 +25,7 @@ type Result int8
 
 // The decided results. The zero value is Unknown, so that a result that was never decided, for example of
 // an unknown container, is not a success. [Result.ToPrometheusType] returns the kubelet's numbers.
+// See RATIONALE.md, "Why is Unknown the zero value of a result?"
 const (
 	Unknown Result = iota
 	Success
@@ -224,6 +225,7 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 // or differs from the previous one. If not, nothing changes and no update is sent. subject is kept and must
 // not be modified; nil means an empty one. If a worker probes the container, the result keeps the subject
 // of the worker's task. Set never blocks.
+// See RATIONALE.md, "Why does Set never block?"
 func (c *Cache) Set(containerID string, r Result, subject *Subject, why Cause) (changed bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()

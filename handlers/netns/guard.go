@@ -20,6 +20,7 @@ type To struct {
 }
 
 // Guard returns why an attempt must not connect to a target; nil if it may. It is safe for concurrent use.
+// See RATIONALE.md, "Why is the policy asked again when a probe connects?"
 type Guard func(to To) error
 
 // guarded is a context with a guard, see inContext.

@@ -12,6 +12,7 @@ import (
 )
 
 // Namespace is an open network namespace, which stays as long as it is open. It is safe for concurrent use.
+// See RATIONALE.md, "Why is a namespace entered for each socket, and not by a helper process?"
 type Namespace struct {
 	path string
 	file *os.File

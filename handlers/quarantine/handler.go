@@ -32,6 +32,7 @@ type Config struct {
 // probes together and pause all of them.
 //
 // It is safe for concurrent use.
+// See RATIONALE.md, "Why does a quarantine count ticks, and not attempts?"
 type Handler struct {
 	handler probe.Handler
 	errors  int     // of [Config]

@@ -45,6 +45,7 @@ type Config struct {
 //
 // A probe is live from Prepare until the [probe.Releaser] that Prepare returns is released.
 // Handler is safe for concurrent use.
+// See RATIONALE.md, "Why is a handler replaced behind its probes, and not by binding them anew?"
 type Handler struct {
 	cfg       Config
 	longest   atomic.Int64 // timeout of all attempts so far

@@ -40,6 +40,7 @@ const (
 )
 
 // compilerLimits are the limits of one compilation.
+// See RATIONALE.md, "Why does a separate process compile modules?"
 type compilerLimits struct {
 	Time   time.Duration // of the processor
 	Memory uint64

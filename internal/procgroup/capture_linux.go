@@ -21,6 +21,7 @@ import (
 // It takes less of the processor than os/exec (docs/performance.md), which registers each pipe with
 // the poller and starts a goroutine that reads it. Most commands end soon, and write less than a pipe
 // holds: their output is read once, when they have ended.
+// See RATIONALE.md, "Why does the exec handler not use os/exec on Linux?"
 func Capture(ctx context.Context, c *Command, limit int) (*Captured, error) {
 	s := &streams{pause: firstLook, out: Head{Limit: limit}, err: Head{Limit: limit}}
 	pid, err := s.start(c)

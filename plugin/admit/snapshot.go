@@ -70,6 +70,7 @@ type ScannerConfig struct {
 }
 
 // Scanner takes snapshots. It is safe for concurrent use.
+// See RATIONALE.md, "Why may a snapshot have a plugin without its code?"
 type Scanner struct {
 	cfg ScannerConfig
 

@@ -64,6 +64,7 @@ const (
 )
 
 // decide returns what to do with a plugin, by its entry in a snapshot.
+// See RATIONALE.md, "Why are plugins decided twice?"
 func decide(k known, f found, u usage) action {
 	switch running := k.state == Running; {
 	case f.state == admit.Listed && k.state == Unused && u.none() && f.fileOfOther:

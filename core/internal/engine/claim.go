@@ -13,6 +13,7 @@ type owner = seam.Owner[results.Subject]
 // Claim claims the present container ID of the task for w, before its first tick. It returns an
 // [*worker.InUseError] if another task has claimed the ID. Without a Claim, a tick claims the ID: while
 // another task has it, the gate is [worker.InUse].
+// See RATIONALE.md, "Why may two tasks not have one container ID?"
 func (w *Worker) Claim() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 // attemptContext is the context of one attempt. It allocates no timer and no memory until a handler uses
 // Done, Err, or a derived context. An unused context is reused for the next attempt. So a handler must not
 // start to use it after the handler has returned: a goroutine that does may see the end of another attempt.
+// See RATIONALE.md, "Why has an attempt a context of its own?"
 type attemptContext struct {
 	timeout time.Duration // 0: no timeout; read-only during the attempt
 

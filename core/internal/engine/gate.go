@@ -13,6 +13,7 @@ import (
 
 // staysClosed reports whether g stays closed until the state of the task changes or a method of the worker
 // is called. Until then the worker need not tick.
+// See RATIONALE.md, "Why do some workers not tick at all?"
 func staysClosed(g worker.Gate) bool {
 	switch g {
 	case worker.NoStatus, worker.NoContainer, worker.OnHold, worker.NotRunning, worker.NotStarted, worker.Started, worker.Paused:
@@ -71,6 +72,7 @@ func (w *Worker) delayLeftLocked(now time.Time, s *worker.State) time.Duration {
 }
 
 // longestWait limits how long a probe waits for its first attempt after its gate has opened.
+// See RATIONALE.md, "When is the first attempt, and by which clock?"
 const longestWait = 10 * time.Second
 
 // firstLocked reports whether the next attempt is the first one for the container.

@@ -60,6 +60,7 @@ func (w *Worker) overdueLocked(r *runner) bool {
 
 // abandon abandons the tick of r if it is still overdue, and schedules the next one. A stopped worker does
 // not abandon its last tick.
+// See RATIONALE.md, "What does a probe do whose handler does not return?"
 func (w *Worker) abandon(r *runner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 // prefetchLocked prefetches the memory of the next due workers: the children of the first worker in the
 // heap, and the memory that the first one points to. It reads only fields that other goroutines do not
 // write, or write atomically.
+// See RATIONALE.md, "Why has the schedule a few lines of assembly?"
 func (s *shard) prefetchLocked() {
 	if !prefetches || len(s.heap) == 0 {
 		return

@@ -22,6 +22,7 @@ import (
 // Runners are reused, so a tick starts no goroutine. A runner that is called replaces its predecessor as
 // soon as the predecessor has ended its tick. Otherwise short ticks would make more and more runners
 // compete for the heap. A schedule without workers has no goroutine and no timer.
+// See RATIONALE.md, "Why does an idle probe own no goroutine and no timer?"
 type schedule struct {
 	origin time.Time // due times are nanoseconds since origin
 	shards []shard
@@ -97,6 +98,7 @@ type shard struct {
 }
 
 // runner is a goroutine that runs ticks, with the memory that it reuses for them.
+// See RATIONALE.md, "Why is the number of attempts in flight not bounded?"
 type runner struct {
 	call  chan bool // true: look at the heap; false: exit
 	tick  worker.Tick
@@ -340,6 +342,7 @@ func (s *shard) endRunnerLocked(r *runner) {
 
 // takeLocked takes the first worker off the heap if its batch is due, and makes sure that the next one is
 // run. It returns nil to a replaced runner while another one is about to come.
+// See RATIONALE.md, "Why does a runner replace the one before it?"
 func (s *shard) takeLocked(r *runner, now int64) (w *Worker, m moment) {
 	if s.called && s.latest != r {
 		return nil, 0

@@ -20,6 +20,7 @@ const (
 // stallMeter measures how long the agent itself did not run while attempts were under way, because it was
 // suspended, throttled or overloaded. A timer fires at every beat while there are attempts; if it is late,
 // the delay is lost time. The zero value is ready to use.
+// See RATIONALE.md, "Why is a timeout sometimes an error, and not a Failure?"
 type stallMeter struct {
 	attempts atomic.Int64 // attempts under way
 	lost     atomic.Int64 // lost time of all beats so far, in nanoseconds

@@ -8,6 +8,7 @@ import "time"
 // its due time.
 
 // DefaultWindow is the longest window. A window is at most a hundredth of the period.
+// See RATIONALE.md, "Why may a tick come 10 ms late?"
 const DefaultWindow = 10 * time.Millisecond
 
 // moment encodes when a worker may run: the due time as in [schedule], and in the lowest bits the size of

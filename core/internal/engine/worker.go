@@ -155,6 +155,7 @@ type Owner interface {
 // wait for an attempt unless documented.
 //
 // The fields are in the order in which a tick uses them, because cache misses dominate a tick.
+// See RATIONALE.md, "Where do the bytes of a probe go?"
 type Worker struct {
 	shared    *Shared
 	shard     *shard

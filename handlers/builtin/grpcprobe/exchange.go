@@ -17,6 +17,7 @@ import (
 const maxReceived = 4 << 10 // bytes; what is longer is left to grpc-go
 
 // exchange is one health check over a connection. It is used by one goroutine.
+// See RATIONALE.md, "Why does a gRPC probe not use grpc-go?"
 type exchange struct {
 	http2.Exchange
 	in       [maxReceived]byte

@@ -150,6 +150,7 @@ func newTransport(dial network.DialFunc, protocols *http.Protocols) *http.Transp
 }
 
 // dialOfAttempt returns the dial of a transport: dial for the attempt of the request.
+// See RATIONALE.md, "Does an HTTP probe go on dialling after its attempt has ended?"
 func dialOfAttempt(dial network.DialFunc) network.DialFunc {
 	return func(ctx context.Context, nw, address string) (net.Conn, error) {
 		a, ok := ctx.Value(attemptKey{}).(*attempt)

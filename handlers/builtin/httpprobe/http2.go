@@ -86,6 +86,7 @@ func (l *requestLines) appendHTTP2(b []byte, at network.Endpoint) []byte {
 
 // stream is the response to a request over HTTP/2, as far as it is an ordinary one: headers, and a
 // body without trailers that is not longer than the output.
+// See RATIONALE.md, "How does an HTTPS probe speak HTTP/2?"
 type stream struct {
 	http2.Exchange
 	head head

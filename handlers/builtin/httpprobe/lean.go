@@ -14,6 +14,7 @@ import (
 
 // exchange is an attempt without net/http: one request, and an ordinary response. It is pooled,
 // unless net/http has to continue it.
+// See RATIONALE.md, "Why has the http handler a parser of responses of its own?"
 type exchange struct {
 	attempt
 	at       network.Endpoint

@@ -17,6 +17,7 @@ import (
 )
 
 // reusing is a bound handler that keeps a connection for its next attempt. See [Action.Reuse].
+// See RATIONALE.md, "Why does a probe keep its connection only by an opt-in?"
 type reusing struct {
 	*bound
 

@@ -23,6 +23,7 @@ import (
 // Conn is a TCP connection whose descriptor is registered with Go's poller when it has to wait for
 // the first time. A connection to a process of the same host is often made, and closed, without
 // that. It is safe for concurrent use.
+// See RATIONALE.md, "Why is a connection registered with Go's poller so late?"
 type Conn struct {
 	remote netip.AddrPort
 	file   atomic.Pointer[os.File] // nil until the first wait

@@ -54,6 +54,7 @@ const (
 // earliest, and then less often, once a minute. Namespaces get patches in turn, and each has its own share of those in
 // flight: whatever holds up the patches of one keeps no other waiting. It is safe for concurrent use, and blocks no
 // caller.
+// See RATIONALE.md, "Why does the writer remember what it wrote?"
 type Writer struct {
 	cfg  Config
 	wake chan struct{} // holds one: something is due

@@ -55,6 +55,7 @@ type history struct {
 }
 
 // breaker decides whose probes the agent distrusts. The goroutine of Run owns it.
+// See RATIONALE.md, "Why must doubt hold without any one of its parties?"
 type breaker struct {
 	limits      Breaker
 	party       func(types.UID) (Party, bool)

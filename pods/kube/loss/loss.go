@@ -62,6 +62,7 @@ const (
 //
 // Nodes are scanned and pods patched in parallel, up to a bound: mark.go. The lease of a node that does not
 // exist any more is deleted ten minutes after its agent was lost, if the garbage collector has not done so.
+// See RATIONALE.md, "Why does no agent count as lost after an outage of the API server?"
 type Watcher struct {
 	cfg     Config
 	leases  map[string]*lease    // by name; owned by Run

@@ -65,6 +65,7 @@ type region struct {
 }
 
 // bill is how a function is metered.
+// See RATIONALE.md, "Why does prober rewrite modules to count what they run?"
 type bill struct {
 	op      int    // where the current instruction begins
 	run     int    // units that may have run since the last charge

@@ -7,6 +7,7 @@ import (
 )
 
 // scan is the result of [scanCode].
+// See RATIONALE.md, "Why are modules refused that wazero would accept?"
 type scan struct {
 	// volatile reports whether an instruction changes state other than memory and globals:
 	// table.set, table.grow, table.copy, table.init, table.fill, data.drop or elem.drop.

@@ -19,6 +19,7 @@ const (
 )
 
 // knownNames caches the addresses of denied names.
+// See RATIONALE.md, "Why does a denial by name look the name up?"
 type knownNames struct {
 	mu    sync.Mutex
 	names map[string]*knownName

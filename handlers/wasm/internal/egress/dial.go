@@ -35,6 +35,7 @@ type Clock interface {
 
 // Policy decides where one call may dial with one capability: to the target of the probe, and
 // where the permissions of the plugin allow it.
+// See RATIONALE.md, "Why may a plugin reach its target and nothing else?"
 type Policy struct {
 	Network     *Network
 	Permissions *Permissions

@@ -10,6 +10,7 @@ import "sync"
 // Budget bounds the memory of all instances of a host. Instances of one plugin share the pages
 // of its image that they do not write. So the budget counts what guests are expected to write,
 // up to the total, and what they could write, up to a multiple of it.
+// See RATIONALE.md, "Why does the memory of plugins count what they write?"
 type Budget struct {
 	evict func() bool // closes an idle instance; called without the lock
 

@@ -18,6 +18,7 @@ const (
 )
 
 // Stack is the stack of a function of a guest.
+// See RATIONALE.md, "How is the stack of a guest counted?"
 type Stack struct {
 	header  *[3]uintptr // of the slice that holds it: a pointer, the length and the capacity; nil if it was not found
 	element uint64      // the size of its elements

@@ -34,6 +34,7 @@ func (c Class) Next(now Class) Class {
 // Quota keeps attempts that wait for a black hole from taking the whole total. Slow probes get a
 // quarter at most, unknown ones a half, and both together a half. The rest is for prompt ones. A
 // total of 0 means no bound.
+// See RATIONALE.md, "Why may a probe that was slow last time get no instance?"
 type Quota struct {
 	mu    sync.Mutex
 	total uint64

@@ -15,6 +15,7 @@ const Patience = 10 * time.Millisecond
 // Slots is a semaphore of the guests that compute at the same time. Guests that wait for the host
 // release their slots. If no slot is released for [Patience], its holders may loop: then an extra
 // slot is added, so that they do not block the others. It is removed when nobody waits.
+// See RATIONALE.md, "Why has a plugin no more running guests than processors?"
 type Slots struct {
 	mayAdd func() bool // asked before a slot is added, without the lock
 

@@ -18,6 +18,7 @@ import (
 // and import more are not initialized yet: a shim takes a sixth of the memory, and a quarter of the processor
 // time, that it would take from main. So this package, and what it imports, must import little, and of
 // other modules nothing.
+// See RATIONALE.md, "Why does a shim run before main?"
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == Argument {
 		os.Exit(run())
