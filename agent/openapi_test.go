@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/docs"
 )
 
-// apiDocument is what the tests read of the document.
+// apiDocument has the parts of the document that the tests use.
 type apiDocument struct {
 	Paths map[string]map[string]struct {
 		Parameters []struct {
@@ -68,7 +68,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	}
 }
 
-// validator checks responses against the document, in which no field may be missing.
+// validator checks responses against the document. It reports fields that are not described.
 type validator struct {
 	document apiDocument
 	compiler *jsonschema.Compiler
@@ -97,7 +97,7 @@ func newValidator(t *testing.T) *validator {
 	return v
 }
 
-// check returns an error unless the body is what the document says of a response.
+// check returns an error unless the body matches the document's response.
 func (v *validator) check(method, path string, status int, body string) error {
 	response, ok := v.document.Paths[path][strings.ToLower(method)].Responses[fmt.Sprint(status)]
 	if !ok {
@@ -130,7 +130,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	}
 	for _, c := range []struct {
 		method, path string
-		asked        string // "": path
+		asked        string // requested path; "": path
 		status       int
 	}{
 		{method: "GET", path: "/openapi.json"}, {method: "GET", path: "/api/v1/pods"}, {method: "GET", path: "/api/v1/probes"},
@@ -191,7 +191,7 @@ func TestMediaTypesMatchOpenAPI(t *testing.T) {
 	}
 }
 
-// A response with a field that is not described must not pass, or the test above means nothing.
+// A response with an undescribed field must fail, otherwise the test above proves nothing.
 func TestValidatorFindsUndescribedFields(t *testing.T) {
 	v := newValidator(t)
 	for _, body := range []string{`{}`, `{"items":[{}]}`, `{"items":[],"extra":1}`, `{"items":[],"metadata":{"continue":1}}`} {

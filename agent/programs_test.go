@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// A program of a registry needs a digest. It also runs while the registry is not available.
+// A program of a registry needs a digest. It runs also while the registry is unavailable.
 func TestProgramOfRegistryRuns(t *testing.T) {
 	h, state := newHub(t), t.TempDir()
 	_, path := processFolder(t)

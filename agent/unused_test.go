@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// A folder may have plugins that have no grants on this host, or do not work. They are loaded, and
-// fail, only if a probe uses them.
+// A folder may have plugins that have no grants on this host, or do not work. They are loaded, and fail, only
+// if a probe uses them.
 func TestPluginIsLoadedForItsFirstProbe(t *testing.T) {
 	t.Parallel()
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
@@ -43,7 +43,7 @@ func TestPluginIsLoadedForItsFirstProbe(t *testing.T) {
 	awaitOutput(t, events, "v1")
 }
 
-// A check command is replaced by another, and by one with the same content.
+// A check command is replaced by a different one, and by one with the same content.
 func TestChangedNagiosCommandIsUsed(t *testing.T) {
 	t.Parallel()
 	commands, folder := t.TempDir(), t.TempDir()
