@@ -219,7 +219,7 @@ func TestErrorsAreStatuses(t *testing.T) {
 		{"GET", "/api/v1/probes/default/shop/db/liveness", `404 NotFound "container \"db\" of pod default/shop has no liveness probe; containers with probes: web"`},
 		{"GET", "/api/v1/probes/other/shop/web/liveness", `404 NotFound "there is no pod other/shop"`},
 		{"GET", "/api/v1/probes/default/shop/web/readyness", `400 BadRequest "unknown kind \"readyness\"; known: liveness, readiness, startup"`},
-		{"GET", "/api/v1/probes/default/shop/web/readiness?x=1", `400 BadRequest "unknown parameter \"x\"; there is none"`},
+		{"GET", "/api/v1/probes/default/shop/web/readiness?x=1", `400 BadRequest "unknown parameter \"x\"; no parameters are known"`},
 		{"POST", "/api/v1/probes/default/shop/web/readiness/stop", `404 NotFound "unknown action \"stop\"; known: pause, resume, trigger"`},
 	} {
 		status, body := r.do(c.method, c.path)

@@ -148,7 +148,7 @@ func TestSocketInUse(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "s")
 	first := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Socket = socket })
 	second := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Socket, c.SocketOptional = socket, true })
-	second.lines.await(t, 0, "level=WARN", "the unix socket for actions is not available; --socket sets another path", "another agent answers there")
+	second.lines.await(t, 0, "level=WARN", "the unix socket for actions is not available; --socket sets another path", "another agent is listening there")
 	if status, _ := first.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Errorf("the first agent: %d", status)
 	}
