@@ -202,7 +202,7 @@ func (b *book) removeIfSettled(it *item) {
 	}
 }
 
-// clearIfKnown clears what is owed if the receiver knows the present state and no worse one occurred.
+// clearIfKnown clears the debt if the receiver knows the present state, and no worse state occurred.
 func (it *item) clearIfKnown() {
 	if !it.sending && it.state == it.told && it.state != quiet && severity(it.worst) <= severity(it.told) {
 		it.clearOwed()
