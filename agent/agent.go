@@ -340,7 +340,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	ended := a.end(context.Cause(ctx)) // the API still responds
-	loops.Wait()                       // after end, as a reload in progress may take long: a reload under way may take long to end
+	loops.Wait()                       // after end, as a reload in progress may take long
 	stop()
 	watching.Wait()
 	served := stopServing()

@@ -121,7 +121,7 @@ func TestActionsOverTCPNeedToken(t *testing.T) {
 	}
 }
 
-// TestActionsAreLoggedAndCounted looks for each action in the log, the events and the metrics.
+// TestActionsAreLoggedAndCounted checks the log, the events and the metrics for each action.
 func TestActionsAreLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))

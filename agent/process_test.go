@@ -159,7 +159,7 @@ func TestStopEndsProcessPluginsTogether(t *testing.T) {
 	var pods strings.Builder
 	for _, name := range []string{"one", "two"} {
 		install(t, "parting", folder, name)
-		pods.WriteString("---\n" + strings.NewReplacer("name: shop", "name: "+name, "name: demo, config: {a: 1}", "name: "+name+", config: {dir: "+dir+"}").Replace(asks))
+		pods.WriteString("---\n" + strings.NewReplacer("name: shop", "name: "+name, "name: demo, config: {a: 1}", "name: "+name+", config: {dir: "+dir+"}").Replace(demoPod))
 	}
 	r := start(t, pods.String(), func(c *agent.Config) { c.PluginDirs = []string{folder} })
 	events := r.stream()

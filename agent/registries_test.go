@@ -101,7 +101,7 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 	state := t.TempDir()
 	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
 	configure := func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state }
-	r := start(t, asks, configure)
+	r := start(t, demoPod, configure)
 	events := r.stream()
 	awaitOutput(t, events, "v1")
 	const series = `prober_plugin_source_stale{plugin="demo"}`
@@ -136,7 +136,7 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 	r.stop()
 
 	// An agent that starts while the registry is unavailable uses the last good version.
-	r = start(t, asks, configure)
+	r = start(t, demoPod, configure)
 	awaitOutput(t, r.stream(), "v2")
 	r.lines.await(t, 0, "plugin source is not available", "the registry answered 410 Gone")
 }
@@ -146,7 +146,7 @@ func TestCachedPluginWithDigestNeedsNoRegistry(t *testing.T) {
 	digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.Host+"/demo@"+digest, "")
 	for range 2 {
-		r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
+		r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
 		awaitOutput(t, r.stream(), "v1")
 		r.stop()
 		h.away.Store(true)
@@ -178,7 +178,7 @@ func TestStartWhileRegistryIsUnavailable(t *testing.T) {
 				c.ConfigFile, c.StateDir = file, state
 				agent.AskEvery(c, 10*time.Millisecond)
 			}
-			pod := strings.Replace(asks, "timeout: 1m}", fmt.Sprintf("timeout: 1m}, liveness: {tcpSocket: {port: %d}, period: 20ms, timeout: 1m}", app.Addr().(*net.TCPAddr).Port), 1)
+			pod := strings.Replace(demoPod, "timeout: 1m}", fmt.Sprintf("timeout: 1m}, liveness: {tcpSocket: {port: %d}, period: 20ms, timeout: 1m}", app.Addr().(*net.TCPAddr).Port), 1)
 			r := start(t, pod, configure)
 			events := r.stream()
 			awaitProbe(t, events, "a verdict of the probe without a plugin", func(p *streamedProbe) bool { return p.Kind == "liveness" && p.Run > 2 && p.Result == "success" })
@@ -191,7 +191,7 @@ func TestStartWhileRegistryIsUnavailable(t *testing.T) {
 			if p := r.plugin(); p.State != "failed" || !strings.Contains(p.Error, fault.want) {
 				t.Errorf("got %+v", p)
 			}
-			for n := h.requestCount("/v2/demo/"); h.requestCount("/v2/demo/") < n+3; { // it is asked again
+			for n := h.requestCount("/v2/demo/"); h.requestCount("/v2/demo/") < n+3; { // until it is queried again
 				h.awaitRequest(t)
 			}
 			fault.set(h, false)
@@ -218,7 +218,7 @@ func TestNewBadSourceIsError(t *testing.T) {
 	h.push(t, "1", module)
 	h.push(t, "other", guestSpec{}.plugin("other", "1.0.0"))
 	pod := filepath.Join(t.TempDir(), "pod.yaml")
-	write(t, pod, asks)
+	write(t, pod, demoPod)
 	wrong := "sha256:" + strings.Repeat("0", 64)
 	for _, tc := range []struct{ source, more, want string }{
 		{"oci://" + h.Host + "/demo:none", "", "plugins[0]: " + h.Host + "/demo:none: not found"},
@@ -249,7 +249,7 @@ func TestMovedTagIsFollowed(t *testing.T) {
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
-	r := start(t, asks, func(c *agent.Config) {
+	r := start(t, demoPod, func(c *agent.Config) {
 		c.ConfigFile, c.StateDir = file, t.TempDir()
 		agent.AskEvery(c, 10*time.Millisecond)
 	})
@@ -288,7 +288,7 @@ func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 			h, state := newHub(t), filepath.Join(t.TempDir(), "state")
 			digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 			file := sourced(t, source(h.Host, digest), "")
-			r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
+			r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
 			awaitOutput(t, r.stream(), "v1")
 			cache := filepath.Join(state, "plugins")
 			if err := os.RemoveAll(cache); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// asks is a pod with one probe of the plugin demo.
-const asks = `apiVersion: v1
+// demoPod is a pod with one probe of the plugin demo.
+const demoPod = `apiVersion: v1
 kind: Pod
 metadata:
   name: shop
@@ -61,7 +61,7 @@ func withPlugins(t *testing.T, change ...func(*agent.Config)) (r *running, event
 	t.Helper()
 	folder = t.TempDir()
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	r = start(t, asks, append([]func(*agent.Config){func(c *agent.Config) { c.PluginDirs = []string{folder} }}, change...)...)
+	r = start(t, demoPod, append([]func(*agent.Config){func(c *agent.Config) { c.PluginDirs = []string{folder} }}, change...)...)
 	events = r.stream()
 	awaitOutput(t, events, "v1")
 	return r, events, folder
@@ -209,7 +209,7 @@ func TestAddedPluginIsLoadedForWaitingManifests(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)
 	path := r.manifest
-	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: new", 1)))
+	put(t, path, []byte(strings.Replace(demoPod, "name: demo", "name: new", 1)))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", `unknown handler \"new\"; known: demo, `)
 	put(t, filepath.Join(folder, "new.wasm"), guestSpec{text: "new"}.plugin("new", "1.0.0"))
 	if p := awaitOutput(t, events, "new"); p.Handler != "new" {
@@ -272,7 +272,7 @@ func TestChangedSourceIsApplied(t *testing.T) {
 	const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 	put(t, file, []byte(head+"plugins: [{name: demo, source: far/x.wasm}]\n"))
 	put(t, module, guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+	r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile = file })
 	events := r.stream()
 	awaitOutput(t, events, "v1")
 	put(t, module, guestSpec{text: "v2"}.plugin("demo", "2.0.0"))

@@ -131,7 +131,7 @@ func TestSecretRefusedByPluginKeepsLast(t *testing.T) {
 	put(t, filepath.Join(dir, "plugins", "demo", "plugin.yaml"), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n"+
 		"config: {schema: {type: object, properties: {a: {type: string, maxLength: 6}}}}\n"))
 	put(t, filepath.Join(dir, "plugins", "demo", "demo.wasm"), guestSpec{text: "v1"}.module())
-	manifest := strings.Replace(asks, "{a: 1}", `{a: "${file:`+file+`}"}`, 1)
+	manifest := strings.Replace(demoPod, "{a: 1}", `{a: "${file:`+file+`}"}`, 1)
 	r := start(t, manifest, func(c *agent.Config) { c.PluginDirs = []string{filepath.Join(dir, "plugins")} })
 	events := r.stream()
 	awaitOutput(t, events, "v1")

@@ -112,8 +112,8 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/plugins", a.servePlugins},
 		{"POST /api/v1/plugins/{name}/promote", a.servePromote},
 		{"GET /api/v1/notifications", a.notifier.ServeStatus},
-		{"POST /api/v1/notifications/{receiver}/test", unhurried(a.notifier.ServeTest)},
-		{"POST /-/reload", unhurried(a.serveReload)},
+		{"POST /api/v1/notifications/{receiver}/test", withoutWriteTimeout(a.notifier.ServeTest)},
+		{"POST /-/reload", withoutWriteTimeout(a.serveReload)},
 		{"GET " + access.ScrapePath, a.shares(maxScrapes, slotWait, "too many scrapes are under way").Limit(blackbox.NewServer(blackbox.Config{
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
 		}).ServeHTTP)},
@@ -172,8 +172,8 @@ func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, docs.OpenAPI)
 }
 
-// unhurried removes the time limit of a response that waits for registries and compilers.
-func unhurried(h http.HandlerFunc) http.HandlerFunc {
+// withoutWriteTimeout removes the time limit of a response that waits for registries and compilers.
+func withoutWriteTimeout(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // on an error the limit stays
 		h(w, r)
@@ -232,7 +232,7 @@ type healthCheck struct {
 // hostTrouble reports attempts that failed because of trouble on this host.
 func (a *Agent) hostTrouble(about *hostwatch.Trouble, attempts int, last error) {
 	a.events.Host(about.Event, about.Message, attempts)
-	a.log.Warn("attempts failed because of trouble of this host", "reason", string(about.Reason),
+	a.log.Warn("attempts failed because of trouble on this host", "reason", string(about.Reason),
 		"attempts", attempts, "error", last.Error())
 }
 

@@ -68,7 +68,7 @@ func TestNewAddressInUseIsErrorBeforeLoading(t *testing.T) {
 		Source: fromFiles(0, manifest), PluginDirs: []string{folder},
 		Listen: listener.Addr().String(), AddrFile: file, Stderr: lines,
 	}
-	write(t, manifest, asks)
+	write(t, manifest, demoPod)
 	if _, err := agent.New(t.Context(), cfg); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("got %v, want %v", err, syscall.EADDRINUSE)
 	}

@@ -127,7 +127,7 @@ func TestRefusedManifestsAreAppliedAfterPromotion(t *testing.T) {
 	})
 	pods := r.manifest
 	r.lines.await(t, 0, "plugin runs beside the one that decides")
-	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(asks))
+	write(t, pods, demoPod+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(demoPod))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", "b")
 	if status, body := r.do("POST", "/api/v1/plugins/demo/promote"); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)

@@ -51,9 +51,9 @@ func TestHangingRegistryDelaysNothingElse(t *testing.T) {
 	awaitOutput(t, events, "v2") // it was promoted
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
 	r.lines.await(t, 0, "plugin loaded", "version=3.0.0") // then the shadow is promoted again
-	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "name: demo, config: {a: 1}", "name: far").Replace(asks))
+	write(t, pods, demoPod+"---\n"+strings.NewReplacer("name: shop", "name: other", "name: demo, config: {a: 1}", "name: far").Replace(demoPod))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", `plugin \"far\": its registry has not answered yet`)
-	write(t, pods, asks+"---\n"+strings.Replace(asks, "name: shop", "name: other", 1))
+	write(t, pods, demoPod+"---\n"+strings.Replace(demoPod, "name: shop", "name: other", 1))
 	r.lines.await(t, next, "pods applied", "pods=2")
 	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]") || r.lines.has("some plugins cannot be used") {
 		t.Errorf("the registry was waited for: %s", body)
@@ -77,7 +77,7 @@ func TestReloadContinuesAfterCallerLeft(t *testing.T) {
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
-	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
+	r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
 	r.lines.await(t, 0, "pods applied")
 	h.hangs.Store(true)
 	before := h.requestCount("")
@@ -105,7 +105,7 @@ func slowly(probes int) string {
 	var b strings.Builder
 	for i := range probes {
 		fmt.Fprintf(&b, "---\n%s", strings.NewReplacer("name: shop", fmt.Sprint("name: slow", i), "name: demo, config: {a: 1}",
-			"name: tester, config: {mode: slow}").Replace(asks))
+			"name: tester, config: {mode: slow}").Replace(demoPod))
 	}
 	return b.String()
 }

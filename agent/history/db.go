@@ -166,7 +166,7 @@ func (h *db) close() {
 	}
 	var err error
 	defer h.guard(&err)
-	_ = h.bolt.Close() // what was committed was synced
+	_ = h.bolt.Close() // commits are synced already
 }
 
 // used returns the bytes of the pages in use, and the size of the file without the space allocated ahead.

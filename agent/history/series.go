@@ -32,19 +32,19 @@ func (w *writer) apply(c *change) {
 		return
 	}
 	w.setHandler(o.series, c.handler)
-	w.renew(o.series, c)
+	w.updateState(o.series, c)
 }
 
 // setHandler sets the handler of a series; "" changes nothing.
 func (w *writer) setHandler(s *series, handler string) {
 	if handler != "" && s.Handler != handler {
 		s.Handler = handler
-		w.stale(s)
+		w.queueSeries(s)
 	}
 }
 
-// stale queues a series with an ID to be written again.
-func (w *writer) stale(s *series) {
+// queueSeries queues a series with an ID to be written again.
+func (w *writer) queueSeries(s *series) {
 	if s.ID != 0 && !w.full() {
 		w.fresh = append(w.fresh, s.Series)
 	}
@@ -69,7 +69,7 @@ func (w *writer) join(o *observed, handler string) {
 	}
 	if s.Ended != 0 {
 		s.Ended = 0
-		w.stale(s)
+		w.queueSeries(s)
 	}
 	o.series = s
 	s.live = append(s.live, o)
@@ -84,7 +84,7 @@ func (w *writer) forget(now time.Time) {
 		}
 		if s.Ended == 0 { // its probes were of an earlier run of the agent
 			s.Ended = now.UnixMilli()
-			w.stale(s)
+			w.queueSeries(s)
 		}
 		delete(w.series, key)
 	}
@@ -104,8 +104,8 @@ func (s *series) currentState() record.State {
 	return record.Unknown
 }
 
-// renew records the state of a series after a change.
-func (w *writer) renew(s *series, c *change) {
+// updateState records the state of a series after a change.
+func (w *writer) updateState(s *series, c *change) {
 	next := s.currentState()
 	undecided := next == record.Unknown && c.reason != "" // still undecided, but the reason is known now
 	if next == s.state && !undecided {
@@ -113,7 +113,7 @@ func (w *writer) renew(s *series, c *change) {
 	}
 	if next == record.Absent {
 		s.Ended = c.at
-		w.stale(s)
+		w.queueSeries(s)
 	}
 	s.state = next
 	if w.full() {
@@ -140,11 +140,11 @@ func (w *writer) compare(now time.Time) {
 		}
 		e.decided = e.state
 		w.setHandler(e.observed.series, e.handler)
-		w.renew(e.observed.series, &change{at: e.since})
+		w.updateState(e.observed.series, &change{at: e.since})
 	}
 	for _, s := range w.series {
 		s.live = slices.DeleteFunc(s.live, func(o *observed) bool { return !exists[o] })
-		w.renew(s, &change{at: now.UnixMilli()})
+		w.updateState(s, &change{at: now.UnixMilli()})
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 // MinBudget is the smallest valid [Config].Budget, in bytes.
 const MinBudget = 16 << 20
 
-// Config is what [New] needs.
+// Config configures a [Store]. StateDir is required.
 type Config struct {
 	StateDir  string        // the database is in its folder "history"
 	Budget    int64         // bytes in use in the database; 0: [DefaultBudget]

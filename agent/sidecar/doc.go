@@ -3,5 +3,5 @@
 // as the kubelet has them.
 //
 // Read server.go first: the response to a request. probes.go reads the annotation, table.go has the probes
-// that it declares and follows its changes, asked.go makes the attempts of one probe, and run.go serves.
+// that it declares and follows its changes, requested.go makes the attempts of one probe, and run.go serves.
 package sidecar
