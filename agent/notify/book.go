@@ -544,8 +544,8 @@ func (b *book) failed(items []*item) {
 // refusedWait is the time before a refused message is sent again, if no repeat interval is configured.
 const refusedWait = 4 * time.Hour
 
-// refused records that the receiver refused a message: it is not sent again before refusedWait, unless the
-// group changes.
+// refused records that the receiver refused a message: it is not sent again before the repeat interval, or
+// refusedWait without one, unless the group changes.
 func (b *book) refused(groups []plan, now time.Time) {
 	for _, p := range groups {
 		p.notBefore = now.Add(cmp.Or(b.spec.RepeatInterval, refusedWait))
