@@ -232,7 +232,7 @@ type healthCheck struct {
 // hostTrouble reports attempts that failed because of trouble on this host.
 func (a *Agent) hostTrouble(about *hostwatch.Trouble, attempts int, last error) {
 	a.events.Host(about.Event, about.Message, attempts)
-	a.log.Warn("attempts failed because of trouble on this host", "reason", string(about.Reason),
+	a.log.Warn("attempts failed because of trouble of this host", "reason", string(about.Reason),
 		"attempts", attempts, "error", last.Error())
 }
 
