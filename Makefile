@@ -123,7 +123,7 @@ test: ## every test that needs Go and nothing else
 # agent and internal/cli run too: of their own these packages start few goroutines.
 UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/archtest internal/cli/plugincmd internal/docstest internal/embedsize internal/release internal/typecheck plugin/plugintest sdk
 # Tests that write files or run guests for minutes under the detector, and start no goroutine for it.
-UNRACED_TESTS := TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskLosesNothingThatMemoryHolds
+UNRACED_TESTS := TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskKeepsPendingChanges
 .PHONY: test-race
 test-race: ## the tests of what is concurrent with the race detector (needs gcc)
 	@set -e; all=$$($(GO) list -f './{{slice .ImportPath (len .Module.Path)}}' ./... | sed 's|//|/|'); \

@@ -168,7 +168,7 @@ func TestListThatNeverEnds(t *testing.T) {
 		"GET /api/v1/pods":   `{"metadata":{"continue":"more"},"items":[]}`,
 	})
 	for _, kind := range []string{"probes", "pods"} {
-		if code, _, stderr := prober(a.URL, "get", kind); code != 1 || !strings.Contains(stderr, "the list of "+kind+" does not go on") {
+		if code, _, stderr := prober(a.URL, "get", kind); code != 1 || !strings.Contains(stderr, "the list of "+kind+" makes no progress") {
 			t.Errorf("%s: exit code %d, %s", kind, code, stderr)
 		}
 	}
