@@ -356,7 +356,7 @@ func (o *agentOptions) readDev() error {
 			return command.Usage("--plugin-dev demo=demo/demo.wasm", "--plugin-dev %q: want NAME=PATH", text)
 		}
 		if o.DevPlugins[name] != "" {
-			return command.Usage("", "--plugin-dev %s: the plugin %q is there twice", text, name)
+			return command.Usage("", "--plugin-dev %s: the plugin %q is given twice", text, name)
 		}
 		o.DevPlugins[name] = path
 	}

@@ -52,7 +52,7 @@ func parse(data []byte) ([]line, error) {
 			return nil, fmt.Errorf("line %d: %w", i+2, err)
 		}
 		if slices.ContainsFunc(lines, func(other line) bool { return other.keyID == l.keyID }) {
-			return nil, fmt.Errorf("line %d: key %s is there twice", i+2, l.keyID)
+			return nil, fmt.Errorf("line %d: key %s occurs twice", i+2, l.keyID)
 		}
 		lines = append(lines, l)
 	}

@@ -199,7 +199,7 @@ func TestCheckWrongSignatureIsRefused(t *testing.T) {
 		{"oversized", "more than 4096 bytes", lines(row + strings.Repeat(" ", 4096))},
 		{"too many lines", "17 signatures, must be 1 to 16", lines(seventeen...)},
 		{"another version", `"prober.dev/signature/v2"`, []byte(strings.Replace(good, "/v1", "/v2", 1))},
-		{"the key twice", "line 3: key " + key.ID + " is there twice", lines(row, row)},
+		{"the key twice", "line 3: key " + key.ID + " occurs twice", lines(row, row)},
 		{"an empty line", "line 3: must be", lines(row, "")},
 		{"carriage returns", "must be", []byte(strings.ReplaceAll(good, "\n", "\r\n"))},
 		{"a carriage return in the signature", "is not a signature", lines(row + "\r")},

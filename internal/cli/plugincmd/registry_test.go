@@ -169,7 +169,7 @@ func TestPluginOCIErrors(t *testing.T) {
 		{[]string{"push", "demo.wasm", host + "/demo"}, 64, "must have a :TAG or an @sha256:DIGEST"},
 		{[]string{"push", "demo.wasm.sig", host + "/demo:1"}, 64, "prober: error: "},
 		{[]string{"push", "demo.wasm", host + "/demo:1"}, 1, "prober: hint: --plain-http allows it\n"},
-		{[]string{"push", "demo.wasm", locked + "/demo:1", "--plain-http"}, 1, "unauthorized: " + locked + " requires credentials, and there are none"},
+		{[]string{"push", "demo.wasm", locked + "/demo:1", "--plain-http"}, 1, "unauthorized: " + locked + " requires credentials, and none are configured"},
 		{[]string{"pull", host + "/demo:1", "--plain-http"}, 1, "prober: error: " + host + "/demo:1: not found\n"},
 		{[]string{"pull", host + "/demo:1", "--plain-http", "--timeout", "1ns"}, 1, host + "/demo:1: not done within 1ns\n"},
 		{[]string{"save", "demo.wasm"}, 64, "save: -o is required"},
