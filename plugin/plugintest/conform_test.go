@@ -108,8 +108,8 @@ func written(t *testing.T, module string, more ...string) string {
 	return path
 }
 
-// The probe of spinning is (loop (br 0)), that of trapping is unreachable, and that of silent
-// returns -1, without a message.
+// Modules with a single function probe: spinning loops for ever, trapping executes unreachable, and
+// silent returns -1 without a message.
 const (
 	spinning = smallHead + "\x0a\x0b\x01\x09\x00\x03\x40\x0c\x00\x0b\x41\x00\x0b"
 	silent   = smallHead + "\x0a\x06\x01\x04\x00\x41\x7f\x0b"

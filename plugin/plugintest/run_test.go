@@ -20,8 +20,8 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// guest is the path of the module built from testdata/guest. cache is the folder of compiled
-// modules, and scratch that of built programs. They are read-only after TestMain.
+// guest is the path of the module built from testdata/guest, cache the folder of compiled modules,
+// and scratch the folder of built programs. They are read-only after TestMain.
 var guest, cache, scratch string
 
 func TestMain(m *testing.M) {

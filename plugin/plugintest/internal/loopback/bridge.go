@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 )
 
-// accept serves connections until that of endListener.
+// accept serves connections until it accepts the one from endListener.
 func (l *Loopback) accept(ln net.Listener, network, addr string) {
 	for {
 		conn, err := ln.Accept()
@@ -142,7 +142,7 @@ func reset(conn net.Conn) {
 func (l *Loopback) receive(packets net.PacketConn, addr string) {
 	simulated := make(map[string]net.Conn)
 	buf := make([]byte, 64<<10)
-	var dialling time.Duration // in which nothing was read: it is no part of what a deadline gives
+	var dialling time.Duration // time of dials, when nothing is read; it does not count against deadlines
 	for {
 		n, from, err := packets.ReadFrom(buf)
 		if dialling > 0 && errors.Is(err, os.ErrDeadlineExceeded) {

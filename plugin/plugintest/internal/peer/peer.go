@@ -8,8 +8,8 @@
 // icmp have dns and icmp. testfile/host.go lists them. [Network] brings the players of an attempt together.
 //
 // A protocol that plugins reach by a dial implements only [Protocol], [Peers] and [Player]: guests
-// dial it through [Network], and for processes package loopback serves what Dial returns at its
-// sockets. One that guests reach by a host function of its own, as [HTTPPlayer] and [EchoPlayer], also
+// dial it through [Network], and for processes package loopback serves the result of Dial at its
+// sockets. A protocol with a host function of its own, such as [HTTPPlayer] and [EchoPlayer], also
 // needs code in plugintest/guest.go, network.go and, as a server, in loopback/web.go.
 package peer
 

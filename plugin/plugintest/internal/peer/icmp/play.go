@@ -124,7 +124,7 @@ func (p *player) find(addr netip.Addr) *Reply {
 	return found.Reply
 }
 
-// check adds a failure unless the request is as the case wants it.
+// check adds a failure unless the request matches the case.
 func (p *player) check(answer *Reply, r wasm.EchoRequest) {
 	var wrong []string
 	differ := func(name string, got, want any, wanted bool) {
