@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/plugin/schema"
 )
 
-// notInVersion has the fields of [admit.Plugin] that versionOf leaves out, and why a change of them
-// requires no reload.
+// notInVersion has the fields of [admit.Plugin] that versionOf leaves out, each with the reason for
+// which its change requires no reload.
 var notInVersion = map[string]string{
 	"Path":       "the same bytes at another path are the same version",
 	"Module":     "Digest is its digest",
@@ -51,8 +51,8 @@ func TestVersionOfCoversEveryField(t *testing.T) {
 	}
 }
 
-// pluginWith returns a plugin with all fields set, the one called changed to another value. names
-// are those of the fields, such as "Manifest.Requests[].Allow[]"; left are those of notInVersion.
+// pluginWith returns a plugin with all fields set, and the field called changed to another value. names
+// are the names of the fields, such as "Manifest.Requests[].Allow[]"; left are those of notInVersion.
 func pluginWith(t *testing.T, changed string) (p admit.Plugin, names, left []string) {
 	t.Helper()
 	var set func(name string, v reflect.Value)

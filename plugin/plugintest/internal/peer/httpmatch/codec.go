@@ -106,7 +106,7 @@ var (
 	secret  = []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie"}
 )
 
-// IsIgnored reports whether recorded matches ignore a header, such as Date.
+// IsIgnored reports whether recorded matches ignore a header, such as User-Agent.
 func IsIgnored(name string) bool { return slices.Contains(ignored, name) }
 
 // IsSecret reports whether a header holds a secret.
