@@ -69,7 +69,8 @@ func TestScanForReadsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// So is a plugin of prober.yaml. One whose file is that of another is never admitted.
+// ScanFor reads changed sources of prober.yaml again. It never admits a plugin whose file belongs to
+// another one.
 func TestScanForReadsSourcesThatHaveChanged(t *testing.T) {
 	s := newShelf(t)
 	old := time.Now().Add(-time.Hour)
@@ -144,8 +145,8 @@ func TestWithCodeReadsWhatWasVerified(t *testing.T) {
 	}
 }
 
-// A plugin that was found to differ from what was verified is read again, and so is each after Forget,
-// although their files look the same.
+// ScanFor reads a plugin again if WithCode found it changed, and every plugin after Forget, although the
+// stamps of the files are the same.
 func TestScanForReadsWhatMustBeForgotten(t *testing.T) {
 	s := newShelf(t)
 	write(t, s.path("prober.yaml"), fileHead)

@@ -79,7 +79,7 @@ func TestCheckCosign(t *testing.T) {
 			refused(t, err, "signed the module only")
 		})
 	}
-	// A stranger's cosign signature harms no plugin that a trusted key has signed.
+	// A cosign signature of an unknown key does not affect a plugin that a trusted key has signed.
 	key := private(t)
 	v, err := check(t, true, []trust.Key{key.Key}, f, from("a", base64ed(signature)), from("b", sign(t, key, f, nil)))
 	if err != nil || v.Signer() != key.ID {
@@ -87,7 +87,7 @@ func TestCheckCosign(t *testing.T) {
 	}
 }
 
-// A signature in the format of cosign is not one in the format of prober, and the reverse.
+// A signature in the format of cosign is invalid in the format of prober, and vice versa.
 func TestCheckSignatureOfOtherFormatIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ops.key")
 	key := private(t)
@@ -147,7 +147,7 @@ func readRaw(t *testing.T, file string) ed25519.PrivateKey {
 	return raw.(ed25519.PrivateKey)
 }
 
-// The key signs the payload, which names the manifest, which names the module.
+// The key signs the payload. The payload names the manifest, and the manifest names the module.
 func TestCheckArtifact(t *testing.T) {
 	ec := ecdsaKey(t, elliptic.P256())
 	key := public(t, "cosign.pub", &ec.PublicKey)

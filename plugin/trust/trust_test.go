@@ -106,7 +106,7 @@ func check(t testing.TB, require bool, keys []trust.Key, f plugin.Found, signatu
 
 func from(name string, data []byte) plugin.Signature { return plugin.Signature{From: name, Data: data} }
 
-// refused fails unless err is a refusal in one line with all of wants.
+// refused fails unless err is a refusal in one line that contains all of wants.
 func refused(t *testing.T, err error, wants ...string) {
 	t.Helper()
 	if _, ok := errors.AsType[*trust.Refusal](err); !ok {
@@ -254,10 +254,10 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// plainBase64 removes what decoders of base64 and JSON ignore.
+// plainBase64 removes the characters that decoders of base64 and JSON ignore.
 var plainBase64 = strings.NewReplacer("\n", "", "\r", "", `\`, "")
 
-// Only data of the owner of the key is a signature.
+// Check accepts data as a signature only if the owner of a trusted key made it.
 func FuzzSignature(f *testing.F) {
 	key, ec := private(f), ecdsaKey(f, elliptic.P256())
 	ecKey := public(f, "ec.pub", &ec.PublicKey)
