@@ -167,8 +167,8 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// A new module may make plugin.yaml ambiguous, so that it describes neither.
-func TestListerReadsModuleThatIsNotDescribedAnyMore(t *testing.T) {
+// With a second module in the folder, plugin.yaml describes neither.
+func TestListerReadsModuleWhenSecondIsAdded(t *testing.T) {
 	dir := t.TempDir()
 	write(t, named("demo"), dir, "plugin.yaml")
 	write(t, embed(t, "inside"), dir, "first.wasm")

@@ -176,7 +176,7 @@ func TestCheckArtifact(t *testing.T) {
 		{"an artifact of another module", "without the layer " + f.Digest, signed(payload(kind, elsewhere), elsewhere)},
 		{"another payload", "no trusted key verifies it", moved},
 		{"something else that cosign signed", `a "atomic container signature"`, signed(payload("atomic container signature", artifact), artifact)},
-		{"no payload", "something else than a payload of cosign", signed([]byte("text"), artifact)},
+		{"no payload", "data that is not a payload of cosign", signed([]byte("text"), artifact)},
 		{"no artifact", "signed the artifact", signed(good, nil)},
 		{"a manifest that is none", "the artifact's manifest", signed(payload(kind, []byte("{")), []byte("{"))},
 	} {
