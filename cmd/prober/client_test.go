@@ -135,7 +135,7 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		{"reload", 0, "reloaded", ""},
 		{"trigger shop/web", 0, "default/shop/web readiness triggered", ""},
 		{"trigger", 64, "", "accepts between 1 and 2 arg(s), received 0"},
-		{"status --server 127.0.0.1:1", 3, "", "connection refused\nprober: hint: --server says where the agent is"},
+		{"status --server 127.0.0.1:1", 3, "", "connection refused\nprober: hint: set --server to the address of the agent"},
 	} {
 		code, stdout, stderr := r.run(t, strings.Fields(c.args)...)
 		if got := shape(stdout); code != c.code || got != c.want || !strings.Contains(stderr, c.err) || c.err == "" && stderr != "" {

@@ -53,7 +53,7 @@ func resources() []*resource {
 			list: listTargets,
 		},
 		{
-			name: "plugins", aliases: []string{"plugin"}, short: "Show plugins, and which version of them runs", args: "[NAME]...",
+			name: "plugins", aliases: []string{"plugin"}, short: "Show plugins and their running versions", args: "[NAME]...",
 			example: "  prober get plugins -o wide",
 			columns: []column{
 				{head: "NAME"}, {head: "STATE"}, {head: "VERSION"}, {head: "RUNTIME"}, {head: "TRUST"}, {head: "PROBES"}, {head: "CHANGED"},
@@ -62,7 +62,7 @@ func resources() []*resource {
 			list: listPlugins,
 		},
 		{
-			name: "notifications", aliases: []string{"notification", "receivers"}, short: "Show receivers of notifications, and what they know", args: "[RECEIVER]...",
+			name: "notifications", aliases: []string{"notification", "receivers"}, short: "Show receivers of notifications and their states", args: "[RECEIVER]...",
 			example: "  prober get notifications -o wide\n  prober get notifications ops -o jsonpath='{.items[0].alerts[*].pod}'",
 			columns: []column{
 				{head: "NAME"}, {head: "TYPE"}, {head: "STATE"}, {head: "OPEN"}, {head: "PENDING"}, {head: "SENT"},

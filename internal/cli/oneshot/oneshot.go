@@ -40,9 +40,9 @@ type Probe struct {
 // Flags adds the flags that all one-shot probes have.
 func (p *Probe) Flags(c *cobra.Command) *cobra.Command {
 	c.Long = c.Short + ".\n\nExit code 0 Success, 1 Warning, 2 Failure, 3 Unknown, 64 wrong usage."
-	c.Flags().DurationVar(&p.timeout, "timeout", time.Second, "of each attempt")
+	c.Flags().DurationVar(&p.timeout, "timeout", time.Second, "timeout of each attempt")
 	c.Flags().BoolVar(&p.explain, "explain", false, "show on stderr the steps of each attempt")
-	c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "leave the headers of the table out")
+	c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "omit the headers of the table")
 	command.OutputFlag(c, &p.output, command.Table, command.JSON, command.YAML, command.Nagios)
 	return c
 }

@@ -52,7 +52,7 @@ func newBuild(env *command.Env) *cobra.Command {
 			return buildPlugin(ctx, env, folderOf(args), plugin.Runtime(runtime))
 		},
 	}
-	c.Flags().Var(command.OneOf(&runtime, string(plugin.Wasm), string(plugin.Process)), "runtime", "in place of that in plugin.yaml, since both can be built from one source")
+	c.Flags().Var(command.OneOf(&runtime, string(plugin.Wasm), string(plugin.Process)), "runtime", "runtime to build for, instead of the one in plugin.yaml")
 	return c
 }
 

@@ -52,7 +52,7 @@ func embedManifest(ctx context.Context, env *command.Env, from, manifest, out st
 		return command.Usage("", "%w", err)
 	}
 	if r := cmp.Or(m.Runtime, plugin.Wasm); r != plugin.Wasm {
-		return command.Usage("", "%s: its runtime is %s, which is not that of a module", manifest, r)
+		return command.Usage("", "%s: its runtime is %s, which is not the runtime of a module", manifest, r)
 	}
 	module, err := regular.Read(from, plugin.MaxModule)
 	if err != nil {

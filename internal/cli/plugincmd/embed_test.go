@@ -159,7 +159,7 @@ func TestPluginEmbed(t *testing.T) {
 		{"bare.wasm plugin.yaml", 64, "", "prober: error: manifest: open plugin.yaml: no such file or directory\n", "", nil},
 		{"nosuch.wasm demo/plugin.yaml", 64, "", "prober: error: module: open nosuch.wasm: no such file or directory\n", "nosuch.wasm", nil},
 		{"demo/demo.wasm bad.yaml", 64, "", "prober: error: bad.yaml:5: requets: unknown field; known: ", "demo/demo.wasm", []byte(clitest.ModuleCode(0))},
-		{"demo/demo.wasm process.yaml", 64, "", "prober: error: process.yaml: its runtime is process, which is not that of a module\n", "demo/demo.wasm", []byte(clitest.ModuleCode(0))},
+		{"demo/demo.wasm process.yaml", 64, "", "prober: error: process.yaml: its runtime is process, which is not the runtime of a module\n", "demo/demo.wasm", []byte(clitest.ModuleCode(0))},
 		{"demo/plugin.yaml demo/demo.wasm", 64, "", "prober: error: demo/demo.wasm is a module: the first argument must be the module, and the second its manifest\n" +
 			"prober: hint: `prober plugin embed demo/demo.wasm demo/plugin.yaml`\n", "demo/plugin.yaml", []byte(clitest.Manifest)},
 		{"demo/plugin.yaml big.wasm", 64, "", "prober: error: big.wasm is a module: ", "", nil},

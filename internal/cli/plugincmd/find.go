@@ -42,17 +42,17 @@ type pluginFlags struct {
 }
 
 func (f *pluginFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH; a URL for a plugin with url in its config; HOST for one that pings")
+	c.Flags().StringVar(&f.target, "target", "", "target of the probe: HOST:PORT, unix:PATH, a URL (for plugins with url in their config) or HOST (for plugins that ping)")
 	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE, with secrets as ${file:PATH} or ${env:NAME}")
 	command.NotFromEnv(c.Flags().Lookup("config"))
-	c.Flags().StringArrayVar(&f.grants, "grant", nil, "grant of a capability beside the target: kv, dns, or a pattern such as tcp://*.internal:5432")
+	c.Flags().StringArrayVar(&f.grants, "grant", nil, "grant in addition to the target: kv, dns, or a pattern such as tcp://*.internal:5432")
 	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
 	c.ValidArgsFunction = completePlugins(&f.dirs)
 }
 
 // addAgentFile adds the flag that names prober.yaml, since --config is the plugin's config.
 func (f *pluginFlags) addAgentFile(c *cobra.Command) {
-	c.Flags().StringVar(&f.agentFile, "agent-config", "", "the agent's file, prober.yaml: its pins, trusted keys, grants and limits hold")
+	c.Flags().StringVar(&f.agentFile, "agent-config", "", "the agent's file, prober.yaml: its pins, trusted keys, grants and limits apply")
 }
 
 // find returns the plugin called name. With --agent-config, prober.yaml must admit it, and sets
@@ -226,7 +226,7 @@ func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFla
 	o.Handler, o.module = found.Manifest.Name, found.Path
 	err = o.Run(ctx, &registry)
 	if e, ok := errors.AsType[*command.Exit](err); ok && e.Hint == "" && e.Code != command.ExitOK && o.Target == (probe.Target{}) && takesTarget(found.Manifest) {
-		e.Hint = "--target HOST:PORT says what to probe"
+		e.Hint = "--target HOST:PORT sets the target"
 	}
 	return err
 }

@@ -68,10 +68,10 @@ func languageOf(dir string) (language, error) {
 		return found[0], nil
 	case 0:
 		if _, err := os.Stat(filepath.Join(dir, "Cargo.toml")); err == nil {
-			return language{}, command.Usage("prober compiles lib.rs with rustc; what needs cargo is built by it, and `prober plugin embed` puts plugin.yaml into its module",
+			return language{}, command.Usage("prober compiles lib.rs with rustc; build a crate with cargo, and put plugin.yaml into its module with `prober plugin embed`",
 				"%s: there is no lib.rs", dir)
 		}
-		return language{}, command.Usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools build is used as it lies there",
+		return language{}, command.Usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools have built needs no build",
 			"%s: there is no source that prober knows how to build", dir)
 	default:
 		return language{}, command.Usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",
@@ -245,7 +245,7 @@ func (b *building) compileWAT(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(b.dir, source)); err != nil {
 		files, _ := filepath.Glob(filepath.Join(escapeGlob(b.dir), "*.wat"))
 		if len(files) != 1 {
-			return command.Usage("the one that is built is called as the plugin is", "%s: there are several .wat files, and no %s", b.dir, source)
+			return command.Usage("name the one to build like the plugin", "%s: there are several .wat files, and no %s", b.dir, source)
 		}
 		source = filepath.Base(files[0])
 	}

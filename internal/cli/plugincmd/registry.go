@@ -32,8 +32,8 @@ type registryFlags struct {
 }
 
 func (f *registryFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.plainHTTP, "plain-http", false, "talk HTTP to the registry rather than HTTPS")
-	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "the longest that all of it may take")
+	c.Flags().BoolVar(&f.plainHTTP, "plain-http", false, "use HTTP instead of HTTPS for the registry")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "overall time limit")
 	command.NotFromEnv(c.Flags().Lookup("timeout"))
 }
 
@@ -94,8 +94,8 @@ func newPush(env *command.Env) *cobra.Command {
 		Use:   "push FILE REF",
 		Short: "Put a plugin into a registry",
 		Long: "Push puts a plugin into an OCI registry, with its signature FILE.sig if there is one. It prints\n" +
-			"the reference with the digest, which names the same bytes for ever. The same files always have\n" +
-			"the same digest. Credentials are docker's, credential helpers included.\n\n" +
+			"the reference with the digest, which always names the same bytes. The same files always have\n" +
+			"the same digest. It uses docker's credentials and credential helpers.\n\n" +
 			"An artifact of a module has the manifest inside the module. If the manifest is beside the\n" +
 			"module, push puts it inside, which changes the digest of the module.\n\n" +
 			"A module that prober cannot load is not pushed. Push starts a module once, in the sandbox.\n\n" +
@@ -127,7 +127,7 @@ func newPush(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(c)
-	platformFlag(c, &f.platform, "what a program was built for, as in linux/arm64 (default the host's)")
+	platformFlag(c, &f.platform, "platform of the program, such as linux/arm64 (default the host's)")
 	return c
 }
 
@@ -211,8 +211,8 @@ func newPull(env *command.Env) *cobra.Command {
 		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, with its\n" +
 			"signature beside it. A program is written to prober-plugin-NAME, with its manifest beside it.\n" +
 			"All bytes are verified against their digests. It prints the reference with the digest, which\n" +
-			"names the same bytes for ever. Credentials are docker's, credential helpers included. It warns of a\n" +
-			"module that prober cannot load, without running it.\n\n" +
+			"always names the same bytes. It uses docker's credentials and credential helpers. It warns if prober\n" +
+			"cannot load a module, without running it.\n\n" +
 			"With --config it pulls the plugins of prober.yaml whose source is a registry into the cache of\n" +
 			"prober run, which uses them when a registry cannot be reached.",
 		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
@@ -231,7 +231,7 @@ func newPull(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(c)
-	platformFlag(c, &f.platform, "whose program is pulled, as in linux/arm64 (default the host's)")
+	platformFlag(c, &f.platform, "platform of the program to pull, such as linux/arm64 (default the host's)")
 	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to")
 	command.FileFlag(c, &configFile, "", "config", "", "the agent's file, prober.yaml, whose plugins are pulled")
 	c.Flags().StringVar(&stateDir, "state-dir", "", "the --state-dir of prober run, for --config")

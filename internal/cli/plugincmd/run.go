@@ -36,7 +36,7 @@ func newRun(env *command.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case watch && record != "":
-				return command.Usage("leave one of the two out", "--watch and --record: one run is recorded")
+				return command.Usage("omit one of the two", "--watch and --record: one run is recorded")
 			case watch:
 				return o.watchPlugin(cmd.Context(), args[0], &f)
 			case record != "":

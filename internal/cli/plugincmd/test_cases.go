@@ -31,7 +31,7 @@ func newTest(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test [PATH]...",
 		Short: "Run the test cases of plugins, with simulated peers, clock and randomness",
-		Long: "Test runs the cases of *_test.yaml files, and the checks that every plugin has to pass. PATH is\n" +
+		Long: "Test runs the cases of *_test.yaml files, and the checks that every plugin must pass. PATH is\n" +
 			"such a file, or a folder with such files at any depth; the default is the working folder. If\n" +
 			"PATH is a module or a plugin.yaml, test runs the files in the same folder that name this plugin.\n" +
 			"Network, clock and randomness of the plugin are simulated.\n\n" +
@@ -62,8 +62,8 @@ func newTest(env *command.Env) *cobra.Command {
 			return testPlugins(ctx, env, args, cfg, output, update)
 		},
 	}
-	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, in place of that in the test files")
-	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders hold the commands that may run")
+	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, instead of the one in the test files")
+	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
 	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases whose result has fields that the contract does not define")

@@ -30,7 +30,7 @@ func newVet(env *command.Env) *cobra.Command {
 			"  calls that reach no network inside a guest, in all packages of its Go module\n" +
 			"  a program that never serves\n" +
 			"  missing parts of the manifest, and missing test cases\n" +
-			"  why prober cannot load the built module, which it starts once, in the sandbox\n" +
+			"  errors of loading the built module, which vet starts once, in the sandbox\n" +
 			"  requests of the manifest that the module does not use\n\n" +
 			"Exit code 0 nothing found, 1 something found, 64 wrong usage.",
 		Example: "  prober plugin vet demo\n  prober plugin vet -o json",

@@ -38,7 +38,7 @@ func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Short = "Generate the script that lets a shell complete these command lines"
+			c.Short = "Generate a script for shell completion"
 			c.Args, c.RunE = cobra.ArbitraryArgs, command.RequireCommand
 		}
 	}
