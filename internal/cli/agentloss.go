@@ -54,7 +54,7 @@ func newAgentLoss(env *command.Env) *cobra.Command {
 	return c
 }
 
-// run follows leases until a signal comes.
+// run follows leases until a signal arrives.
 func (o *agentLossOptions) run(ctx context.Context, env *command.Env) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {

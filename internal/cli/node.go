@@ -123,7 +123,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 	return source.ForAgent(), nil
 }
 
-// actor acts within what the other nodes of the cluster allow.
+// actor is a [liveness.Actor] that respects the claims of other nodes in the cluster.
 type actor struct {
 	*liveness.Actor
 	claims *disruption.Claims
@@ -137,7 +137,7 @@ func (a *actor) Run(ctx context.Context) {
 	claims.Wait()
 }
 
-// errNoCluster is the error of an agent that does not know how to reach a cluster.
+// errNoCluster is the error of an agent without an address of an API server.
 var errNoCluster = errors.New("the API server is not known")
 
 // actionsOf returns the limits of actions of a node.

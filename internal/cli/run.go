@@ -155,10 +155,11 @@ func (o *agentOptions) flags(c *cobra.Command, stateDir string) {
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
 }
 
-// settleAfter is when the memory that only the start took is given back: the first attempts have ended.
+// settleAfter is the time after the start when the agent returns unused memory to the system. The first
+// attempts have ended then.
 const settleAfter = 10 * time.Second
 
-// run runs the agent with its Source until a signal comes.
+// run runs the agent with its Source until a signal arrives.
 func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	if err := o.complete(env); err != nil {
 		return err
@@ -168,14 +169,14 @@ func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	}
 	settle := time.AfterFunc(settleAfter, footprint.Settle)
 	defer settle.Stop()
-	// Without a reader of the log, writes fail, and the agent goes on. SIGPIPE stays handled, since
-	// the last lines are written after this returns.
+	// If the reader of the log has gone, writes fail and the agent keeps running. SIGPIPE stays handled,
+	// since the last lines are written after this function returns.
 	env.Notify(syscall.SIGPIPE)
 	reload, stopReload := env.Notify(syscall.SIGHUP)
 	defer stopReload()
 	o.Reload = reload
 	var running atomic.Pointer[agent.Agent]
-	ctx, stop := env.InterruptibleTwice(ctx, func() { // the second signal kills what still runs
+	ctx, stop := env.InterruptibleTwice(ctx, func() { // the second signal kills the remaining containers
 		if a := running.Load(); a != nil {
 			a.Kill()
 		}
@@ -204,7 +205,7 @@ func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	return nil
 }
 
-// watchdog tells systemd that a lives until stop is called, if its unit has WatchdogSec.
+// watchdog pings the watchdog of systemd until stop is called, if the unit has WatchdogSec.
 func watchdog(a *agent.Agent) (stop func()) {
 	interval := systemd.Interval()
 	if interval == 0 {
@@ -216,7 +217,7 @@ func watchdog(a *agent.Agent) (stop func()) {
 	return func() { cancel(); watching.Wait() }
 }
 
-// profilePrefix is what the words of --compat begin with. A release of the kubelet follows.
+// profilePrefix is the prefix of the words of --compat, before the release of the kubelet.
 const profilePrefix = "kubelet-"
 
 // profiles are the releases of the kubelet, for --compat.
@@ -256,11 +257,11 @@ func (o *agentOptions) complete(env *command.Env) error {
 	return nil
 }
 
-// stderrTimeout is how long the process waits at its end for the reader of stderr.
+// stderrTimeout is how long the process waits for the reader of stderr when it exits.
 const stderrTimeout = time.Second
 
 // timeoutWriter writes to w. After a write that takes longer than [stderrTimeout] it discards
-// everything. One goroutine uses it.
+// everything. It is not safe for concurrent use.
 type timeoutWriter struct {
 	w     io.Writer
 	stuck bool
@@ -275,7 +276,7 @@ func (t *timeoutWriter) Write(p []byte) (int, error) {
 	text := bytes.Clone(p)
 	go func() {
 		defer close(written)
-		_, _ = t.w.Write(text) // there is nowhere to report it
+		_, _ = t.w.Write(text) // the error cannot be reported
 	}()
 	select {
 	case <-written:

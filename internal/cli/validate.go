@@ -71,9 +71,9 @@ type validation struct {
 	manifests
 	compat     compatFlags
 	env        *command.Env
-	agentFiles []string // among the paths
-	badAgent   bool     // an agent file among the paths is invalid, and its errors were printed
-	wrong      int      // errors printed
+	agentFiles []string // agent files among the paths
+	badAgent   bool     // whether one of them is invalid; its errors have been printed
+	wrong      int      // number of printed errors
 }
 
 // maxFile is the largest size of a file, in bytes.
@@ -124,8 +124,8 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid
-// one were printed already.
+// chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid file
+// have been printed already.
 func (v *validation) chooseConfig() error {
 	switch {
 	case v.ConfigFile != "" || len(v.agentFiles) == 0:
@@ -178,7 +178,7 @@ func (v *validation) file(path string) (other bool, err error) {
 	}
 	data, err := regular.Read(path, maxFile)
 	if errors.Is(err, regular.ErrNotRegular) {
-		return false, v.folder(path) // or a pipe of manifests, which can be read only once
+		return false, v.folder(path) // do not read it here: it may be a pipe of manifests
 	}
 	if err != nil {
 		return false, err
@@ -205,8 +205,8 @@ func (v *validation) file(path string) (other bool, err error) {
 	return true, nil
 }
 
-// folder prints an error for a folder without manifests. An agent waits for them, but to validate
-// none is a mistake.
+// folder prints an error for a folder without manifests. An agent accepts an empty folder, but validating it is
+// probably a mistake.
 func (v *validation) folder(path string) error {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err

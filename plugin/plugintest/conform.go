@@ -233,7 +233,7 @@ func (g *guestRun) leastPrivilege(ctx context.Context) (failures []string, err e
 		}
 		denied := own.attempt(ctx, c, i).Denied
 		if len(denied) > 0 && !slices.Equal(denied, all.attempt(ctx, c, i).Denied) {
-			failures = append(failures, fmt.Sprintf("%s: its manifest does not ask for: %s", c.Name, strings.Join(denied, "; ")))
+			failures = append(failures, fmt.Sprintf("%s: its manifest does not request: %s", c.Name, strings.Join(denied, "; ")))
 		}
 	}
 	return failures, nil

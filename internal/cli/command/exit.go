@@ -11,7 +11,7 @@ import (
 const (
 	ExitOK     = 0
 	ExitFailed = 1
-	ExitUsage  = 64 // wrong usage, or a file that cannot be used
+	ExitUsage  = 64 // wrong usage, or an invalid file
 )
 
 // Exit is an error with an exit code. If Err is nil, no error is printed.
@@ -29,7 +29,7 @@ func (e *Exit) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns the error inside.
+// Unwrap returns e.Err.
 func (e *Exit) Unwrap() error { return e.Err }
 
 // Usage returns an error with exit code 64. hint may be empty.

@@ -22,11 +22,10 @@ import (
 type Probe struct {
 	Env     *command.Env
 	Handler string // its name
-	Config  any    // of the handler; as JSON
+	Config  any    // config of the handler, encoded as JSON
 	Target  probe.Target
 	Secrets declared.Secrets // that Config refers to
-	// Wrap, unless it is nil, returns the handler to call instead of h, which was prepared with
-	// config.
+	// Wrap, if not nil, returns the handler to call instead of h. h has been prepared with config.
 	Wrap func(h probe.Handler, config []byte) probe.Handler
 	// Stopped reports whether a signal ended the probe. It is set by Run.
 	Stopped bool
@@ -47,7 +46,7 @@ func (p *Probe) Flags(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// Run carries the probe out with a handler of registry and prints the verdict. The error is
+// Run carries out the probe with a handler of registry and prints the verdict. The error is
 // a [command.Exit] with the exit code of the verdict.
 func (p *Probe) Run(ctx context.Context, registry *handlers.Registry) error {
 	if p.timeout <= 0 {
@@ -74,8 +73,8 @@ func (p *Probe) Run(ctx context.Context, registry *handlers.Registry) error {
 	return &command.Exit{Code: v.Result.ExitCode(), Err: err}
 }
 
-// attempts calls handler as a worker's tick does: again after an error, and with a
-// fresh timeout each time.
+// attempts calls handler like a worker's tick: it retries after an error, with a new timeout for each
+// attempt.
 func (p *Probe) attempts(ctx context.Context, handler probe.Handler) (*verdict, error) {
 	req := Request(p.Target, p.timeout)
 	req.Debug = p.explain

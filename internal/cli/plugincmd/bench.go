@@ -131,7 +131,7 @@ func (b *bench) prepare(ctx context.Context, name string) (err error) {
 	return err
 }
 
-// caseFile splits --case. Without it, caseFile returns the test file beside the module.
+// caseFile splits --case. If it is not set, caseFile returns the test file beside the module.
 func (b *bench) caseFile() (file, name string, err error) {
 	if b.caseFlag == "" {
 		file = filepath.Join(filepath.Dir(b.found.Path), b.found.Manifest.Name+plugintest.Suffix)
@@ -170,7 +170,7 @@ func findCase(file, name string) (*plugintest.Case, error) {
 	return nil, command.Usage("known: "+strings.Join(names, ", "), "%s: no case is named %q", file, name)
 }
 
-// measureAll measures everything --count times. With an error it returns the samples before it.
+// measureAll measures everything --count times. After an error it returns the previous samples, too.
 func (b *bench) measureAll(ctx context.Context) (all []sample, _ error) {
 	isolations := []plugin.Isolation{plugin.Fresh, plugin.Reset, plugin.Pooled}
 	if b.found.Manifest.Mode == plugin.Command {
@@ -246,7 +246,7 @@ func (b *bench) grants() []plugin.Grant {
 	return b.input.grants
 }
 
-// measureCalls measures the calls in an isolation, after a first one that does not count.
+// measureCalls measures the calls in an isolation, after a first call that is not measured.
 func (b *bench) measureCalls(ctx context.Context, isolation plugin.Isolation) (sample, error) {
 	callee, err := b.callee(ctx, isolation)
 	if err != nil {

@@ -87,7 +87,7 @@ func TestEveryCommandReadsManifestBesideModule(t *testing.T) {
 	holds(t, "demo/demo.wasm", []byte(clitest.ModuleCode(0)))
 }
 
-// A module and its plugin.yaml name the folder that they are in, but no other plugin there.
+// A module or its plugin.yaml selects the project in its folder, but no other plugin there.
 func TestVetAndTestAcceptModule(t *testing.T) {
 	handBuilt(t)
 	clitest.WriteTree(t, ".", map[string]string{
@@ -186,7 +186,7 @@ func TestPluginEmbed(t *testing.T) {
 	}
 }
 
-// The file that a link leads to is replaced, and keeps its mode.
+// The target of a link is replaced, and keeps its mode.
 func TestPluginEmbedThroughLink(t *testing.T) {
 	embedded := handBuilt(t)
 	if err := os.Symlink("demo/demo.wasm", "link.wasm"); err != nil {

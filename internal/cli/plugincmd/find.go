@@ -36,7 +36,7 @@ import (
 type pluginFlags struct {
 	target, config string
 	grants, dirs   []string
-	agentFile      string // prober.yaml; "": none
+	agentFile      string // path of prober.yaml; "" for none
 
 	credentials credentials.Store // of agentFile, set by find
 }
@@ -82,11 +82,11 @@ func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) 
 	return found, nil
 }
 
-// input is what a plugin is called with.
+// input is the target, config and grants of a plugin's call.
 type input struct {
 	target  probe.Target
 	url     func(field string) string // of a target that is a URL, see [oneshot.ParseTarget]
-	noPort  error                     // why the target is none for a plugin that needs a port; nil if it has one
+	noPort  error                     // error for a plugin that needs a port; nil if the target has one
 	config  json.RawMessage
 	secrets declared.Secrets // that config refers to
 	grants  []plugin.Grant
@@ -121,7 +121,7 @@ func (f *pluginFlags) read(ctx context.Context, env *command.Env) (in input, err
 	return in, nil
 }
 
-// hostAlone reads HOST, a name or an address without a port. ok is false if it is none.
+// hostAlone parses HOST, a name or an address without a port. ok is false if it is invalid.
 func hostAlone(text string) (target probe.Target, ok bool) {
 	host := text
 	if inner, bracketed := strings.CutPrefix(text, "["); bracketed {
@@ -145,7 +145,7 @@ func withURL(config json.RawMessage, url func(field string) string) (json.RawMes
 	return json.Marshal(fields)
 }
 
-// check returns an error unless a plugin may have the target. Those that ping need no port.
+// check returns an error if the plugin cannot use the target. Plugins that ping need no port.
 func (in *input) check(m *plugin.Manifest) error {
 	var schema configSchema
 	if in.url != nil && (json.Unmarshal(m.Config.JSON(), &schema) != nil || schema.Properties["url"] == nil) {
@@ -157,7 +157,7 @@ func (in *input) check(m *plugin.Manifest) error {
 	return in.noPort
 }
 
-// secret resolves a reference in --config. Its file may be a pipe, as <(…) of a shell is.
+// secret resolves a reference in --config. Its file may be a pipe, such as <(…) of a shell.
 func secret(ctx context.Context, env *command.Env, source, name string) (string, error) {
 	value, err := secrets.Resolve(env.LookupEnv, source, name)
 	if !errors.Is(err, regular.ErrNotRegular) {
@@ -199,7 +199,7 @@ func NewProbe(env *command.Env) *cobra.Command {
 	return o.Flags(c)
 }
 
-// probePlugin carries the probe out with the plugin called name.
+// probePlugin carries out the probe with the plugin called name.
 func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFlags) error {
 	in, err := f.read(ctx, o.Env)
 	if err != nil {
@@ -231,15 +231,14 @@ func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFla
 	return err
 }
 
-// takesTarget reports whether a plugin can use a target. A Nagios check gets it only in its
-// arguments.
+// takesTarget reports whether a plugin can use a target. A Nagios check can only if its command refers to it.
 func takesTarget(m *plugin.Manifest) bool {
 	return m.Runtime != plugin.Nagios || slices.ContainsFunc(m.Command, func(a plugin.Argument) bool {
 		return strings.Contains(a.Text+strings.Join(a.Group, " "), "{{target.")
 	})
 }
 
-// findPlugin returns the plugin in the file or project folder name, or of that name in
+// findPlugin returns the plugin in the file or project folder called name, or the plugin of this name in
 // dirs.
 func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	if isPath(name, dirs) {
@@ -303,7 +302,7 @@ func readPlugin(path string) (plugin.Found, error) {
 	return found, nil
 }
 
-// hintFor returns the hint for the error of a plugin at path that cannot be read.
+// hintFor returns the hint for an error of reading the plugin at path.
 func hintFor(path string, err error) string {
 	if errors.Is(err, plugin.ErrNoManifest) {
 		return "`prober plugin embed " + path + " plugin.yaml` puts a manifest inside"

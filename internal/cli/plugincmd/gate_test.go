@@ -89,8 +89,8 @@ func importing(module, name, kind string) string {
 	return goodWith(all)
 }
 
-// unloadableModules are modules that no host loads, one of each kind, and a part of the reason. Those
-// of startErrors are found only by running them.
+// unloadableModules are modules that no host can load, one of each kind, and a part of the reason. The errors of
+// the kinds in startErrors are found only by running the module.
 func unloadableModules() map[string]struct{ module, want string } {
 	good := goodWith(nil)
 	type kind = struct{ module, want string }
@@ -208,7 +208,7 @@ func hostVerdict(t *testing.T, host *wasm.Host, dir string) error {
 	return err
 }
 
-// problems returns what a finding of vet says of the error of a host.
+// problems returns the messages of a finding of vet about the error of a host.
 func problems(err error) (texts []string) {
 	if e, ok := errors.AsType[*probe.Error](err); ok {
 		err = e.Err
@@ -219,7 +219,7 @@ func problems(err error) (texts []string) {
 	return texts
 }
 
-// newHost returns a host as the gate has one.
+// newHost returns a host like the gate's.
 func newHost(t testing.TB) *wasm.Host {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -256,8 +256,8 @@ func gatedKey(t *testing.T) string {
 	return file
 }
 
-// A module that no host loads is not built, embedded, signed, pushed or saved, and vet and inspect say
-// why in the words of the host.
+// A module that no host can load is not built, embedded, signed, pushed or saved. vet and inspect print the
+// host's error.
 func TestGateRefusesWhatNoHostLoads(t *testing.T) {
 	host, key, registry := newHost(t), gatedKey(t), registrytest.New(t)
 	for name, kind := range unloadableModules() {
@@ -396,7 +396,7 @@ func FuzzVetAgreesWithHost(f *testing.F) {
 		}
 		for finding := range strings.Lines(stdout) {
 			advice := func(text string) bool { return strings.Contains(finding, text) }
-			if err == nil && !slices.ContainsFunc([]string{"are stripped", "runs as a program", "the manifest does not ask for", "the manifest inside differs"}, advice) {
+			if err == nil && !slices.ContainsFunc([]string{"are stripped", "runs as a program", "the manifest does not request", "the manifest inside differs"}, advice) {
 				t.Errorf("vet: %s", finding)
 			}
 		}

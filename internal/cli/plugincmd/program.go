@@ -34,7 +34,7 @@ func parsePlatform(text string) (oci.Platform, error) {
 	return p, nil
 }
 
-// manifestBeside returns the path of the manifest of the program at path.
+// manifestBeside returns the path of the manifest for the program at path.
 func manifestBeside(path string) string { return strings.TrimSuffix(path, ".exe") + ".yaml" }
 
 // packedProgram returns a program as an artifact, with the manifest beside it.
@@ -56,7 +56,7 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 	return a, nil
 }
 
-// fits reports whether a program that was built for a platform may run on another one.
+// fits reports whether a program that was built for one platform can run on another.
 func fits(built, on oci.Platform) bool {
 	switch {
 	case built.Architecture != "" && built.Architecture != on.Architecture:
@@ -85,8 +85,8 @@ func platformOf(code []byte) (p oci.Platform) {
 	return p
 }
 
-// programPath returns where to write a program: to the file out, into the folder out, or into the
-// working folder. Its name must begin with prober-plugin-, or no folder would list it.
+// programPath returns the path to write a program to: the file out, or a file in the folder out or in the
+// working folder. Its name must start with prober-plugin-, since plugin folders ignore other names.
 func programPath(a *oci.Artifact, out string) (string, error) {
 	name := oci.ProgramFile(a.Manifest.Name, a.Platform)
 	if info, err := os.Stat(out); err == nil && info.IsDir() {

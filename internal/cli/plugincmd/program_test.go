@@ -31,7 +31,7 @@ func demoProgram(t *testing.T) {
 	}
 }
 
-// isDemo fails unless the program and its manifest are there, to be run.
+// isDemo fails unless the program and its manifest exist, and the program is executable.
 func isDemo(t *testing.T, path, where string, signature []byte) {
 	t.Helper()
 	holds(t, path, []byte("#!/bin/sh\n# "+where+"\n"))
@@ -44,8 +44,8 @@ func isDemo(t *testing.T, path, where string, signature []byte) {
 	}
 }
 
-// A program goes through a registry, or a layout, with what lies beside it, for one
-// platform after the other.
+// A program is transferred by a registry or a layout, with its manifest and signature, for one platform after
+// the other.
 func TestPushAndPullProgram(t *testing.T) {
 	demoProgram(t)
 	host, here, signature := hub(t, nil), runtime.GOOS+"/"+runtime.GOARCH, []byte("a signature")
@@ -72,7 +72,7 @@ func TestPushAndPullProgram(t *testing.T) {
 		t.Errorf("%s, told %q", pinned, told)
 	}
 	isDemo(t, "plugins/prober-plugin-demo", "here", signature)
-	// It is found there, and what was there before leaves no signature.
+	// List finds the program, and the signature of the previous file is removed.
 	if listed, _ := command("list", "--plugins", "plugins"); !strings.Contains(listed, "1.0.0    process") {
 		t.Errorf("got %s", listed)
 	}
@@ -97,7 +97,7 @@ func TestPushAndPullProgram(t *testing.T) {
 	if loaded, _ := command("load", "one.tar", "-o", "out", "--platform", "aix/ppc64"); loaded != one {
 		t.Errorf("got %s, want %s", loaded, one)
 	}
-	// One after the other into a folder makes what the registry has.
+	// Saving platforms one by one into a folder gives the same artifact as the registry.
 	command("save", "there/prober-plugin-demo", "-o", "folder", "--platform", "aix/ppc64")
 	if saved, _ := command("save", "here/prober-plugin-demo", "-o", "folder"); saved == digest {
 		t.Error("the digest of one program is that of both")

@@ -28,7 +28,7 @@ import (
 type registryFlags struct {
 	plainHTTP bool
 	timeout   time.Duration
-	platform  string // whose programs are pulled; "": the host's
+	platform  string // platform of pulled programs; "" for the host's
 }
 
 func (f *registryFlags) add(c *cobra.Command) {
@@ -37,8 +37,8 @@ func (f *registryFlags) add(c *cobra.Command) {
 	command.NotFromEnv(c.Flags().Lookup("timeout"))
 }
 
-// with calls do with a client. The context ends at a signal and after --timeout. what names the
-// transfer in the lines about its progress.
+// with calls do with a client. Its context ends at a signal and after --timeout. what is the name of the transfer
+// in progress lines.
 func (f *registryFlags) with(ctx context.Context, env *command.Env, what string, do func(context.Context, *oci.Client) error) error {
 	on, err := parsePlatform(f.platform)
 	if err != nil {
@@ -131,8 +131,8 @@ func newPush(env *command.Env) *cobra.Command {
 	return c
 }
 
-// packed returns the plugin in a file or project folder as an artifact, if hosts load it. platform is
-// what a program was built for; "" is the host's.
+// packed returns the plugin in a file or project folder as an artifact, if hosts can load it. platform is the
+// platform of a program; "" means the host's.
 func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.Artifact, error) {
 	on, err := parsePlatform(platform)
 	if err != nil {
@@ -170,8 +170,8 @@ func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.
 	return a, nil
 }
 
-// putInside embeds the manifest beside a module in f, since an artifact has no other place for it.
-// The signature does not cover the new module, so a signed one is an error.
+// putInside embeds the manifest beside a module in f, since the artifact of a module has no separate manifest. It
+// returns an error for a signed module, since the signature would not cover the result.
 func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	manifest := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
 	if signed {
@@ -187,7 +187,7 @@ func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	return nil
 }
 
-// nameOf returns how messages name a.
+// nameOf returns the name of a in messages.
 func nameOf(a *oci.Artifact) string {
 	name := a.Manifest.Name + " " + explain.OneLine(a.Manifest.Version)
 	if a.Beside != nil {
@@ -278,8 +278,8 @@ func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string
 	return nil
 }
 
-// pullSources pulls the plugins of prober.yaml that are in registries. It is an error, too, if
-// only an older version is at hand.
+// pullSources pulls the plugins of prober.yaml that are in registries. It also returns an error if only an older
+// version is available.
 func pullSources(ctx context.Context, env *command.Env, policy *admit.Policy, stateDir string) ([]admit.Pulled, error) {
 	sources, err := sources(env, stateDir, false)
 	if err != nil {
@@ -316,7 +316,7 @@ func sources(env *command.Env, stateDir string, offline bool) (*admit.Sources, e
 	}), nil
 }
 
-// pulled returns the version of a plugin of prober.yaml that was pulled last, from the cache.
+// pulled returns the last pulled version of a plugin of prober.yaml, from the cache.
 func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (plugin.Found, error) {
 	sources, err := sources(env, "", true)
 	if err != nil {
@@ -335,7 +335,7 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 
 // unpack writes a to the file out, into the folder out, or into the working folder: the module, or
 // the program and its manifest, and the signature. It removes signatures of an older file, and warns
-// of a module that no host loads.
+// if no host can load the module.
 func unpack(ctx context.Context, env *command.Env, a *oci.Artifact, out string) (err error) {
 	folder := filepath.Dir(out)
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
@@ -345,7 +345,7 @@ func unpack(ctx context.Context, env *command.Env, a *oci.Artifact, out string) 
 		if info, statErr := os.Stat(out); statErr == nil && info.IsDir() {
 			out = filepath.Join(out, a.Manifest.Name+".wasm")
 		}
-		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // it would not be found
+		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // plugin folders ignore other files
 			return command.Usage("mkdir -p "+out+" makes a folder", "-o %s: it is not a folder, and the file of a module ends in .wasm", out)
 		}
 		err = regular.ReplaceBytes(out, 0o644, a.Module)

@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// hub starts a registry and returns its host. before, unless it is nil, may answer requests.
+// hub starts a registry and returns its host. before, if not nil, may answer requests.
 func hub(t *testing.T, before func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	r := registrytest.New(t)
@@ -66,7 +66,7 @@ func TestPluginPushAndPull(t *testing.T) {
 		holds(t, want, module)
 		holds(t, want+".sig", []byte("a signature"))
 	}
-	// The signature of what was there before does not outlive it.
+	// The signature of the previous file is removed.
 	if err := os.Remove("demo.wasm.sig"); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestPluginOCIErrors(t *testing.T) {
 			t.Errorf("%q: exit code %d, want %d with %q\n%s%s", tc.args, code, tc.code, tc.want, stdout, stderr)
 		}
 	}
-	// Docker's credentials let in.
+	// Docker's credentials give access.
 	clitest.WriteTree(t, "docker", map[string]string{"config.json": fmt.Sprintf(`{"auths":{%q:{"auth":"bWU6c2VjcmV0"}}}`, locked)})
 	var out, errs bytes.Buffer
 	code := cli.Main(command.Env{
@@ -199,7 +199,7 @@ func TestPluginOCIErrors(t *testing.T) {
 	}
 }
 
-// A signal ends a transfer that goes nowhere.
+// A signal stops a transfer that hangs.
 func TestPullStopsOnSignal(t *testing.T) {
 	t.Chdir(t.TempDir())
 	signals := make(chan os.Signal, 1)

@@ -33,7 +33,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// completion adds cobra's command for shell completion to root. An unknown shell is an error there.
+// completion adds cobra's command for shell completion to root. It makes an unknown shell an error.
 func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -44,7 +44,7 @@ func completion(root *cobra.Command) {
 	}
 }
 
-// completeFlags lets shells complete the flags of c and its subcommands that take one of a few
+// completeFlags registers completions for the flags of c and its subcommands whose value is one of a few
 // words, or a folder.
 func completeFlags(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {

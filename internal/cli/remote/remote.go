@@ -1,5 +1,5 @@
-// Package remote connects commands with a running agent: [Flags] say which, and [Failed] is the
-// error of a request to it.
+// Package remote connects commands with a running agent: [Flags] select the agent, and [Failed] converts the
+// error of a request.
 package remote
 
 import (
@@ -23,14 +23,14 @@ import (
 // ExitUnreachable is the exit code of a command whose agent does not respond.
 const ExitUnreachable = 3
 
-// Flags say which agent a command asks.
+// Flags are the flags that select the agent of a command.
 type Flags struct {
 	server, tokenFile         string
 	caFile, certFile, keyFile string
 	timeout                   time.Duration
 }
 
-// defaultTimeout is how long an agent may take for a response.
+// defaultTimeout is the default timeout of a request.
 const defaultTimeout = 10 * time.Second
 
 // Add adds the flags to c.
@@ -101,7 +101,7 @@ func localSocket(env *command.Env) string {
 }
 
 // Failed returns the error of a request to an agent, with its exit code: 3 if the agent did not
-// respond, else 1. It is nil if err is, and an [*command.Exit] stays as it is.
+// respond, else 1. It returns nil for nil, and an [*command.Exit] unchanged.
 func Failed(err error) error {
 	if err == nil {
 		return nil
