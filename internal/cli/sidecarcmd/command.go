@@ -136,7 +136,7 @@ func (o *options) run(ctx context.Context, env *command.Env) error {
 	defer stop()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return &command.Exit{Code: command.ExitFailed, Err: err, Hint: "--listen names another address"}
+		return &command.Exit{Code: command.ExitFailed, Err: err, Hint: "--listen sets another address"}
 	}
 	defer listener.Close()
 	b, err := newBridge(ctx, o, env, listener.Addr())
