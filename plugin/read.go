@@ -168,7 +168,7 @@ func (d folder) module(name string, about *description) (Found, error) {
 	file := filepath.Join(d.dir, name)
 	f := Found{Path: file}
 	describes := about.module == name && about.err == nil
-	inside, err := d.inside(name, describes)
+	inside, err := d.insideManifest(name, describes)
 	if d.light == nil || err != nil && !errors.Is(err, ErrNoManifest) {
 		module, readErr := d.read(name, MaxModule)
 		if readErr != nil {
@@ -216,10 +216,10 @@ func withWasmRuntime(m *Manifest) *Manifest {
 // errUnknown means that the module must be read completely.
 var errUnknown = errors.New("not known")
 
-// inside returns the manifest inside a module. It reads only the headers of the sections, and returns no
-// manifest if described is set. It checks less than [Extract]: an error other than [ErrNoManifest] does
+// insideManifest returns the manifest inside a module. It reads only the headers of the sections, and returns
+// no manifest if described is set. It checks less than [Extract]: an error other than [ErrNoManifest] does
 // not mean that the module is invalid.
-func (d folder) inside(name string, described bool) ([]byte, error) {
+func (d folder) insideManifest(name string, described bool) ([]byte, error) {
 	if d.light == nil || d.root == nil {
 		return nil, errUnknown
 	}

@@ -1,5 +1,5 @@
-// Prober-probe carries out one probe with a built-in handler, as `prober probe` does. It is a separate program
-// without plugins and agent, so that it starts quickly in scripts and exec probes.
+// Prober-probe carries out one probe with a built-in handler, as `prober probe` does. It is a separate
+// program without plugins and agent, so that it starts quickly in scripts and exec probes.
 package main
 
 import (

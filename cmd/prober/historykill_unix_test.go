@@ -21,8 +21,8 @@ import (
 )
 
 // The test compares the history with the answers that the targets of probes have recorded. An answer is one
-// tick of its probe. The tick has ended when the next request of the probe arrives. The history must have every
-// change that had ended a second before the agent was killed.
+// tick of its probe. The tick has ended when the next request of the probe arrives. The history must have
+// every change that had ended a second before the agent was killed.
 func TestKilledAgentsLoseNoTransition(t *testing.T) {
 	const agents, probes = 4, 25
 	kills := 13
@@ -221,7 +221,7 @@ func (w *witness) compare(t *testing.T) {
 	}
 	lost := 0
 	for i := range w.seen {
-		if !w.seen[i].in(&kept[w.seen[i].probe]) {
+		if !w.seen[i].removeFrom(&kept[w.seen[i].probe]) {
 			if lost++; !race { // there a sync may take longer than the half second that the agent counts on
 				t.Errorf("lost: %+v", w.seen[i])
 			}
@@ -239,8 +239,8 @@ func (w *witness) compare(t *testing.T) {
 	}
 }
 
-// in reports whether kept has s. It removes s and all changes before it, since changes are in order.
-func (s *seen) in(kept *[]api.Transition) bool {
+// removeFrom reports whether kept has s. It removes s and all changes before it, since changes are in order.
+func (s *seen) removeFrom(kept *[]api.Transition) bool {
 	for i, of := range *kept {
 		inTime := !of.Time.Before(s.after.Truncate(time.Millisecond)) && !of.Time.After(s.until)
 		if inTime && of.To == s.to && (s.text == "" || of.Text == s.text) {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// maxHostile is the maximum memory of an agent with few probes under attack by hostile clients, in bytes. It is
-// the figure in docs/operators.md.
+// maxHostile is the maximum memory of an agent with few probes under attack by hostile clients, in bytes. It
+// is the figure in docs/operators.md.
 const maxHostile = 256 << 20
 
 // attack sends the output of write to the agent, and reads responses until the agent closes the connection or
@@ -151,8 +151,8 @@ func (a *agentProcess) peak(t *testing.T) int {
 	return kib << 10
 }
 
-// lateTicks returns the number of ticks that began more than a number of seconds late. This number is the bound
-// of a bucket, or 0 for all ticks.
+// lateTicks returns the number of ticks that began more than a number of seconds late. This number is the
+// bound of a bucket, or 0 for all ticks.
 func (a *agentProcess) lateTicks(t *testing.T, seconds string) int {
 	t.Helper()
 	res, err := http.Get(a.url + "/metrics")

@@ -88,8 +88,8 @@ spec:
 	}
 }
 
-// runIntoPipe runs an agent whose output goes to one small pipe. It reads the pipe until the agent listens, and
-// then passes the reader to stop.
+// runIntoPipe runs an agent whose output goes to one small pipe. It reads the pipe until the agent listens,
+// and then passes the reader to stop.
 func runIntoPipe(t *testing.T, manifest string, stop func(*os.File) error) (agent *exec.Cmd, url string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pod.yaml")

@@ -248,8 +248,8 @@ func redis(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), module, 0o600))
 }
 
-// pki DIR writes a certificate authority, ca.pem. It signs the certificates server.pem, of a server at 127.0.0.1,
-// and client.pem, of a client. Each has its key in the same file.
+// pki DIR writes a certificate authority, ca.pem. It signs the certificates server.pem, of a server at
+// 127.0.0.1, and client.pem, of a client. Each has its key in the same file.
 func pki(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: pki DIR")
@@ -309,8 +309,8 @@ func guest(ts *testscript.TestScript, neg bool, args []string) {
 
 var guestCompiled sync.Once // into the cache of all scripts
 
-// compileGuest compiles the guest with a program without the race detector. With it, the compilation takes longer
-// than the limit for a module.
+// compileGuest compiles the guest with a program without the race detector. With it, the compilation takes
+// longer than the limit for a module.
 func compileGuest(module []byte, cache string) error {
 	dir, err := os.MkdirTemp("", "compile")
 	if err != nil {

@@ -53,8 +53,8 @@ var concerns = map[probe.Compat]func(s subject) bool{
 	probe.CompatExactTimer:      func(subject) bool { return true },
 }
 
-// followsReadiness reports whether a manager starts a readiness probe of the pod before the probe, in that container
-// or in any if it is "".
+// followsReadiness reports whether a manager starts a readiness probe of the pod before the probe, in that
+// container or in any if it is "".
 func (s subject) followsReadiness(container string) bool {
 	for _, p := range s.pod.Probes() {
 		if p.Name() == s.Name() {

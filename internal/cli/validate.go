@@ -205,8 +205,8 @@ func (v *validation) file(path string) (other bool, err error) {
 	return true, nil
 }
 
-// folder prints an error for a folder without manifests. An agent accepts an empty folder, but validating it is
-// probably a mistake.
+// folder prints an error for a folder without manifests. An agent accepts an empty folder, but validating it
+// is probably a mistake.
 func (v *validation) folder(path string) error {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err

@@ -43,7 +43,7 @@ func (s *Scanner) Refresh(ctx context.Context, cfg RefreshConfig) (incomplete bo
 	}
 	policy.pullEach(ctx, from, all, func(r *Pulled) {
 		last, _ := from.last(&r.entry)
-		cfg.Each(Refreshed{Pulled: *r, Changed: !last.same(before[r]), WasStale: before[r].stale != nil})
+		cfg.Each(Refreshed{Pulled: *r, Changed: !last.equal(before[r]), WasStale: before[r].stale != nil})
 	})
 	all = policy.remote()
 	from.retain(all)

@@ -56,8 +56,8 @@ type answer struct {
 	unkept *oci.Kept // the artifact, if it could not be cached
 }
 
-// same reports whether a and o have equal digests and errors.
-func (a answer) same(o answer) bool {
+// equal reports whether a and o have equal digests and errors.
+func (a answer) equal(o answer) bool {
 	return a.digest == o.digest && textOf(a.stale) == textOf(o.stale) && textOf(a.err) == textOf(o.err)
 }
 

@@ -31,9 +31,9 @@
 //	  timeout: 1s                          # of the attempt
 //	  grants: [target, kv]                 # in place of the defaults
 //	  request: {…}                         # what the plugin is asked
-//	  host: {…}                            # what it sees
+//	  host: {…}                            # the simulated network
 //	  replay: testdata/session.yaml        # in place of host: see below
-//	  want: {…}                            # what it must answer
+//	  want: {…}                            # the wanted answer
 //
 // A request has these fields, none of which is required:
 //
@@ -46,7 +46,7 @@
 //	pod: {namespace: shop, name: db-0, uid: u1, labels: {app: db}}
 //	container: {name: db}
 //
-// # What the plugin sees
+// # The simulated network
 //
 // All of host is optional:
 //

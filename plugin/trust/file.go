@@ -53,7 +53,7 @@ func permissions(info os.FileInfo) os.FileMode {
 	return info.Mode().Perm()
 }
 
-// onlyOurs returns a check for files that decide what is trusted. It fails if other users can change
+// onlyOurs returns a check for files that determine trust. It fails if other users can change
 // or replace the file.
 func onlyOurs(file string) func(os.FileInfo) error {
 	return func(info os.FileInfo) error {
@@ -68,9 +68,9 @@ func onlyOurs(file string) func(os.FileInfo) error {
 	}
 }
 
-// beside returns the signatures in the files beside the plugin at path. The signature of a file that
-// cannot be read has an error.
-func beside(path string) (all []plugin.Signature) {
+// signaturesBeside returns the signatures in the files beside the plugin at path. The signature of a file
+// that cannot be read has an error.
+func signaturesBeside(path string) (all []plugin.Signature) {
 	for _, file := range Files(path) {
 		s := plugin.Signature{From: file}
 		if s.Data, s.Err = readFile(s.From, maxBundle, nil); !errors.Is(s.Err, fs.ErrNotExist) {

@@ -110,7 +110,7 @@ func (p *Policy) Check(f plugin.Found) (Verdict, error) {
 	}
 	signatures := f.Signatures
 	if signatures == nil {
-		signatures = beside(f.Path)
+		signatures = signaturesBeside(f.Path)
 	}
 	e := examination{keys: p.keys, found: &f, Verdict: Verdict{State: Unsigned}}
 	for _, s := range signatures {

@@ -62,18 +62,18 @@ func (r *registrar) Run(ctx context.Context) error {
 	updates := r.probes.Subscribe(ctx) // before the first reading, so that no change is missed
 	r.ready, r.written = make(map[string]string), nil
 	for id := range r.probes.All() {
-		r.look(id)
+		r.readReadiness(id)
 	}
 	r.write(ctx)
 	for name, u := range updates {
-		r.look(group.ID[string]{Key: name, Task: u.Container, Kind: u.Kind})
+		r.readReadiness(group.ID[string]{Key: name, Task: u.Container, Kind: u.Kind})
 		r.write(ctx)
 	}
 	return context.Cause(ctx)
 }
 
-// look reads the readiness of an endpoint. An endpoint without a probe is not ready.
-func (r *registrar) look(id group.ID[string]) {
+// readReadiness reads the readiness of an endpoint. An endpoint without a probe is not ready.
+func (r *registrar) readReadiness(id group.ID[string]) {
 	delete(r.ready, id.Key)
 	if s, ok := r.probes.Status(id); ok && s.Decided == results.Success {
 		r.ready[id.Key] = id.Task

@@ -236,13 +236,13 @@ func (a *assertion) judge(body []byte) verdict {
 		for _, text := range texts {
 			for _, t := range l.tests {
 				if fault := t.fault(text); fault != "" {
-					return a.verdict(l.result, texts, fmt.Sprintf("%s is %.200s, %s", a.what(), text, fault))
+					return a.verdict(l.result, texts, fmt.Sprintf("%s is %.200s, %s", a.subject(), text, fault))
 				}
 			}
 		}
 	}
 	if len(texts) == 1 {
-		return a.verdict(probe.Success, texts, fmt.Sprintf("%s is %.200s", a.what(), texts[0]))
+		return a.verdict(probe.Success, texts, fmt.Sprintf("%s is %.200s", a.subject(), texts[0]))
 	}
 	return a.verdict(probe.Success, texts, fmt.Sprintf("all %d of %s are well", len(texts), a.name))
 }
@@ -255,7 +255,7 @@ func (a *assertion) verdict(result probe.Result, texts []string, text string) ve
 	return v
 }
 
-func (a *assertion) what() string {
+func (a *assertion) subject() string {
 	if a.count {
 		return "the count of " + a.name
 	}

@@ -38,7 +38,7 @@ func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, pri
 		}
 		shown, before := i.shown(g), seen[i.key()]
 		switch {
-		case !s.has(i): // it may be selected again later
+		case !s.selects(i): // it may be selected again later
 			delete(seen, i.key())
 			return nil
 		case before == shown && !i.removed:

@@ -52,13 +52,13 @@ func (s *selection) probeArgs(args []string) error {
 		}
 	}
 	if len(s.readings) == 0 {
-		return command.Usage("", "%q%s: must be POD[/CONTAINER[/KIND]] or NAMESPACE/POD/CONTAINER[/KIND]", s.word, beside(s.Kind, s.Namespace))
+		return command.Usage("", "%q%s: must be POD[/CONTAINER[/KIND]] or NAMESPACE/POD/CONTAINER[/KIND]", s.word, kindAndNamespace(s.Kind, s.Namespace))
 	}
 	return nil
 }
 
-// beside returns the text of the kind and namespace on the command line, for messages.
-func beside(kind, namespace string) (text string) {
+// kindAndNamespace returns the text of the kind and namespace on the command line, for messages.
+func kindAndNamespace(kind, namespace string) (text string) {
 	if kind != "" {
 		text = " " + kind
 	}
@@ -150,7 +150,7 @@ func (s *selection) resolveTarget(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	word := find("targets").bare(s.word)
+	word := find("targets").withoutKindPrefix(s.word)
 	var probed []string
 	for i := range all.Items {
 		t := &all.Items[i]
@@ -192,8 +192,9 @@ func targetNames(t *api.Target) []string {
 	return []string{t.Pod, t.Name, t.Address, t.Group + "/" + t.Name}
 }
 
-// bare returns a name without the prefix KIND/ of -o name. For events, the prefix may be a pod's.
-func (r *resource) bare(word string) string {
+// withoutKindPrefix returns a name without the prefix KIND/ of -o name. For events, the prefix may be a
+// pod's.
+func (r *resource) withoutKindPrefix(word string) string {
 	kind, name, ok := strings.Cut(word, "/")
 	if ok && (kind == r.name || slices.Contains(r.aliases, kind) || r.name == "events" && kind == "pod") {
 		return name

@@ -84,7 +84,7 @@ func (r *reporter) check(now time.Time) error {
 	for _, word := range r.words {
 		if len(r.readings(word)) == 0 {
 			return command.Usage("", "%q%s: must be POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND]",
-				word, beside(r.filter.Kind, r.filter.Namespace))
+				word, kindAndNamespace(r.filter.Kind, r.filter.Namespace))
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (r *reporter) run(ctx context.Context, c *client.Client) error {
 		return r.csv(ctx, c)
 	}
 	var all api.Report
-	missing, err := r.each(func(f client.ReportFilter) (bool, error) {
+	missing, err := r.forEachFilter(func(f client.ReportFilter) (bool, error) {
 		part, err := c.Report(ctx, f)
 		if err != nil {
 			return false, err
@@ -135,9 +135,9 @@ func (r *reporter) run(ctx context.Context, c *client.Client) error {
 	return notFound(missing)
 }
 
-// each calls get for the filters of the names, or once for all probes. get reports whether a filter selects
-// something. each returns the names for which no filter does.
-func (r *reporter) each(get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
+// forEachFilter calls get for the filters of the names, or once for all probes. get reports whether a filter
+// selects something. It returns the names for which no filter does.
+func (r *reporter) forEachFilter(get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
 	if len(r.words) == 0 {
 		_, err := get(r.filter)
 		return nil, remote.Failed(err)
@@ -172,7 +172,7 @@ func (r *reporter) csv(ctx context.Context, c *client.Client) error {
 		return remote.Failed(c.ReportCSV(ctx, r.filter, r.env.Stdout))
 	}
 	head := !r.noHeaders
-	missing, err := r.each(func(f client.ReportFilter) (bool, error) {
+	missing, err := r.forEachFilter(func(f client.ReportFilter) (bool, error) {
 		var text bytes.Buffer
 		if err := c.ReportCSV(ctx, f, &text); err != nil {
 			return false, err

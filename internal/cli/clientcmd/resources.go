@@ -200,7 +200,7 @@ func listTargets(ctx context.Context, c *client.Client, s *selection) ([]item, e
 	for i := range all.Items {
 		t := &all.Items[i]
 		names := targetNames(t)
-		if !s.named(names...) {
+		if !s.selectsName(names...) {
 			continue
 		}
 		reason := t.Reason
@@ -220,7 +220,7 @@ func listPlugins(ctx context.Context, c *client.Client, s *selection) ([]item, e
 	var items []item
 	for i := range plugins {
 		p := &plugins[i]
-		if !s.named(p.Name) {
+		if !s.selectsName(p.Name) {
 			continue
 		}
 		items = append(items, item{
@@ -238,7 +238,7 @@ func listNotifications(ctx context.Context, c *client.Client, s *selection) ([]i
 	var items []item
 	for i := range receivers {
 		r := &receivers[i]
-		if !s.named(r.Name) {
+		if !s.selectsName(r.Name) {
 			continue
 		}
 		items = append(items, item{

@@ -68,7 +68,7 @@ func (f *selectionFlags) selectionOf(r *resource, args []string) (*selection, er
 		}
 	} else {
 		for _, a := range args {
-			s.names = append(s.names, a, r.bare(a))
+			s.names = append(s.names, a, r.withoutKindPrefix(a))
 		}
 	}
 	if f.labels != "" {
@@ -80,8 +80,8 @@ func (f *selectionFlags) selectionOf(r *resource, args []string) (*selection, er
 	return s, nil
 }
 
-// named reports whether the command line names an object with these names.
-func (s *selection) named(names ...string) bool {
+// selectsName reports whether the command line names an object with these names.
+func (s *selection) selectsName(names ...string) bool {
 	return len(s.names) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(s.names, n) })
 }
 
@@ -125,7 +125,7 @@ func (s *selection) pods(ctx context.Context, c *client.Client) ([]v1.Pod, error
 	s.labelled = make(map[podName]bool)
 	return slices.DeleteFunc(list.Items, func(p v1.Pod) bool {
 		s.label(&p, false)
-		return !s.hasPod(p.Namespace, p.Name) || !s.named(p.Name)
+		return !s.hasPod(p.Namespace, p.Name) || !s.selectsName(p.Name)
 	}), nil
 }
 
@@ -139,7 +139,7 @@ func (s *selection) events(ctx context.Context, c *client.Client) ([]v1.Event, e
 	}
 	return slices.DeleteFunc(list.Items, func(e v1.Event) bool {
 		of := &e.InvolvedObject
-		return !s.hasPod(of.Namespace, of.Name) || !s.named(of.Name, e.Name)
+		return !s.hasPod(of.Namespace, of.Name) || !s.selectsName(of.Name, e.Name)
 	}), nil
 }
 
@@ -157,14 +157,14 @@ func (s *selection) probes(ctx context.Context, c *client.Client) ([]api.ProbeSt
 	return slices.DeleteFunc(probes, func(p api.ProbeStatus) bool { return !s.hasPod(p.Namespace, p.Pod) }), nil
 }
 
-// has reports whether s selects the object of an event of the stream.
-func (s *selection) has(i *item) bool {
+// selects reports whether s selects the object of an event of the stream.
+func (s *selection) selects(i *item) bool {
 	if p, ok := i.object.(*api.ProbeStatus); ok {
 		f := &s.Filter
 		return !s.selectsNone() && s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&
 			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.State == "" || f.State == p.Counted())
 	}
-	return s.hasPod(i.namespace, i.pod) && s.named(append(i.also, i.pod)...)
+	return s.hasPod(i.namespace, i.pod) && s.selectsName(append(i.also, i.pod)...)
 }
 
 // selectsNone reports whether s names an unknown target, or a target that is not probed. Filter has no pod
@@ -235,7 +235,7 @@ func goneFor(t *api.Target) string {
 	return " for " + ago(t.Since)
 }
 
-// String names what is selected.
+// String returns the selection as text.
 func (s *selection) String() string {
 	name := s.Pod
 	if s.Container != "" {

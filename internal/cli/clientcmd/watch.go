@@ -85,19 +85,19 @@ func watchConfig(env *command.Env, c *client.Client, s *selection) *watch.Config
 			return followProbes(ctx, c, s, connected, change)
 		},
 		History: func(ctx context.Context, p *api.ProbeStatus) (api.ProbeStatus, error) {
-			return c.Probe(ctx, exactly(p))
+			return c.Probe(ctx, filterFor(p))
 		},
 		Details: func(ctx context.Context, p *api.ProbeStatus) (string, error) {
-			return watchDetails(ctx, env, c, exactly(p))
+			return watchDetails(ctx, env, c, filterFor(p))
 		},
 		Act: func(ctx context.Context, name string, p *api.ProbeStatus, pause string) (err error) {
 			switch name {
 			case "pause":
-				_, err = c.Pause(ctx, exactly(p), api.PauseRequest{For: pause})
+				_, err = c.Pause(ctx, filterFor(p), api.PauseRequest{For: pause})
 			case "resume":
-				_, err = c.Resume(ctx, exactly(p))
+				_, err = c.Resume(ctx, filterFor(p))
 			default:
-				_, err = c.Trigger(ctx, exactly(p))
+				_, err = c.Trigger(ctx, filterFor(p))
 			}
 			return err
 		},
@@ -124,8 +124,8 @@ func watchDetails(ctx context.Context, env *command.Env, c *client.Client, f cli
 	return text.String(), err
 }
 
-// exactly returns the filter for one probe.
-func exactly(p *api.ProbeStatus) client.Filter {
+// filterFor returns the filter for one probe.
+func filterFor(p *api.ProbeStatus) client.Filter {
 	return client.Filter{Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Kind: p.Kind}
 }
 
@@ -169,7 +169,7 @@ func followProbes(ctx context.Context, c *client.Client, s *selection, connected
 		if err := json.Unmarshal(data, &p); err != nil {
 			return err
 		}
-		change(watch.Change{Probe: p.ProbeStatus, Removed: p.Removed || !s.has(&item{object: &p.ProbeStatus})})
+		change(watch.Change{Probe: p.ProbeStatus, Removed: p.Removed || !s.selects(&item{object: &p.ProbeStatus})})
 		return nil
 	})
 }

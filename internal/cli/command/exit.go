@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Exit codes other than those of a verdict.
+// Exit codes without the codes of verdicts.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
@@ -55,7 +55,7 @@ func (env *Env) Report(err error) int {
 	return e.Code
 }
 
-// ReportJSON is like [Env.Report], with lines in JSON like those of the agent's log.
+// ReportJSON is like [Env.Report], with JSON lines in the format of the agent's log.
 func (env *Env) ReportJSON(err error) int {
 	e := exitOf(err)
 	if e.Err == nil {

@@ -99,7 +99,7 @@ func Names(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// AtLeast requires one or more arguments. what is the name of an argument with its article, for the error.
+// AtLeast requires one or more arguments. what names an argument with its article, for the error.
 func AtLeast(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {

@@ -91,7 +91,7 @@ func readProject(dir string) (*plugin.Manifest, []byte, error) {
 }
 
 // buildPlugin writes the module or program of the plugin in dir. A runtime that is not empty
-// replaces that of the manifest.
+// replaces the one of the manifest.
 func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plugin.Runtime) error {
 	manifest, text, err := readProject(dir)
 	if err != nil {
@@ -148,7 +148,7 @@ const startTimeout = 5 * time.Second
 // tryProgram starts a program of this platform once. It returns an error if the program does not
 // serve.
 func tryProgram(ctx context.Context, env *command.Env, dir string, code []byte, m *plugin.Manifest) error {
-	if built := platformOf(code); !fits(built, oci.HostPlatform()) {
+	if built := platformOf(code); !runsOn(built, oci.HostPlatform()) {
 		env.Warn("the program is for %s, so it was not started: whether it serves is not known", strings.Trim(built.String(), "/"))
 		return nil
 	}
@@ -270,8 +270,8 @@ func (b *building) run(ctx context.Context, environ []string, tool string, args 
 	return nil
 }
 
-// answer returns the output of a program.
-func (b *building) answer(ctx context.Context, tool string, args ...string) (string, error) {
+// outputOf returns the output of a program.
+func (b *building) outputOf(ctx context.Context, tool string, args ...string) (string, error) {
 	text, err := b.command(ctx, tool, args...).Output()
 	return strings.TrimSpace(string(text)), err
 }

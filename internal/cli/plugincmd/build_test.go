@@ -13,8 +13,8 @@ import (
 const netManifest = "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo-1\nversion: 1.0.0\n" +
 	"requests: [{capability: net, allow: [target, \"tcp://db:5432\", \"!10.0.0.0/8\"], reason: it asks}]\n"
 
-// compiler is a fake compiler. It logs its arguments, one line per run, and writes a module. As rustc, it also
-// prints the folder of a target's libraries.
+// compiler is a fake compiler. It logs its arguments, one line per run, and writes a module. As rustc, it
+// also prints the folder of a target's libraries.
 const compiler = `#!/bin/sh
 dir=$(dirname "$0")
 case "$*" in

@@ -79,12 +79,12 @@ func TestEveryCommandReadsManifestBesideModule(t *testing.T) {
 	if code, _, stderr := clitest.Run(nil, "plugin", "load", "layout", "-o", "loaded.wasm"); code != 0 {
 		t.Error(stderr)
 	}
-	holds(t, "loaded.wasm", embedded)
+	checkFile(t, "loaded.wasm", embedded)
 	if code, _, stderr := clitest.Run(nil, "plugin", "pull", host+"/demo:1", "--plain-http", "-o", "pulled.wasm"); code != 0 {
 		t.Error(stderr)
 	}
-	holds(t, "pulled.wasm", embedded)
-	holds(t, "demo/demo.wasm", []byte(clitest.ModuleCode(0)))
+	checkFile(t, "pulled.wasm", embedded)
+	checkFile(t, "demo/demo.wasm", []byte(clitest.ModuleCode(0)))
 }
 
 // A module or its plugin.yaml selects the project in its folder, but no other plugin there.
@@ -178,7 +178,7 @@ func TestPluginEmbed(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%q\n%q", c.args, code, stdout, stderr)
 		}
 		if c.file != "" {
-			holds(t, c.file, c.want)
+			checkFile(t, c.file, c.want)
 		}
 	}
 	if left, err := filepath.Glob(".*"); err != nil || len(left) > 0 {
@@ -195,7 +195,7 @@ func TestPluginEmbedThroughLink(t *testing.T) {
 	if code, _, stderr := clitest.Run(nil, "plugin", "embed", "link.wasm", "demo/plugin.yaml"); code != 0 {
 		t.Fatal(stderr)
 	}
-	holds(t, "demo/demo.wasm", embedded)
+	checkFile(t, "demo/demo.wasm", embedded)
 	if info, err := os.Lstat("demo/demo.wasm"); err != nil || info.Mode() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

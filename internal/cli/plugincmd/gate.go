@@ -60,8 +60,8 @@ func refuse(ctx context.Context, env *command.Env, f plugin.Found, done string) 
 	return err
 }
 
-// whyUnloadable returns the reason for which no host can load the module f, on one line, or "" if hosts can. It
-// does not run the module, which may be untrusted.
+// whyUnloadable returns the reason for which no host can load the module f, on one line, or "" if hosts can.
+// It does not run the module, which may be untrusted.
 func whyUnloadable(ctx context.Context, env *command.Env, f plugin.Found) string {
 	unloadable, err := gate(ctx, env, f, linked)
 	switch {

@@ -89,8 +89,8 @@ func importing(module, name, kind string) string {
 	return goodWith(all)
 }
 
-// unloadableModules are modules that no host can load, one of each kind, and a part of the reason. The errors of
-// the kinds in startErrors are found only by running the module.
+// unloadableModules are modules that no host can load, one of each kind, and a part of the reason. The errors
+// of the kinds in startErrors are found only by running the module.
 func unloadableModules() map[string]struct{ module, want string } {
 	good := goodWith(nil)
 	type kind = struct{ module, want string }
@@ -284,7 +284,7 @@ func TestGateRefusesWhatNoHostLoads(t *testing.T) {
 					t.Errorf("%s: exit code %d, %d bytes\n%s", args[0], code, len(stdout), stderr)
 				}
 			}
-			holds(t, module, []byte(kind.module))
+			checkFile(t, module, []byte(kind.module))
 			for _, file := range []string{out, module + ".sig", filepath.Join(dir, "layout")} {
 				if _, err := os.Stat(file); err == nil {
 					t.Errorf("there is %s", file)
@@ -356,7 +356,7 @@ func TestUnloadableArtifactIsPulledWithWarning(t *testing.T) {
 			t.Errorf("%s: exit code %d, %v\n%s%s\nwant\n%s", c.args, code, err, stdout, stderr, warning(c.named))
 		}
 	}
-	holds(t, "loaded.wasm", []byte(module))
+	checkFile(t, "loaded.wasm", []byte(module))
 	private, err := trust.ReadPrivateKey(key)
 	if err != nil {
 		t.Fatal(err)

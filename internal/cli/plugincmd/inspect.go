@@ -177,8 +177,8 @@ func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.
 	return v, err
 }
 
-// located returns the plugin called name: from its source in the agent's file, or else from dirs. If the source
-// is in a registry, it returns the last pulled version.
+// located returns the plugin called name: from its source in the agent's file, or else from dirs. If the
+// source is in a registry, it returns the last pulled version.
 func located(env *command.Env, name, configFile string, policy *admit.Policy, dirs []string) (plugin.Found, error) {
 	cfg := policy.AgentConfig()
 	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })

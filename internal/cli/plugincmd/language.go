@@ -133,7 +133,7 @@ func (b *building) compileC(ctx context.Context) error {
 
 // linksWasm reports whether clang finds its linker.
 func (b *building) linksWasm(ctx context.Context, clang string) bool {
-	name, err := b.answer(ctx, clang, "--print-prog-name=wasm-ld")
+	name, err := b.outputOf(ctx, clang, "--print-prog-name=wasm-ld")
 	_, missing := exec.LookPath(name)
 	return err != nil || missing == nil
 }
@@ -185,7 +185,7 @@ func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
 	}
 	for _, tool := range tools {
 		for _, target := range rustTargets {
-			dir, err := b.answer(ctx, tool, "--print", "target-libdir", "--target", target)
+			dir, err := b.outputOf(ctx, tool, "--print", "target-libdir", "--target", target)
 			if ctx.Err() != nil {
 				return "", "", ctx.Err()
 			}

@@ -44,7 +44,7 @@ func newSave(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.with(cmd.Context(), env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
+			return f.withClient(cmd.Context(), env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
 				a, err := f.pullFor(ctx, c, ref)
 				if err != nil {
 					return err

@@ -46,7 +46,7 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 	if plugin.Digest(manifest) != f.Beside { // a manifest is small enough to be read twice
 		return nil, command.Usage("", "plugin %s: its manifest changed while it was read", f.Path)
 	}
-	if built := platformOf(f.Module); !fits(built, on) {
+	if built := platformOf(f.Module); !runsOn(built, on) {
 		return nil, command.Usage("--platform says for which platform a program is", "plugin %s: it was built for %s, not for %s", f.Path, strings.Trim(built.String(), "/"), on)
 	}
 	a, err := oci.PackProgram(oci.Program{Manifest: manifest, Code: f.Module, Signature: signature, Platform: on})
@@ -56,8 +56,8 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 	return a, nil
 }
 
-// fits reports whether a program that was built for one platform can run on another.
-func fits(built, on oci.Platform) bool {
+// runsOn reports whether a program that was built for one platform can run on another.
+func runsOn(built, on oci.Platform) bool {
 	switch {
 	case built.Architecture != "" && built.Architecture != on.Architecture:
 		return false

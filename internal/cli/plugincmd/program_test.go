@@ -34,9 +34,9 @@ func demoProgram(t *testing.T) {
 // isDemo fails unless the program and its manifest exist, and the program is executable.
 func isDemo(t *testing.T, path, where string, signature []byte) {
 	t.Helper()
-	holds(t, path, []byte("#!/bin/sh\n# "+where+"\n"))
-	holds(t, path+".yaml", []byte(programYAML))
-	holds(t, path+".sig", signature)
+	checkFile(t, path, []byte("#!/bin/sh\n# "+where+"\n"))
+	checkFile(t, path+".yaml", []byte(programYAML))
+	checkFile(t, path+".sig", signature)
 	for file, want := range map[string]os.FileMode{path: 0o755, path + ".yaml": 0o644} {
 		if info, err := os.Stat(file); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v", file, info.Mode(), err)
@@ -79,7 +79,7 @@ func TestPushAndPullProgram(t *testing.T) {
 	clitest.WriteTree(t, "plugins", map[string]string{"prober-plugin-demo.sigstore.json": "{}"})
 	command("pull", ref, "--plain-http", "--platform", "aix/ppc64", "-o", "plugins/prober-plugin-demo")
 	isDemo(t, "plugins/prober-plugin-demo", "there", nil)
-	holds(t, "plugins/prober-plugin-demo.sigstore.json", nil)
+	checkFile(t, "plugins/prober-plugin-demo.sigstore.json", nil)
 
 	for _, out := range []string{"all.tar", "all"} {
 		if saved, _ := command("save", ref, "--plain-http", "-o", out); saved != digest {

@@ -37,9 +37,9 @@ func (f *registryFlags) add(c *cobra.Command) {
 	command.NotFromEnv(c.Flags().Lookup("timeout"))
 }
 
-// with calls do with a client. Its context ends at a signal and after --timeout. what is the name of the transfer
-// in progress lines.
-func (f *registryFlags) with(ctx context.Context, env *command.Env, what string, do func(context.Context, *oci.Client) error) error {
+// withClient calls do with a client. Its context ends at a signal and after --timeout. what is the name of
+// the transfer in progress lines.
+func (f *registryFlags) withClient(ctx context.Context, env *command.Env, what string, do func(context.Context, *oci.Client) error) error {
 	on, err := parsePlatform(f.platform)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func newPush(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.with(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
+			return f.withClient(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
 				if a, err = c.Join(ctx, ref, a); err != nil {
 					return err
 				}
@@ -170,8 +170,8 @@ func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.
 	return a, nil
 }
 
-// putInside embeds the manifest beside a module in f, since the artifact of a module has no separate manifest. It
-// returns an error for a signed module, since the signature would not cover the result.
+// putInside embeds the manifest beside a module in f, since the artifact of a module has no separate
+// manifest. It returns an error for a signed module, since the signature would not cover the result.
 func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	manifest := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
 	if signed {
@@ -243,7 +243,7 @@ func pull(ctx context.Context, env *command.Env, f *registryFlags, text, out str
 	if err != nil {
 		return err
 	}
-	return f.with(ctx, env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
+	return f.withClient(ctx, env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
 		a, err := c.Pull(ctx, ref)
 		if err != nil {
 			return err
@@ -278,8 +278,8 @@ func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string
 	return nil
 }
 
-// pullSources pulls the plugins of prober.yaml that are in registries. It also returns an error if only an older
-// version is available.
+// pullSources pulls the plugins of prober.yaml that are in registries. It also returns an error if only an
+// older version is available.
 func pullSources(ctx context.Context, env *command.Env, policy *admit.Policy, stateDir string) ([]admit.Pulled, error) {
 	sources, err := sources(env, stateDir, false)
 	if err != nil {

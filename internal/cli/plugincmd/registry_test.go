@@ -36,8 +36,8 @@ func demoFile(t *testing.T) (module []byte) {
 	return module
 }
 
-// holds fails unless the file has these bytes; nil means that there is no file.
-func holds(t *testing.T, path string, want []byte) {
+// checkFile fails unless the file has these bytes; nil means that there is no file.
+func checkFile(t *testing.T, path string, want []byte) {
 	t.Helper()
 	got, err := os.ReadFile(path)
 	if err != nil && want != nil || !bytes.Equal(got, want) {
@@ -63,8 +63,8 @@ func TestPluginPushAndPull(t *testing.T) {
 		if code != 0 || stdout != pinned || stderr != "prober: wrote demo 1.0.0 with its signature to "+want+"\n" {
 			t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 		}
-		holds(t, want, module)
-		holds(t, want+".sig", []byte("a signature"))
+		checkFile(t, want, module)
+		checkFile(t, want+".sig", []byte("a signature"))
 	}
 	// The signature of the previous file is removed.
 	if err := os.Remove("demo.wasm.sig"); err != nil {
@@ -76,7 +76,7 @@ func TestPluginPushAndPull(t *testing.T) {
 	if code, _, stderr := clitest.Run(nil, "plugin", "pull", host+"/me/demo:1", "--plain-http", "-o", "other.wasm"); code != 0 {
 		t.Fatal(stderr)
 	}
-	holds(t, "other.wasm.sig", nil)
+	checkFile(t, "other.wasm.sig", nil)
 }
 
 func TestPluginSaveAndLoad(t *testing.T) {
@@ -103,8 +103,8 @@ func TestPluginSaveAndLoad(t *testing.T) {
 		if code != 0 || stdout != digest {
 			t.Fatalf("%q: exit code %d, %q, %q", tc, code, stdout, stderr)
 		}
-		holds(t, out, module)
-		holds(t, out+".sig", []byte("a signature"))
+		checkFile(t, out, module)
+		checkFile(t, out+".sig", []byte("a signature"))
 	}
 	code, _, stderr = clitest.Run(nil, "plugin", "load", "a", "-o", "plugins")
 	if want := "prober: error: -o plugins: it is not a folder, and the file of a module ends in .wasm\nprober: hint: mkdir -p plugins makes a folder\n"; code != 64 || stderr != want {

@@ -156,8 +156,8 @@ func stamps(files []string) (all []string) {
 	return all
 }
 
-// waitForChange returns the first of files that changes, or false when ctx ends. A missing file is not a change,
-// since compilers remove files before they write them.
+// waitForChange returns the first of files that changes, or false when ctx ends. A missing file is not a
+// change, since compilers remove files before they write them.
 func waitForChange(ctx context.Context, files, seen []string) (string, bool) {
 	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()

@@ -171,8 +171,8 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 	return loaded, nil
 }
 
-// casesOf returns path itself. For a module or a plugin.yaml it returns the test files beside it that name this
-// plugin, and unreadable test files.
+// casesOf returns path itself. For a module or a plugin.yaml it returns the test files beside it that name
+// this plugin, and unreadable test files.
 func casesOf(path string) ([]string, error) {
 	dir := projectOf(path)
 	if dir == path {

@@ -144,8 +144,8 @@ func vetCases(dir, name string) ([]finding, error) {
 	return []finding{{Path: filepath.Join(dir, name+plugintest.Suffix), Message: "is missing: there are no test cases"}}, nil
 }
 
-// moduleOf returns the path of a plugin's module. For a program, this is the module that can be built from the
-// same source.
+// moduleOf returns the path of a plugin's module. For a program, this is the module that can be built from
+// the same source.
 func moduleOf(dir string, m *plugin.Manifest) (string, error) {
 	if cmp.Or(m.Runtime, plugin.Wasm) == plugin.Wasm {
 		return plugin.Locate(dir)

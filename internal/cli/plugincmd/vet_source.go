@@ -21,8 +21,8 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// unreachable are functions that use Go's fake network inside a guest. With them, a healthy target seems to be
-// down.
+// unreachable are functions that use Go's fake network inside a guest. With them, a healthy target seems to
+// be down.
 var unreachable = map[string][]string{
 	"net":        {"Dial", "DialTimeout", "DialTCP", "DialUDP", "DialUnix", "Dialer", "LookupHost", "LookupIP", "LookupAddr", "LookupTXT", "LookupMX", "LookupSRV", "LookupNS", "LookupCNAME", "DefaultResolver", "Resolver"},
 	"net/http":   {"Get", "Head", "Post", "PostForm", "DefaultClient", "DefaultTransport"},
@@ -170,8 +170,8 @@ func (f goFile) calls(suffix, function string) bool {
 	return false
 }
 
-// vet returns a finding for each use of a function that reaches no network. With sdkhttp, net/http reaches the
-// network.
+// vet returns a finding for each use of a function that reaches no network. With sdkhttp, net/http reaches
+// the network.
 func (f goFile) vet(files *token.FileSet, sdkhttp bool) (findings []finding) {
 	for use, pkg := range f.uses {
 		from := f.names[pkg.Name]
@@ -186,8 +186,8 @@ func (f goFile) vet(files *token.FileSet, sdkhttp bool) (findings []finding) {
 	return findings
 }
 
-// useless are texts in sources of other languages that do not work inside a guest, by file extension, each with
-// its replacement.
+// useless are texts in sources of other languages that do not work inside a guest, by file extension, each
+// with its replacement.
 var useless = map[string]map[string]string{
 	".rs": {"std::net::": "reaches no network in a guest: use prober::net"},
 	".c":  sockets,

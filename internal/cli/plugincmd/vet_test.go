@@ -53,8 +53,8 @@ func TestPluginVet(t *testing.T) {
 	}
 }
 
-// A plugin with the name of a built-in handler works everywhere except in an agent. Hosts drop metrics with an
-// invalid name.
+// A plugin with the name of a built-in handler works everywhere except in an agent. Hosts drop metrics with
+// an invalid name.
 func TestPluginVetKnowsNames(t *testing.T) {
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{
@@ -121,7 +121,7 @@ func TestEveryBreachOfContractIsReported(t *testing.T) {
 		if code != 1 || stdout != "" || stderr != built {
 			t.Errorf("build: exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, built)
 		}
-		holds(t, filepath.Join(dir, "demo.wasm"), []byte("as it was"))
+		checkFile(t, filepath.Join(dir, "demo.wasm"), []byte("as it was"))
 		clitest.WriteTree(t, dir, map[string]string{"demo.wasm": module})
 		code, stdout, _ = clitest.Run(nil, "plugin", "vet", dir)
 		for _, w := range want {

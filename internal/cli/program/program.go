@@ -1,5 +1,5 @@
-// Package program is the common part of the command lines of prober and prober-probe. [New] makes a program of
-// commands, and [Main] runs it.
+// Package program is the common part of the command lines of prober and prober-probe. [New] makes a program
+// of commands, and [Main] runs it.
 package program
 
 import (

@@ -287,14 +287,14 @@ func (p *player) At(network, addr string) (peer.Behaviour, bool) {
 	if !p.isServer(network, addr) {
 		return "", false
 	}
-	if at := p.at(addr); len(at) > 0 && at[0].Behaviour == peer.Refuse {
+	if at := p.recordsAt(addr); len(at) > 0 && at[0].Behaviour == peer.Refuse {
 		return peer.Refuse, true
 	}
 	return "", true
 }
 
-// at returns the records of the server at addr.
-func (p *player) at(addr string) (at []*record) {
+// recordsAt returns the records of the server at addr.
+func (p *player) recordsAt(addr string) (at []*record) {
 	for _, r := range p.records {
 		if r.server == "" || r.server == addr {
 			at = append(at, r)
@@ -307,7 +307,7 @@ func (p *player) at(addr string) (at []*record) {
 func (p *player) MarkUsed(_, addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, r := range p.at(addr) {
+	for _, r := range p.recordsAt(addr) {
 		if r.Behaviour == peer.Refuse {
 			r.answered++
 		}

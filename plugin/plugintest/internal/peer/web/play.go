@@ -191,14 +191,14 @@ func (*player) States() []string { return nil }
 
 // At implements [peer.Player].
 func (p *player) At(network, addr string) (peer.Behaviour, bool) {
-	if at := p.at(addr); len(at) > 0 && network == "tcp" {
+	if at := p.exchangesAt(addr); len(at) > 0 && network == "tcp" {
 		return at[0].Behaviour, true
 	}
 	return "", false
 }
 
-// at returns the exchanges that a server at addr may have.
-func (p *player) at(addr string) (at []*exchange) {
+// exchangesAt returns the exchanges that a server at addr may have.
+func (p *player) exchangesAt(addr string) (at []*exchange) {
 	for _, x := range p.exchanges {
 		if own := p.addr(x); own == "" || own == addr {
 			at = append(at, x)
@@ -226,7 +226,7 @@ func (p *player) MarkUsed(network, addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if network == "tcp" {
-		for _, x := range p.at(addr) {
+		for _, x := range p.exchangesAt(addr) {
 			x.answered++
 		}
 	}
@@ -234,7 +234,7 @@ func (p *player) MarkUsed(network, addr string) {
 
 // secured returns the first exchange at addr that may use TLS, or nil.
 func (p *player) secured(addr string) *exchange {
-	for _, x := range p.at(addr) {
+	for _, x := range p.exchangesAt(addr) {
 		if x.certificate() != nil {
 			return x
 		}
