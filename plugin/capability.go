@@ -38,7 +38,7 @@ type Capability struct {
 	Widest []string
 }
 
-// capabilities is the list of them. CONTRIBUTING.md lists what a new one needs beside its
+// capabilities is the list of capabilities. CONTRIBUTING.md lists the other changes for a new one beside its
 // entry here.
 var capabilities = []Capability{
 	{

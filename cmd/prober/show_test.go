@@ -75,7 +75,7 @@ func TestPodOfSixContainers(t *testing.T) {
 	flags := newControl("proxy")
 	flags.set(true, "web-live", "rpc-live", "worker-live", "ext-ready")
 	server := httptest.NewServer(flags)
-	t.Cleanup(server.Close) // when the agent has ended, whose containers may wait for it
+	t.Cleanup(server.Close) // after the end of the agent, whose containers may use it
 	ports, manifest := fillIn(t, server)
 	a := runAgent(t, manifest, plugins)
 

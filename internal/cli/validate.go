@@ -159,7 +159,7 @@ func (v *validation) printUnchecked(names []string) {
 	if len(v.PluginDirs) > 0 || v.ConfigFile != "" || v.LockFile != "" {
 		why = "without a registry"
 	}
-	fmt.Fprintf(v.env.Stderr, "prober: %s nothing was checked of what is for %s\n", why, strings.Join(names, ", "))
+	fmt.Fprintf(v.env.Stderr, "prober: %s the configs of these handlers were not checked: %s\n", why, strings.Join(names, ", "))
 }
 
 // printErrors writes one line for each error that err joins.

@@ -153,7 +153,7 @@ func TestScanForReadsWhatMustBeForgotten(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	for _, version := range []string{"one", "two"} {
 		f := s.put("plugins/"+version+".wasm", "a", version)
-		file := s.path("plugins/" + version) // which is no plugin by its name
+		file := s.path("plugins/" + version) // its name is not a plugin's
 		if err := errors.Join(os.Rename(f.Path, file), os.Chtimes(file, old, old)); err != nil {
 			t.Fatal(err)
 		}

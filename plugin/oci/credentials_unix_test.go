@@ -112,7 +112,7 @@ func TestCredentials(t *testing.T) {
 		}
 	})
 	t.Run("helper that leaves a process", func(t *testing.T) {
-		pipe(t, dir, "left") // nobody ever writes to it
+		pipe(t, dir, "left") // no process writes to it
 		helper(fmt.Sprintf(`echo '{"Username":"me","Secret":"secret"}'; cat <%s/left & `+"\n", dir))
 		if _, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref); err != nil {
 			t.Error(err)

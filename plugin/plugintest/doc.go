@@ -12,7 +12,7 @@
 // for a process. internal/testfile reads cases and compares answers, internal/peer simulates the
 // network, and internal/clock its time.
 //
-// A new kind of peers is needed only for what a script of net cannot play. Write a folder below
+// A new kind of peers is needed only for protocols that a script of net cannot play. Write a folder below
 // internal/peer whose Protocol implements [peer.Protocol], and append it to the list in
 // internal/testfile/host.go. It then has a field of its own below host, is played for guests and
 // for processes, recorded and reported. CONTRIBUTING.md lists the documents and tests to change.
@@ -30,16 +30,16 @@
 //	- name: server accepts                 # unique in the file
 //	  timeout: 1s                          # of the attempt
 //	  grants: [target, kv]                 # in place of the defaults
-//	  request: {…}                         # what the plugin is asked
+//	  request: {…}                         # the request to the plugin
 //	  host: {…}                            # the simulated network
 //	  replay: testdata/session.yaml        # in place of host: see below
 //	  want: {…}                            # the wanted answer
 //
-// A request has these fields, none of which is required:
+// A request has these fields. None is required:
 //
 //	kind: readiness                        # liveness, readiness or startup
 //	attempt: 1
-//	lastResult: failure                    # of the tick before
+//	lastResult: failure                    # of the previous tick
 //	target: {host: db.internal, port: 5432}   # or {unix: /run/db.sock}
 //	config: {user: probe}
 //	podIP: 10.0.0.7
@@ -51,7 +51,7 @@
 // All of host is optional:
 //
 //	names: {db.internal: [10.0.0.1, "fd00::1"], gone.internal: []}
-//	kv: {failures: "2"}                    # what the probe has kept
+//	kv: {failures: "2"}                    # the key-value store before the attempt
 //	net: […]                               # peers that can be dialled
 //	http: […]                              # requests over prober_v1_http, and their answers
 //	dns: […]                               # look-ups over prober_v1_dns, and their answers
@@ -110,7 +110,7 @@
 //	    status: 200                        # the default
 //	    headers: {content-type: application/json, set-cookie: [a=1, b=2]}
 //	    body: '{"ok":true}'                # or {json: {ok: true}}, {hex: 00ff}
-//	    latency: 20ms                      # until the head of the answer comes
+//	    latency: 20ms                      # until the header of the answer arrives
 //	    every: 10ms                        # from byte to byte of the body
 //	    end: reset                         # or half-open: in place of the end of the body
 //	  tls: {notAfter: -1h}                 # where the URL is https; valid if absent

@@ -180,7 +180,7 @@ func (s *processRun) ask(ctx context.Context, l *loopback.Loopback, c *Case) *te
 	return got
 }
 
-// broken reports whether an error says that the process itself failed.
+// broken reports whether err means that the process itself failed.
 func broken(err error) bool {
 	reason := probe.ReasonOf(err)
 	return reason == probe.ReasonTrap || reason == probe.ReasonProtocol || reason == probe.ReasonInstantiate

@@ -36,7 +36,7 @@ func (r *Result) OK() bool { return len(r.Failures) == 0 }
 func (r *Result) compare(c *Case, got *testfile.Answer) {
 	r.c, r.got, r.Virtual = c, got, got.Virtual
 	if r.Diff = c.Want.Compare(got); r.Diff != "" {
-		r.Failures = append(r.Failures, "the answer differs from what is wanted")
+		r.Failures = append(r.Failures, "the answer differs from the wanted one")
 	}
 	r.Failures = append(r.Failures, got.Faults...)
 	if !r.OK() {

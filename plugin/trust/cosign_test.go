@@ -123,7 +123,7 @@ func TestCheckSignatureOfOtherFormatIsRefused(t *testing.T) {
 		_, err := check(t, false, keys, statement, from("demo.wasm.cosign.sig", []byte(signature)))
 		refused(t, err, "no trusted key verifies it")
 	})
-	t.Run("what the statement is", func(t *testing.T) { // as docs tell others to verify it
+	t.Run("what the statement is", func(t *testing.T) { // as in the documentation for verifiers
 		good := string(sign(t, key, f, nil))
 		signature, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(good[strings.LastIndex(good, " ")+1:], "\n"))
 		statement := "prober.dev/signature/v1\nmodule " + f.Digest + "\n"

@@ -169,7 +169,7 @@ func (t *transport) frame() (kind, flags byte, id uint32, payload []byte, err er
 // handle handles a frame, and reports whether the response has ended.
 func (t *transport) handle(kind, flags byte, id uint32, payload []byte) (done bool, err error) {
 	if (t.block != nil) != (kind == frameContinuation) {
-		return false, errors.New("headers that do not go on, or that nothing went before")
+		return false, errors.New("a CONTINUATION frame is missing or unexpected")
 	}
 	switch kind {
 	case frameSettings, framePing:

@@ -168,7 +168,7 @@ func (p *parser) next(token string) bool {
 	return p.take(token)
 }
 
-// segments reads what follows $ or @.
+// segments reads the segments after $ or @.
 func (p *parser) segments() (jsonPath, error) {
 	path := jsonPath{}
 	for {

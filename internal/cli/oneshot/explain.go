@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// explanation prints what happens inside attempts.
+// explanation prints the events of attempts.
 type explanation struct {
 	on     bool
 	out    io.Writer

@@ -79,7 +79,7 @@ func second(kind byte, name, code string, other sections) string {
 	return goodWith(all)
 }
 
-// importing returns the good module with one import, of a module, a name and what the kind needs. A
+// importing returns the good module with one import: a module, a name and the encoded kind. A
 // function is the first of the module, so probe is the second.
 func importing(module, name, kind string) string {
 	all := sections{2: "\x01" + sized(module) + sized(name) + kind}

@@ -221,7 +221,7 @@ func (v inspection) print(env *command.Env) error {
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
 	sandbox := ""
 	if !v.Sandbox {
-		sandbox, v.Mode, v.Isolation = "none: it may do what prober may", "", ""
+		sandbox, v.Mode, v.Isolation = "none: it has all permissions of prober", "", ""
 	}
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},

@@ -24,7 +24,7 @@ const (
 	langWAT            = "wat"
 )
 
-// language says how projects in a language are recognized and compiled.
+// language defines how projects in a language are recognized and compiled.
 type language struct {
 	name    string
 	title   string   // for messages

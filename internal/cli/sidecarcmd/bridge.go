@@ -127,7 +127,7 @@ func (b *bridge) reloadPlugins(ctx context.Context) {
 	switch changed, err := b.handlers.Reload(ctx, false); {
 	case ctx.Err() != nil:
 	case err != nil:
-		b.log.Error("some plugins cannot be used; their last good versions go on", "error", err.Error())
+		b.log.Error("some plugins cannot be used; their last good versions keep running", "error", err.Error())
 	case changed:
 		b.log.Info("plugins reloaded")
 	}

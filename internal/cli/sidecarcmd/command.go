@@ -130,7 +130,7 @@ func (o *options) text(env *command.Env) func() (string, error) {
 	}
 }
 
-// run serves until a signal comes.
+// run serves until a signal arrives.
 func (o *options) run(ctx context.Context, env *command.Env) error {
 	ctx, stop := env.Interruptible(ctx)
 	defer stop()

@@ -29,7 +29,7 @@ func (l *Loopback) accept(ln net.Listener, network, addr string) {
 
 // line is a connection of a process, with or without TLS.
 type line struct {
-	net.Conn // as it was accepted
+	net.Conn // the accepted connection
 
 	mu  sync.Mutex
 	top net.Conn // Conn, or the TLS over it
@@ -76,7 +76,7 @@ func (l *Loopback) serve(raw net.Conn, network, addr string) {
 	down.Wait()
 }
 
-// copyUp copies what the process sends, until it closes the connection.
+// copyUp copies data of the process until it closes the connection.
 func (l *Loopback) copyUp(simulated net.Conn, w *line, addr string) {
 	secure, _ := simulated.(peer.TLSConn)
 	buf := make([]byte, 32<<10)
@@ -100,7 +100,7 @@ func (l *Loopback) copyUp(simulated net.Conn, w *line, addr string) {
 	}
 }
 
-// copyDown copies what the peer sends, and how it ends the connection.
+// copyDown copies data of the peer. It ends the connection in the same way as the peer.
 func copyDown(w *line, simulated net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -168,7 +168,7 @@ func (l *Loopback) receive(packets net.PacketConn, addr string) {
 	}
 }
 
-// reply sends what a peer answers to one port.
+// reply sends the answers of a peer to one port.
 func reply(packets net.PacketConn, to net.Addr, simulated net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {

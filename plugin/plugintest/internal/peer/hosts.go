@@ -63,7 +63,7 @@ func (h *Hosts) Addr(host string) netip.Addr {
 	return addr
 }
 
-// HostPort returns the address of a host and a port, as it is dialled.
+// HostPort returns the IP:PORT to dial for a host and a port.
 func (h *Hosts) HostPort(host, port string) string {
 	return net.JoinHostPort(h.Addr(host).String(), port)
 }

@@ -1,7 +1,7 @@
 // Package peer simulates the network of a test case: the servers that a plugin talks to.
 //
 //   - A [Protocol] is a kind of peers. It decodes their field in test files.
-//   - [Peers] are what one case has in that field, as decoded or recorded.
+//   - [Peers] are the contents of that field in one case, as decoded or recorded.
 //   - A [Player] plays them for one attempt. It holds the state, such as which peers were used.
 //
 // Each folder is one protocol with one field below host: socket has net, web has http, and dns and
@@ -45,7 +45,7 @@ type Peers interface {
 	// Doc returns the value to write into the field in a session, which may be a *yaml.Node. Nil
 	// leaves the field out.
 	Doc() (any, error)
-	// Redact replaces each string that may contain a secret by what text returns for it.
+	// Redact replaces each string that may contain a secret by the result of text.
 	Redact(text func(string) string)
 	// Names adds the addresses that peers give to names, as DNS records do.
 	Names(h *Hosts)
@@ -65,7 +65,7 @@ type Player interface {
 	Dial(ctx context.Context, network, addr string) (conn net.Conn, ok bool, err error)
 	// Unused returns a failure for each peer that the plugin did not use as the case foresees.
 	Unused() []string
-	// States returns what each peer is doing, for an attempt that hung.
+	// States returns the state of each peer, for an attempt that hung.
 	States() []string
 
 	// The methods below serve processes, whose peers are sockets on loopback.

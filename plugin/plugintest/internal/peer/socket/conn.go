@@ -87,7 +87,7 @@ func (c *conn) start() {
 	}
 }
 
-// runLocked carries out the script as far as what was received allows.
+// runLocked carries out the script, up to the first step that needs more data.
 func (c *conn) runLocked() {
 	for c.step < len(c.server.Script) {
 		s := &c.server.Script[c.step]

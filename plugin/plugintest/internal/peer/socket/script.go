@@ -38,7 +38,7 @@ type Step struct {
 	Wait      time.Duration
 }
 
-// String returns what the step waits for.
+// String returns a description of the data that the step waits for.
 func (s *Step) String() string {
 	if s.Recv != nil {
 		return s.Recv.String()
