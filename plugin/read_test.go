@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// ways returns the paths of the plugin demo, whose module is DIR/demo/demo.wasm.
+// ways returns the valid paths of the plugin demo, whose module is DIR/demo/demo.wasm.
 var ways = map[string]func(dir string) (plugin.Found, error){
 	"file":     func(dir string) (plugin.Found, error) { return plugin.Read(filepath.Join(dir, "demo", "demo.wasm")) },
 	"folder":   func(dir string) (plugin.Found, error) { return plugin.Read(filepath.Join(dir, "demo")) },

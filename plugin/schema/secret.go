@@ -112,8 +112,8 @@ func sourceOf(s *jsonschema.Schema, doc any) any {
 	return doc
 }
 
-// inPlace returns the schemas with all that they apply to the same value, each once. The schemas of not,
-// which its values do not match, are left out.
+// inPlace returns the schemas and all subschemas that apply to the same value, each once. It leaves out the
+// schemas of not.
 func inPlace(schemas []*jsonschema.Schema) (all []*jsonschema.Schema) {
 	seen := make(map[*jsonschema.Schema]bool)
 	var add func(...*jsonschema.Schema)
@@ -141,7 +141,7 @@ func asSchema(either any) *jsonschema.Schema {
 	return s
 }
 
-// ofProperty returns the schemas of a property of the objects that the schemas apply to.
+// ofProperty returns the schemas for a property of an object that matches schemas.
 func ofProperty(by []*jsonschema.Schema, name string) (all []*jsonschema.Schema) {
 	for _, s := range by {
 		before := len(all)
@@ -166,7 +166,7 @@ func ofProperty(by []*jsonschema.Schema, name string) (all []*jsonschema.Schema)
 	return all
 }
 
-// ofItem returns the schemas of the item i of the arrays that the schemas apply to.
+// ofItem returns the schemas for the item i of an array that matches schemas.
 func ofItem(by []*jsonschema.Schema, i int) (all []*jsonschema.Schema) {
 	add := func(s *jsonschema.Schema) {
 		if s != nil {
