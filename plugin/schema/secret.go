@@ -12,11 +12,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// SecretsOf returns the strings and numbers of config, a JSON object that [Schema.Apply] accepts, that
-// the schema marks as secret. A schema marks its values, and all that they contain, with writeOnly: true
-// or format: password. A value that is the default of its schema is no secret: the schema shows it.
-//
-// In doubt a value is secret: it need not match the branch of a oneOf that marks it.
+// SecretsOf returns the strings and numbers of config that the schema marks as secret. config is a JSON
+// object that [Schema.Apply] accepts. A schema marks its values, and everything in them, with writeOnly:
+// true or format: password. A value that equals the default of its schema is not secret, since the schema
+// shows it. If a branch of a oneOf marks a value, it is secret even if it does not match this branch.
 func (s *Schema) SecretsOf(config []byte) (values []string) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config))
 	if err != nil || len(s.secret) == 0 {
