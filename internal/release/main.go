@@ -157,12 +157,24 @@ func (r *release) platform(goos, goarch string, shared []file, image *layout) ([
 			content[i].name += ".exe"
 		}
 	case "linux":
-		unit, err := os.ReadFile(filepath.Join(r.source, "deploy/systemd/prober.service"))
+		for from, to := range map[string]string{
+			"deploy/systemd/prober.service": "systemd/prober.service", "deploy/prober.yaml": "systemd/prober.yaml", "deploy/debian/default": "systemd/default",
+		} {
+			data, err := os.ReadFile(filepath.Join(r.source, from))
+			if err != nil {
+				return nil, err
+			}
+			content = append(content, file{name: to, data: data})
+		}
+	}
+	if goos != "windows" {
+		data, err := os.ReadFile(filepath.Join(r.source, "deploy/install.sh"))
 		if err != nil {
 			return nil, err
 		}
-		content = append(content, file{name: "systemd/prober.service", data: unit})
+		content = append(content, file{name: "install.sh", data: data, exec: true})
 	}
+	slices.SortFunc(content, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	archive, err := pack(base, content, r.date)
 	files := []file{{name: name, data: archive}, {name: base + ".cdx.json", data: bom}}
 	if arch := debArchitectures[goarch]; err == nil && goos == "linux" && arch != "" {
