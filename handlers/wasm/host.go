@@ -105,7 +105,7 @@ type Config struct {
 	// of plugins.
 	Strict bool
 
-	// Compat disables deviations from the kubelet. The host supports [probe.CompatHostTrouble].
+	// Compat restores behaviours of the kubelet. Only [probe.CompatHostTrouble] affects the host.
 	Compat probe.Compat
 
 	// Clock is the clock of guests. Nil means the system clock.

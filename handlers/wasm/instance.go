@@ -234,8 +234,8 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
 		text = fmt.Sprintf("exited with code %d", exit.ExitCode())
 	}
-	if said := in.world.Said(); said != "" {
-		text += ": " + said
+	if line := in.world.FaultLine(); line != "" {
+		text += ": " + line
 	}
 	switch {
 	case errors.Is(err, guest.ErrStack):
