@@ -113,15 +113,15 @@ func Write(path string, stub *inspect.Module) error {
 // ErrNotStub means that a file is not a stub.
 var ErrNotStub = errors.New("not a stub of a compiled module")
 
-// Read reads a stub from a file of at most most bytes. The returned module has the stub as its code.
-func Read(path string, most int) (*inspect.Module, error) {
+// Read reads a stub from a file of at most maxSize bytes. The returned module has the stub as its code.
+func Read(path string, maxSize int) (*inspect.Module, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > int64(most) {
+	if err != nil || !info.Mode().IsRegular() || info.Size() > int64(maxSize) {
 		return nil, ErrNotStub
 	}
 	stub := make([]byte, info.Size())

@@ -235,8 +235,8 @@ func (c *Call) newExchange(r *abi.HTTPRequest) (*exchange, error) {
 func (x *exchange) redirect(wanted int) func(*http.Request, []*http.Request) error {
 	return func(_ *http.Request, via []*http.Request) error {
 		c := x.call
-		if most := c.plugin.Limits.Redirects; len(via) > min(wanted, most) {
-			if wanted > most {
+		if maxBytes := c.plugin.Limits.Redirects; len(via) > min(wanted, maxBytes) {
+			if wanted > maxBytes {
 				c.Hit(plugin.LimitRedirects)
 			}
 			return http.ErrUseLastResponse
@@ -501,15 +501,15 @@ func (x *exchange) dialTLS(ctx context.Context, network, addr string) (net.Conn,
 	return c.Conn, nil
 }
 
-// decompressed returns a reader that decodes body. encoding "" means none. It reads at most most bytes
+// decompressed returns a reader that decodes body. encoding "" means none. It reads at most maxBytes bytes
 // of body.
-func decompressed(encoding string, body io.Reader, most int) io.Reader {
+func decompressed(encoding string, body io.Reader, maxBytes int) io.Reader {
 	if encoding == "" {
 		return body
 	}
-	d := &decompressor{encoding: encoding, from: io.LimitReader(body, int64(most))}
+	d := &decompressor{encoding: encoding, from: io.LimitReader(body, int64(maxBytes))}
 	if r, ok := body.(readiness); ok {
-		return &collector{decompressor: d, body: body, ready: r, most: most}
+		return &collector{decompressor: d, body: body, ready: r, maxBytes: maxBytes}
 	}
 	return d
 }
@@ -547,11 +547,11 @@ func decompressError(err error) error {
 // collector decompresses a body that implements readiness. It buffers the body until it is complete.
 type collector struct {
 	*decompressor
-	body  io.Reader
-	ready readiness
-	most  int
-	all   bytes.Buffer
-	ended bool
+	body     io.Reader
+	ready    readiness
+	maxBytes int
+	all      bytes.Buffer
+	ended    bool
 }
 
 // Ready implements [readiness].
@@ -560,7 +560,7 @@ func (d *collector) Ready() bool {
 	for !d.ended && d.ready.Ready() {
 		n, err := d.body.Read(buf[:])
 		d.all.Write(buf[:n])
-		if d.ended = err != nil || d.all.Len() > d.most; d.ended {
+		if d.ended = err != nil || d.all.Len() > d.maxBytes; d.ended {
 			d.from = &d.all
 		}
 	}
