@@ -50,7 +50,7 @@ func TestGuestReachesNothingAfterDeadline(t *testing.T) {
 			dials := 0
 			h, err := wasm.New(wasm.Config{
 				CacheDir: testCache(scratch), Interpreter: interpreter,
-				Rand: reading(func() { ended.Store(true) }),
+				Rand: randHook(func() { ended.Store(true) }),
 				DialContext: func(context.Context, string, string) (net.Conn, error) {
 					dials++
 					return nil, errors.New("no wire")
