@@ -68,7 +68,7 @@ func (b *Budget) Release(n Amount) {
 	b.mu.Unlock()
 }
 
-// Resize changes the total. It may be less than what is in use.
+// Resize changes the total. It may be less than the amount in use.
 func (b *Budget) Resize(total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
