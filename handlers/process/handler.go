@@ -84,7 +84,7 @@ func (h *Handler) validate(ctx context.Context, config []byte, target probe.Targ
 	case err != nil:
 		return fmt.Errorf("validate_config: %w", err)
 	case answer.GetCode() != 0:
-		return errors.New(cmp.Or(probe.Cut(answer.GetMessage()), "the plugin does not take this config"))
+		return errors.New(cmp.Or(probe.Cut(answer.GetMessage()), "the plugin does not accept this config"))
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func (b *bound) validate(ctx context.Context, target probe.Target) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", abi.ExportValidateConfig, err)
 	case code != 0:
-		return errors.New(cmp.Or(c.Message(), "the plugin does not take this config"))
+		return errors.New(cmp.Or(c.Message(), "the plugin does not accept this config"))
 	}
 	return nil
 }

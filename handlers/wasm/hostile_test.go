@@ -89,7 +89,7 @@ func TestGuestFaultsAreErrors(t *testing.T) {
 	}{
 		"trap":      {probe.ReasonTrap, "unreachable"},
 		"recurse":   {probe.ReasonTrap, "stack overflow"},
-		"oom":       {probe.ReasonMemory, "wants more than 33554432 bytes of memory"},
+		"oom":       {probe.ReasonMemory, "needs more than 33554432 bytes of memory"},
 		"code":      {probe.ReasonProtocol, "returned 42"},
 		"badresult": {probe.ReasonProtocol, "result: byte 0 of JSON"},
 	} {

@@ -242,7 +242,7 @@ func (in *instance) fault(err error, reason probe.Reason) *probe.Error {
 		text = guest.ErrStack.Error()
 		reason = probe.ReasonMemory
 	case in.memory.Refused() || in.memory.Starved():
-		text = fmt.Sprintf("wants more than %d bytes of memory: %s", in.memory.Limit(), text)
+		text = fmt.Sprintf("needs more than %d bytes of memory: %s", in.memory.Limit(), text)
 		if reason == probe.ReasonTrap {
 			reason = probe.ReasonMemory
 		}
