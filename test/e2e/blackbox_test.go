@@ -527,8 +527,8 @@ func TestBlackboxTimeouts(t *testing.T) {
 	}
 }
 
-// TestBlackboxOwnFiles starts agents with the files that Debian's blackbox_exporter has: its default and its example. Some
-// modules of the example name files that are not there.
+// TestBlackboxOwnFiles starts agents with the files that Debian's blackbox_exporter has: its default and its
+// example. Some modules of the example name files that are not there.
 func TestBlackboxOwnFiles(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	t.Cleanup(target.Close)

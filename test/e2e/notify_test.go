@@ -86,8 +86,8 @@ func filtered(t *testing.T, input []byte, program string, args ...string) string
 	return string(out)
 }
 
-// TestNotificationFormats has the types of slack-go and go-pagerduty, and Microsoft's library for Adaptive Cards,
-// decode what an agent sends of a hostile target.
+// TestNotificationFormats has the types of slack-go and go-pagerduty, and Microsoft's library for Adaptive
+// Cards, decode what an agent sends of a hostile target.
 func TestNotificationFormats(t *testing.T) {
 	decoder := filepath.Join(t.TempDir(), "receivers")
 	if out, err := exec.Command("go", "build", "-C", "receivers", "-o", decoder, ".").CombinedOutput(); err != nil {

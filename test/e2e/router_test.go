@@ -32,8 +32,8 @@ ask tcp 172.20.0.7:80
 ask http http://172.20.0.7/
 `
 
-// TestNoRouteOfHostAndOfRouter checks that a host without a route says nothing of a target, and that the router of
-// a target does: the error of the dial is the same.
+// TestNoRouteOfHostAndOfRouter checks that a host without a route says nothing of a target, and that the
+// router of a target does: the error of the dial is the same.
 func TestNoRouteOfHostAndOfRouter(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "unshare", "-n", "sh", "-c", routes, "sh", "bin/prober")
 	cmd.Dir = "../.."

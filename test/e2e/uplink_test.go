@@ -66,8 +66,8 @@ func (n network) start(args ...string) {
 	})
 }
 
-// TestUplink loses the network of a host in several ways, with an agent, a witness and targets behind a router.
-// No target is reported as failed then, and a target that is down is.
+// TestUplink loses the network of a host in several ways, with an agent, a witness and targets behind a
+// router. No target is reported as failed then, and a target that is down is.
 func TestUplink(t *testing.T) {
 	host, router := newNetwork(t), newNetwork(t)
 	host.do("mount --bind %s /etc/resolv.conf; ip link add name host0 type veth peer name router0; ip link set router0 netns %s",
