@@ -21,7 +21,8 @@ import (
 	"github.com/daeace23/prober/sdk/sdktest"
 )
 
-// goGuest builds the guest in testdata/name, which is a module of its own, and returns a plugin folder with it.
+// goGuest builds the guest in testdata/name, which is a module of its own, and returns a plugin folder with
+// it.
 func goGuest(t *testing.T, name string) string {
 	t.Helper()
 	code, err := sdktest.Build(t.Context(), filepath.Join("testdata", name))

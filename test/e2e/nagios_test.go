@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// checksOfNagios copies the examples to a folder to which no other user can write, regardless of the umask of the
-// checkout. It returns the folder, which has a prober.yaml that allows their commands.
+// checksOfNagios copies the examples to a folder to which no other user can write, regardless of the umask of
+// the checkout. It returns the folder, which has a prober.yaml that allows their commands.
 func checksOfNagios(t *testing.T) (plugins, config string) {
 	t.Helper()
 	plugins, config = t.TempDir(), filepath.Join(t.TempDir(), "prober.yaml")

@@ -93,8 +93,8 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// serve starts PostgreSQL on a data folder, and returns its address and a function that stops it. A killed server
-// would never release its shared memory.
+// serve starts PostgreSQL on a data folder, and returns its address and a function that stops it. A killed
+// server would never release its shared memory.
 func serve(t *testing.T, data string, settings ...string) (address string, stop func()) {
 	t.Helper()
 	address = freeAddress(t)

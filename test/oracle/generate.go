@@ -27,7 +27,7 @@ type generator struct {
 	names    int  // number of container names in the current pod
 	strict   bool // only rules restart the pod's containers
 	now      time.Duration
-	wild     bool // many of the ops are those of disturb
+	wild     bool // many ops come from disturb
 	patient  bool // numbers are large, and the scenario is long
 	slow     bool // attempts take most of a second, and many ops stop probes
 }
