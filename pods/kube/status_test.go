@@ -443,14 +443,14 @@ func TestSourceExec(t *testing.T) {
 				t.Errorf("unknown to the runtime: %v", err)
 			}
 			w.owners[id] = "uid-other"
-			if _, err := exec(w); err == nil || err.Error() != `container "containerd://web-c1" is not of the pod shop/web, as the runtime has it` {
+			if _, err := exec(w); err == nil || err.Error() != `container "containerd://web-c1" does not belong to pod shop/web in the container runtime` {
 				t.Errorf("of another pod: %v", err)
 			}
 			w.owners[id] = pod.UID
 			if out, err := exec(w); out != id+": true" || err != nil {
 				t.Errorf("got %q, %v", out, err)
 			}
-			if _, err := w.source.RunInContainer(w.t.Context(), "containerd://host", nil, 0); err == nil || err.Error() != `container "containerd://host" is of no pod of this node` {
+			if _, err := w.source.RunInContainer(w.t.Context(), "containerd://host", nil, 0); err == nil || err.Error() != `container "containerd://host" does not belong to a pod of this node` {
 				t.Error(err)
 			}
 		}, withRuntime)
