@@ -39,7 +39,7 @@ func TestSourceFirstTickAttempts(t *testing.T) {
 	})
 }
 
-func TestSourceStartedIsOursAndTheKubelets(t *testing.T) {
+func TestSourceStartedRequiresBothStartupProbes(t *testing.T) {
 	bubble(t, func(w *world) {
 		ours, live := w.script("/s", failure), w.script("/l", success)
 		pod := podNamed("web", startup)
@@ -74,7 +74,7 @@ func TestSourceStartedIsOursAndTheKubelets(t *testing.T) {
 	})
 }
 
-func TestSourceOverlayIsSooner(t *testing.T) {
+func TestSourceOverlayPrecedesKubelet(t *testing.T) {
 	bubble(t, func(w *world) {
 		pod := podNamed("web", readiness)
 		w.cluster.set(pod)
@@ -226,7 +226,7 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 
 // A startup probe that failed for an earlier agent has to succeed before a condition is true again. One that
 // has succeeded makes no more attempts, and holds nothing back.
-func TestSourceStartupOverAgentRestart(t *testing.T) {
+func TestSourceStartupProbeAfterAgentRestart(t *testing.T) {
 	const probes = `{web: {startup: {httpGet: {path: /s, port: http}, period: 1s, failureThreshold: 9}, readiness: {httpGet: {path: /r, port: http}, period: 1s}}}`
 	for _, c := range []struct {
 		name string
@@ -281,7 +281,7 @@ func TestSourceGateOfEarlierContainerTurnsFalse(t *testing.T) {
 }
 
 // What an earlier agent has told is not told again.
-func TestSourceTellsNothingAgainAfterRestart(t *testing.T) {
+func TestSourceEventsAreNotRepeatedAfterAgentRestart(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		of             v1.PodConditionType
@@ -319,7 +319,7 @@ func TestSourceTellsNothingAgainAfterRestart(t *testing.T) {
 }
 
 // A probe that is removed and added again begins anew, and not with what the earlier agent has told.
-func TestSourceTellsFailureOfAddedProbe(t *testing.T) {
+func TestSourceFailureOfAddedProbeHasEvent(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", success)
 		w.script("/l", success)
@@ -357,7 +357,7 @@ func TestSourceNewContainerIsNotSeeded(t *testing.T) {
 	})
 }
 
-func TestSourceGoesOnWithoutAPIServer(t *testing.T) {
+func TestSourceContinuesWithoutAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.script("/r", success)

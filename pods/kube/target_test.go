@@ -240,7 +240,7 @@ func TestCheckTarget(t *testing.T) {
 }
 
 // Who may write statuses of pods must not choose what is probed. Addresses that no pod has are no target.
-func TestForgedAddressIsNoTarget(t *testing.T) {
+func TestForgedAddressIsNotDialed(t *testing.T) {
 	for _, ip := range []string{"127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "0.0.0.0", "::ffff:127.0.0.1", "no address"} {
 		t.Run(ip, func(t *testing.T) {
 			bubble(t, func(w *world) {

@@ -109,7 +109,7 @@ func TestSlowConfigsOfANamespace(t *testing.T) {
 
 // An annotation that changes a hundred times a second keeps the loop, the log and the API server hardly busier than one that
 // changes every five seconds. The last one holds.
-func TestAnnotationChangesAllTheTime(t *testing.T) {
+func TestFrequentAnnotationChangesAreLimited(t *testing.T) {
 	bubble(t, func(w *world) {
 		pod := podNamed("web", readiness)
 		w.cluster.set(pod)
