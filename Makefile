@@ -119,8 +119,8 @@ test: ## every test that needs Go and nothing else
 
 # Programs that tests build are built without cgo, as for test, and so come from the cache. Left out are
 # packages whose tests run guests and build artifacts, and cmd/prober, whose scripts run what the tests of
-# agent and internal/cli run too: of their own these packages start few goroutines. Nor does the root, which compares documents.
-UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/cli/plugincmd internal/embedsize internal/release internal/typecheck plugin/plugintest sdk
+# agent and internal/cli run too: of their own these packages start few goroutines.
+UNRACED := cmd/prober cmd/prober-probe handlers/shipped handlers/wasm/internal/binary internal/archtest internal/cli/plugincmd internal/docstest internal/embedsize internal/release internal/typecheck plugin/plugintest sdk
 # Tests that write files or run guests for minutes under the detector, and start no goroutine for it.
 UNRACED_TESTS := TestBudgetBoundsTheFile|TestCompilerLimitsStopModuleForAnHour|TestFuelIsDeterministic|TestFullDiskLosesNothingThatMemoryHolds
 .PHONY: test-race

@@ -60,10 +60,11 @@
 //     small program. internal/cli/systemd: what
 //     systemd is told.
 //   - internal/release: archives, Debian packages and the container image.
+//     internal/archtest, internal/docstest: tests of the structure of the module, and of its documents.
 //   - bench, a module of its own: measures prober beside the kubelet's code.
 //
 // Imports point down only: the core imports no handler, and handlers import nothing of
-// the core. arch_test.go checks the imports of every package.
+// the core. internal/archtest checks the imports of every package.
 //
 // # One tick
 //

@@ -19,20 +19,20 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// nodeLife is a pod on a node, whose conditions are written as they are decided.
+// nodeLife is a pod on a node whose decided conditions are written to it.
 type nodeLife struct {
 	*world
 	pod     *v1.Pod
 	scripts map[string]*probetest.Handler // by path
-	decided map[manager.Key]bool          // probes that have had a verdict
+	decided map[manager.Key]bool          // probes that have had a decided result
 	renewed bool                          // the container was started again, and has not been ready since
 }
 
-// write patches the conditions of the pod, as the writer does, and waits until they stay.
+// write patches the conditions of the pod, as the writer does, until they are stable.
 func (l *nodeLife) write() {
 	l.t.Helper()
 	for range 5 {
-		l.wait(12 * time.Second) // a pause is seen by the resync
+		l.wait(12 * time.Second) // more than resync, which notices pauses
 		set := l.setOf("web")
 		changed := conditions.Decide(&set)
 		if len(changed) == 0 {
@@ -60,8 +60,8 @@ func (l *nodeLife) condition(of v1.PodConditionType) *v1.PodCondition {
 	return nil
 }
 
-// agree compares the condition of each probe with its state in the API. before are the conditions at the step
-// before.
+// agree compares the condition of each probe with its state in the API. before has the conditions at the
+// previous step.
 func (l *nodeLife) agree(when string, before map[v1.PodConditionType]v1.ConditionStatus) (now map[v1.PodConditionType]v1.ConditionStatus) {
 	l.t.Helper()
 	now = make(map[v1.PodConditionType]v1.ConditionStatus)
@@ -87,7 +87,7 @@ func (l *nodeLife) agree(when string, before map[v1.PodConditionType]v1.Conditio
 		default:
 			reason = conditions.ProbeSucceeded
 		}
-		if renewed { // as for the kubelet, it is not ready
+		if renewed { // a restarted container is not ready
 			status, l.decided[p.Key()] = v1.ConditionFalse, true
 		}
 		c := l.condition(of)
@@ -121,7 +121,7 @@ func (l *nodeLife) agree(when string, before map[v1.PodConditionType]v1.Conditio
 	return now
 }
 
-// The condition of a probe agrees with its state in the API, whatever happens to the pod.
+// The condition of a probe agrees with its state in the API after any event in the life of the pod.
 func TestConditionsAgreeWithStates(t *testing.T) {
 	answers := map[string]probetest.Step{"success": success, "warning": warning, "failure": failure, "error": probetest.Error(errors.New("no idea"))}
 	words := []string{"success", "warning", "failure", "error"}

@@ -19,9 +19,9 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// What readers see between two steps of a change of a pod.
+// The tests of this file check the states that readers see while the probes of a pod change.
 
-// slowRelease is a handler whose probe takes a while to end.
+// slowRelease is a handler whose release takes a while.
 type slowRelease struct {
 	probe.Handler
 	takes time.Duration
@@ -30,7 +30,7 @@ type slowRelease struct {
 // Release implements [probe.Releaser].
 func (s slowRelease) Release() { time.Sleep(s.takes) }
 
-// An annotation that is removed, and there again while the probes end, is not missed by anybody.
+// An annotation that is removed, and added again while the probes end, takes effect.
 func TestAnnotationComesBackWhileProbesEnd(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.bind = func(string, []byte, probe.Target) (probe.Handler, error) {
@@ -55,8 +55,8 @@ func TestAnnotationComesBackWhileProbesEnd(t *testing.T) {
 	})
 }
 
-// Annotation, addresses, containers and plugins of a pod change at any time, and its probe always fails: nobody sees
-// the pod without probes, or its container as ready.
+// Annotation, addresses, containers and plugins of a pod change at any time, and its probe always fails. No reader
+// sees the pod without probes, or its container as ready.
 func TestSourceChangeIsAtomicForReaders(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()
@@ -145,7 +145,7 @@ func TestSourceChangeIsAtomicForReaders(t *testing.T) {
 	}
 }
 
-// A liveness probe may fail while the other probes of its pod are started. It is acted upon, by its own settings.
+// A liveness probe may fail while the other probes of its pod are started. The failure is passed with its settings.
 func TestFailureWhileProbesAreStarted(t *testing.T) {
 	const both = `{web: {liveness: {tcpSocket: {port: 1}, period: 1s, failureThreshold: 1, terminationGracePeriodSeconds: 7}}, z: {readiness: {httpGet: {path: /slow, port: 1}}}}`
 	for _, c := range []struct{ name, first string }{
@@ -176,7 +176,7 @@ func TestFailureWhileProbesAreStarted(t *testing.T) {
 	}
 }
 
-// The first attempt of a probe finds its container, which runs when the agent starts.
+// The first attempt of an exec probe finds a container that ran before the agent started.
 func TestFirstAttemptRunsCommand(t *testing.T) {
 	bubble(t, func(w *world) {
 		pod := podNamed("web", `{web: {readiness: {exec: {command: [ok]}, period: 1s}}, z: {readiness: {httpGet: {path: /slow, port: 1}}}}`)
@@ -185,7 +185,7 @@ func TestFirstAttemptRunsCommand(t *testing.T) {
 		w.owners[id] = pod.UID
 		w.bind = func(_ string, config []byte, _ probe.Target) (probe.Handler, error) {
 			if strings.Contains(string(config), "slow") {
-				time.Sleep(5 * time.Second) // the other one makes its first attempts meanwhile
+				time.Sleep(5 * time.Second) // meanwhile, the other probe makes its first attempts
 			}
 			return probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 				_, err := w.source.RunInContainer(ctx, id, []string{"ok"}, time.Second)
@@ -202,7 +202,7 @@ func TestFirstAttemptRunsCommand(t *testing.T) {
 	}, withRuntime)
 }
 
-// A pod that is being deleted is left alone, also before an attempt has stopped its probes.
+// No action is taken on a pod that is being deleted, even before an attempt has stopped its probes.
 func TestPodIsDeletedWhileOthersAreApplied(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.prepare = func(ctx context.Context, _ string) error {
@@ -228,7 +228,7 @@ func TestPodIsDeletedWhileOthersAreApplied(t *testing.T) {
 	}, func(w *world) { w.cfg.Policy.Liveness.Modes = []string{"observe", "restart"} })
 }
 
-// The end of the agent is no fault of the probes that it starts at that moment.
+// The end of the agent causes no errors for probes that are being started.
 func TestAgentEndsWhileProbesAreStarted(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.bind = func(string, []byte, probe.Target) (probe.Handler, error) {
@@ -243,8 +243,8 @@ func TestAgentEndsWhileProbesAreStarted(t *testing.T) {
 	})
 }
 
-// The probes that are stopped when a pod is deleted have decided its conditions: a gate that turned Unknown would end its
-// connections before their time.
+// Conditions of a pod that is being deleted keep their status when its probes stop: a gate that turned Unknown would
+// end its connections too early.
 func TestConditionsStayWhilePodIsDeleted(t *testing.T) {
 	for _, readiness := range []string{"", "readiness: {tcpSocket: {port: 3}, period: 1s}, "} {
 		bubble(t, func(w *world) {

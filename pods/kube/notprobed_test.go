@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// decided returns what the conditions of a pod are to become, as "TYPE=STATUS REASON".
+// decided returns the conditions that [conditions.Decide] would write for a pod, as "TYPE=STATUS REASON".
 func (w *world) decided(name string) (words []string) {
 	pod := w.setOf(name)
 	for _, c := range conditions.Decide(&pod) {
@@ -69,7 +69,7 @@ func TestConditionsOfRemovedProbesTurnUnknown(t *testing.T) {
 				c.change(pod)
 				w.cluster.set(pod)
 				w.wait(2 * time.Second)
-				if c.name == "liveness probe is removed" { // it says nothing else
+				if c.name == "liveness probe is removed" { // the condition does not change again
 					pod := w.setOf("web")
 					pod.PerProbe = false
 					w.mu.Lock()
@@ -109,7 +109,7 @@ func TestConditionsOfRemovedProbesTurnUnknown(t *testing.T) {
 			}
 		})
 	})
-	t.Run("earlier agent has told it", func(t *testing.T) {
+	t.Run("earlier agent has recorded the event", func(t *testing.T) {
 		bubble(t, func(w *world) {
 			pod := podNamed("web", both)
 			delete(pod.Annotations, declared.Annotation)
@@ -137,7 +137,7 @@ func TestConditionsOfRemovedProbesTurnUnknown(t *testing.T) {
 	})
 }
 
-// A probe that can only err from its start on has no condition: an event tells it, once.
+// A probe that has returned only errors has no condition. It gets one event.
 func TestSourceProbeThatAlwaysErrsHasEvent(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", probetest.Error(errors.New(`port "nosuch" is not a port of container web`)))
@@ -151,7 +151,7 @@ func TestSourceProbeThatAlwaysErrsHasEvent(t *testing.T) {
 	})
 }
 
-// A condition whose name would be too long, and the pod of a static pod, are told.
+// A condition with a name that is too long, and a static pod, get an event.
 func TestSourceIgnoredRequestsHaveEvents(t *testing.T) {
 	t.Run("long name", func(t *testing.T) {
 		bubble(t, func(w *world) {
@@ -197,8 +197,8 @@ func TestSourceIgnoredRequestsHaveEvents(t *testing.T) {
 	}
 }
 
-// The probes of a namespace make at most maxRate attempts a second. Whichever probes find no room are the namespace's own,
-// and those of its youngest pods.
+// The probes of a namespace make at most maxRate attempts a second. Beyond that, the probes of its youngest pods are
+// refused. Other namespaces are not affected.
 func TestSourceMaxRate(t *testing.T) {
 	many := func(containers int) string {
 		var all []string
@@ -250,7 +250,7 @@ func TestSourceMaxRate(t *testing.T) {
 		if got := w.takeEvents(); len(got) != 1 || !strings.Contains(got[0], "maxRate") {
 			w.t.Errorf("events %q", got)
 		}
-		w.cluster.remove("z-old") // there is room for three
+		w.cluster.remove("z-old") // makes room for three
 		w.wait(time.Second)
 		check(w, map[string]int{"a-young": 4, "youngest": 1, "victim": 5})
 		w.cluster.remove("youngest")

@@ -21,8 +21,8 @@ import (
 // harmless is an annotation that the policy allows.
 const harmless = `{"web":{"readiness":{"tcpSocket":{"port":1},"period":"1s"}}}`
 
-// refusedProbes are probes that the policy refuses, as JSON. V stands for a value that readers of JSON and YAML may
-// take differently.
+// refusedProbes are probes that the policy refuses, as JSON. V stands for a value that JSON and YAML parsers may
+// read differently.
 var refusedProbes = []string{
 	`"readiness":{"httpGet":{"host":"10.96.0.1","port":80,"path":"/x","httpHeaders":[{"name":"X","value":"V"}]},"period":"1s"}`,
 	`"readiness":{"httpGet":{"port":80,"path":"/x","httpHeaders":[{"name":"X","value":"V"}]},"period":"10ms"}`,
@@ -34,14 +34,13 @@ var refusedProbes = []string{
 	`"readiness":{"grpc":{"port":80,"service":"V"},"period":"20ms"}`,
 }
 
-// policyValues are texts inside a JSON string: most of them are read by one of the two and refused by the other, or
-// have another meaning.
+// policyValues are contents of a JSON string. For most of them, JSON and YAML parsers differ: one refuses the text, or
+// both read different values.
 var policyValues = []string{
 	"a", `\ud83d\ude00`, "\x7f", "\u0080", "\u2028", `\/`, `\u0000`, `\ud800`, "\xff", "\ufeff", `\"}}}`, "- #", "*a", "&a", "!!binary aGk=", "<<", "${file:/etc/shadow}", "0x10", "\t",
 }
 
-// annotationOf returns an annotation with two probes that are refused, and one that is allowed, in one of the ways to
-// write it.
+// annotationOf returns an annotation with two refused probes and an allowed one, in one of several syntactic forms.
 func annotationOf(form uint8, first, second uint8, value string) string {
 	a, b := refusedProbes[int(first)%len(refusedProbes)], refusedProbes[int(second)%len(refusedProbes)]
 	text := strings.ReplaceAll(`{"web":{`+a+`},"side":{`+b+`,"readiness":{"tcpSocket":{"port":1}}}}`, "V", value)
@@ -60,8 +59,8 @@ func annotationOf(form uint8, first, second uint8, value string) string {
 	return text
 }
 
-// violation returns why an attempt is outside of the policy of the test; "" if it is not. It decides by what a
-// handler is given, and knows nothing of annotations.
+// violation returns why an attempt violates the policy of the test; "" if it does not. It looks only at the arguments
+// of the handler, not at annotations.
 func violation(name string, config []byte, bound probe.Target, req *probe.Request) string {
 	target := probe.Target{Host: cmp.Or(req.Target.Host, bound.Host), Unix: cmp.Or(req.Target.Unix, bound.Unix)}
 	var action struct {
@@ -83,7 +82,7 @@ func violation(name string, config []byte, bound probe.Target, req *probe.Reques
 	return ""
 }
 
-// watchPolicy fails the test of w at the first attempt outside of the policy, and counts the others.
+// watchPolicy fails the test of w at the first attempt that violates the policy, and counts the others.
 func watchPolicy(w *world, attempts *atomic.Int32) {
 	w.bind = func(name string, config []byte, target probe.Target) (probe.Handler, error) {
 		config = slices.Clone(config)
@@ -97,7 +96,7 @@ func watchPolicy(w *world, attempts *atomic.Int32) {
 	}
 }
 
-// The steps of a life of a pod.
+// The steps in the life of a pod.
 const (
 	stepHarmless = iota
 	stepText
@@ -110,7 +109,7 @@ const (
 	steps
 )
 
-// liveUnderPolicy has a pod and an agent live by ops, and returns how many attempts were made.
+// liveUnderPolicy applies the steps ops to a pod and an agent, and returns the number of attempts.
 func liveUnderPolicy(t *testing.T, text, raw string, ops []byte) int {
 	var attempts atomic.Int32
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +149,7 @@ func liveUnderPolicy(t *testing.T, text, raw string, ops []byte) int {
 				w = next
 				w.start()
 			case stepAddress:
-				first := &pod.Status.PodIPs[0].IP // IPv6 first, and back
+				first := &pod.Status.PodIPs[0].IP // swap IPv4 and IPv6
 				pod.Status.PodIPs[1].IP, *first = *first, pod.Status.PodIPs[1].IP
 				pod.Status.PodIP = *first
 			case stepContainer:
@@ -167,14 +166,13 @@ func liveUnderPolicy(t *testing.T, text, raw string, ops []byte) int {
 	return int(attempts.Load())
 }
 
-// allSteps has each change before and after the text, with a harmless pod first.
+// allSteps applies each change before and after the text, starting with a harmless pod.
 var allSteps = []byte{
 	stepText, stepHarmless, stepText, stepContainer, stepHarmless, stepRaw, stepText, stepRestart, stepText, stepAddress, stepHarmless, stepRestart, stepText,
 	stepNone, stepText, stepRemove, stepText, stepHarmless, stepText, stepRestart, stepRaw, stepText, stepRemove, stepHarmless,
 }
 
-// TestPolicyHoldsForEveryText has every way to write every probe that is refused, with values that JSON and YAML read
-// differently.
+// TestPolicyHoldsForEveryText tries every form of every refused probe, with values that JSON and YAML read differently.
 func TestPolicyHoldsForEveryText(t *testing.T) {
 	for form := range uint8(5) {
 		for i := range refusedProbes {
@@ -191,14 +189,14 @@ func TestPolicyHoldsForEveryText(t *testing.T) {
 	}
 }
 
-// FuzzPolicyHolds looks for a text and a life of a pod in which an attempt is made that the policy refuses.
+// FuzzPolicyHolds looks for an annotation and a sequence of steps that lead to an attempt which the policy forbids.
 func FuzzPolicyHolds(f *testing.F) {
 	for i, value := range policyValues {
 		f.Add(uint8(i), uint8(i), uint8(i+3), value, "", allSteps)
 		f.Add(uint8(0), uint8(i), uint8(i+1), value, annotationOf(uint8(i), uint8(i+2), 3, value), []byte{stepHarmless, stepText, stepRaw, stepText})
 	}
 	f.Fuzz(func(t *testing.T, form, first, second uint8, value, raw string, ops []byte) {
-		// A longer life has no other steps, and a longer text takes longer alone.
+		// Longer inputs find nothing new, and only take longer.
 		ops, value, raw = ops[:min(len(ops), 30)], value[:min(len(value), 2048)], raw[:min(len(raw), 2048)]
 		liveUnderPolicy(t, annotationOf(form, first, second, value), raw, ops)
 	})

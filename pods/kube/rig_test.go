@@ -36,8 +36,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is an API server with the pods of one node. It lists and watches as the real one does, with
-// and without the list at the beginning of a watch.
+// cluster is a fake API server with the pods of one node. Its list and watch behave like the real ones, with
+// and without an initial list in a watch.
 type cluster struct {
 	mu       sync.Mutex
 	version  int
@@ -82,7 +82,7 @@ func (c *cluster) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return w, nil
 }
 
-// set makes or changes a pod.
+// set creates or updates a pod.
 func (c *cluster) set(pod *v1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *cluster) remove(name string) {
 	}
 }
 
-// fail ends all watches and refuses requests, until it is called with nil.
+// fail ends all watches. Requests return err until fail is called with nil.
 func (c *cluster) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *cluster) fail(err error) {
 	}
 }
 
-// checkedPod is the key of the name of the pod whose plugins are prepared, in the context of prepare.
+// checkedPod is the context key under which prepare finds the name of the pod.
 type checkedPod struct{}
 
 // world is a source with a manager, and fakes of everything else.
@@ -137,24 +137,24 @@ type world struct {
 	cfg     kube.Config
 	source  *kube.Source
 	manager *manager.Manager
-	tracker *states.Tracker // which the API shows
+	tracker *states.Tracker // the states shown by the API
 	stop    context.CancelFunc
 
 	mu       sync.Mutex
 	log      strings.Builder
-	handlers map[string]*probetest.Handler                                                // by the path or the port in the config
-	custom   probe.Handler                                                                // of all probes; nil: handlers
+	handlers map[string]*probetest.Handler                                                // by path or port in the config
+	custom   probe.Handler                                                                // for all probes; nil: handlers
 	bind     func(name string, config []byte, target probe.Target) (probe.Handler, error) // nil: custom or handlers
 	prepare  func(ctx context.Context, name string) error
 	set      map[string]conditions.Pod // by name of the pod
-	seen     func(*conditions.Pod)     // of each call of Set
+	seen     func(*conditions.Pod)     // called by each Set
 	sets     int
 	removed  []types.UID
 	retries  []string // calls of Retry
 	pending  int
-	final    []string // states of the pod web when the writer was ended
+	final    []string // states of the pod web at the end of the writer
 	events   []string
-	own      []string // events of the agent itself
+	own      []string // events recorded by the agent itself
 	failures []liveness.Failure
 	open     string
 	doubted  liveness.Scope
@@ -270,8 +270,7 @@ func (w *world) prepared(ctx context.Context, name string) error {
 	return prepare(ctx, name)
 }
 
-// Prepare implements [manager.Handlers]. The script of a probe is that of the handler whose key is in
-// its config.
+// Prepare implements [manager.Handlers]. It returns the scripted handler whose key is in the config.
 func (w *world) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	if w.bind != nil {
 		return w.bind(name, config, target)
@@ -298,7 +297,7 @@ var (
 	warning = probetest.Answer(probe.Warning, "slow")
 )
 
-// script makes the probes with key in their config follow steps.
+// script sets the handler for probes with key in their config.
 func (w *world) script(key string, steps ...probetest.Step) *probetest.Handler {
 	h := probetest.NewHandler(steps...)
 	w.mu.Lock()
@@ -307,8 +306,8 @@ func (w *world) script(key string, steps ...probetest.Step) *probetest.Handler {
 	return h
 }
 
-// conditionsOf returns the newest states of a pod, as "KIND.CONTAINER=STATE" with ?, if nothing is
-// decided, ! if it has failed, and p, if it is paused.
+// conditionsOf returns the newest states of a pod as "KIND.CONTAINER=STATE", followed by ? if undecided,
+// ! if failed, and p if paused.
 func (w *world) conditionsOf(name string) (words []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -358,7 +357,7 @@ func (w *world) wantEvents(want ...string) {
 	}
 }
 
-// wait lets time pass.
+// wait advances the fake time, and waits until all goroutines block.
 func (w *world) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -417,7 +416,7 @@ func (f fakeEvents) Retry() { f.w.retry("events") }
 
 func (f fakeEvents) Run(ctx context.Context) { <-ctx.Done() }
 
-// agentEvents are the events of the agent itself.
+// agentEvents is the recorder for the agent's own list of events.
 type agentEvents struct{ w *world }
 
 func (a agentEvents) Event(_ runtime.Object, eventType, reason, message string) {
@@ -507,7 +506,7 @@ func (f fakeRuntime) Trouble() error {
 
 func withRuntime(w *world) { w.cfg.Runtime = fakeRuntime{w} }
 
-// podNamed returns a pod that runs since a moment, with probes in its annotation.
+// podNamed returns a pod that has just started, with probes in its annotation.
 func podNamed(name, probes string, annotations ...string) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -528,7 +527,7 @@ func podNamed(name, probes string, annotations ...string) *v1.Pod {
 	return pod
 }
 
-// run sets the status of the container web: it runs since a time.
+// run sets the status of the container web to running since a time.
 func run(pod *v1.Pod, id string, since time.Time) {
 	pod.Status.ContainerStatuses = []v1.ContainerStatus{{
 		Name: "web", ContainerID: "containerd://" + pod.Name + "-" + id, Ready: true, Started: new(true),
@@ -536,12 +535,12 @@ func run(pod *v1.Pod, id string, since time.Time) {
 	}}
 }
 
-// publish sets a condition of an earlier agent.
+// publish adds a condition written by an earlier agent.
 func publish(pod *v1.Pod, t v1.PodConditionType, status v1.ConditionStatus, at time.Time) {
 	pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: t, Status: status, Reason: "ProbeSucceeded", LastTransitionTime: metav1.NewTime(at)})
 }
 
-// ready returns Ready and Started of the container web, as the source has them.
+// ready returns Started and Ready of the container web in the source's status.
 func (w *world) ready(pod *v1.Pod) (started, ready bool) {
 	w.t.Helper()
 	status, ok := w.source.PodStatus(pod.UID)

@@ -23,7 +23,7 @@ import (
 
 const readiness = `{web: {readiness: {httpGet: {path: /r, port: http}, period: 1s, failureThreshold: 2}}}`
 
-// bubble runs a test of a source in a bubble of fake time.
+// bubble runs a test of a source in a synctest bubble.
 func bubble(t *testing.T, test func(w *world), edit ...func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestSourceInvalidAnnotation(t *testing.T) {
 		pod.Labels = map[string]string{"a": "b"}
 		w.cluster.set(pod)
 		w.wait(time.Second)
-		w.wantEvents() // not again
+		w.wantEvents() // no second event
 		if n := w.source.NodeCounts(); n.Followed != 2 || n.Refused != 1 || n.PatchesWritten != 7 || n.Done["restart"] != 2 || n.Withheld["budget"] != 1 {
 			t.Errorf("counts: %+v", n)
 		}
@@ -170,7 +170,7 @@ func TestSourceUnreadableAnnotationNeverMakesReady(t *testing.T) {
 	})
 }
 
-// A pod whose plugin takes long to compile delays no other one, and its own probes follow.
+// A pod whose plugin takes long to compile delays no other pod, and its own probes start afterwards.
 func TestSourceSlowPluginDelaysNoOtherPod(t *testing.T) {
 	bubble(t, func(w *world) {
 		slow := make(chan struct{})
@@ -203,7 +203,7 @@ func TestSourceSlowPluginDelaysNoOtherPod(t *testing.T) {
 	})
 }
 
-// What a plugin may mend is an error of the attempt: the agent calls Reload when the plugins have changed.
+// An error that a plugin may resolve is returned by the attempt: the agent calls Reload when plugins have changed.
 func TestSourceMissingPluginIsRetried(t *testing.T) {
 	bubble(t, func(w *world) {
 		missing := errors.New(`unknown handler "redis"`)
@@ -232,8 +232,8 @@ func TestSourceMissingPluginIsRetried(t *testing.T) {
 	})
 }
 
-// The author of a pod may choose configs that a plugin always takes long to accept. The other pods with that
-// plugin wait for it once, and it is tried seldom.
+// The author of a pod may choose configs that a plugin always takes long to accept. Other pods with that plugin
+// wait for it once, and the slow pod is retried with a back-off.
 func TestSourceSlowConfigs(t *testing.T) {
 	bubble(t, func(w *world) {
 		tries := 0
@@ -295,7 +295,7 @@ func TestSourceTransitionsHaveEvents(t *testing.T) {
 		w.wantConditions("web", "readiness.web=unknown!")
 		h.Then(failure)
 		w.wait(3 * time.Second)
-		w.wantEvents() // it has been told
+		w.wantEvents() // no event for the same state
 		h.Then(success)
 		w.wait(2 * time.Second)
 		w.wantEvents("Normal Healthy Readiness probe succeeded after a failure http 10.1.0.7")
@@ -389,7 +389,7 @@ func TestSourceActsOnFailures(t *testing.T) {
 		if err := w.manager.Resume(key); err != nil {
 			t.Fatal(err)
 		}
-		// Another container, and it fails from the start: the state does not change, and it is told again.
+		// A new container fails from its start: the state stays the same, and the failure is passed again.
 		run(pod, "c2", time.Now())
 		w.cluster.set(pod)
 		w.wait(100 * time.Millisecond)
@@ -408,7 +408,7 @@ func TestSourceActsOnFailures(t *testing.T) {
 	}, func(w *world) { w.cfg.Policy.Liveness.Modes = []string{"observe", "restart"} })
 }
 
-// A pod that fails already may ask for another mode.
+// A pod that already fails may change its mode.
 func TestSourceActsOnEarlierFailureWhenModeChanges(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.script("/l", failure)
@@ -449,7 +449,7 @@ func TestSourceForbiddenOptions(t *testing.T) {
 	})
 }
 
-// The end of the agent is no transition, and the writer has the last states before it ends.
+// The end of the agent is no transition, and the writer gets the last states before it ends.
 func TestSourceStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -478,7 +478,7 @@ func TestNewRequiresParts(t *testing.T) {
 	}
 }
 
-// The agent's own list of events has those that its manager does not record.
+// The agent's own list of events contains events that its manager does not record.
 func TestSourceAgentEvents(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.script("/r", success, failure)

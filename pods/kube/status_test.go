@@ -26,7 +26,7 @@ import (
 
 const startup = `{web: {startup: {httpGet: {path: /s, port: http}, period: 1s, failureThreshold: 9}, liveness: {httpGet: {path: /l, port: http}, period: 1s}}}`
 
-// The first attempt of a probe does not wait for a second tick, since there is a status before.
+// The first attempt of a probe runs at its first tick, since the status is set before.
 func TestSourceFirstTickAttempts(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", success)
@@ -62,7 +62,7 @@ func TestSourceStartedRequiresBothStartupProbes(t *testing.T) {
 		if started, ready := w.ready(pod); !started || !ready || live.Count() == 0 {
 			t.Errorf("both have: started %t, ready %t, %d liveness attempts", started, ready, live.Count())
 		}
-		// Only ours: a new container, and the kubelet is done sooner.
+		// A new container, whose kubelet probe succeeds first: only prober's startup probe is pending.
 		ours.Then(failure)
 		before := live.Count()
 		run(pod, "c2", time.Now())
@@ -90,14 +90,14 @@ func TestSourceOverlayPrecedesKubelet(t *testing.T) {
 		changed("of a pod without probes")
 		w.wait(1500 * time.Millisecond)
 		w.wantConditions("web", "readiness.web=failure!")
-		w.wantEvents() // the kubelet tells the end of a container
+		w.wantEvents() // the kubelet records the end of a container
 		if _, ready := w.ready(pod); ready {
 			t.Error("ready after the end of the container")
 		}
 	}, withRuntime)
 }
 
-// A target without an address would be the node.
+// A probe of a pod without an address would connect to the node.
 func TestSourceWaitsForAddress(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", success)
@@ -140,7 +140,7 @@ func TestSourceRestartedContainerIsNotReady(t *testing.T) {
 	})
 }
 
-// So is one that has a startup probe only.
+// A restarted container with only a startup probe has not started.
 func TestSourceRestartedContainerHasNotStarted(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/s", success)
@@ -224,14 +224,14 @@ func TestSourceSeedsAfterRestart(t *testing.T) {
 	}
 }
 
-// A startup probe that failed for an earlier agent has to succeed before a condition is true again. One that
-// has succeeded makes no more attempts, and holds nothing back.
+// A startup probe that failed for an earlier agent must succeed before a condition is true again. One that
+// has succeeded makes no more attempts, and does not hold back other probes.
 func TestSourceStartupProbeAfterAgentRestart(t *testing.T) {
 	const probes = `{web: {startup: {httpGet: {path: /s, port: http}, period: 1s, failureThreshold: 9}, readiness: {httpGet: {path: /r, port: http}, period: 1s}}}`
 	for _, c := range []struct {
 		name string
 		live v1.ConditionStatus
-		want []v1.ConditionStatus // of the conditions that are written
+		want []v1.ConditionStatus // of the written conditions
 	}{
 		{"it failed", v1.ConditionFalse, nil},
 		{"it succeeded", v1.ConditionTrue, []v1.ConditionStatus{v1.ConditionTrue}},
@@ -260,8 +260,8 @@ func TestSourceStartupProbeAfterAgentRestart(t *testing.T) {
 	}
 }
 
-// A gate that was true for the container before, as after a reboot of the node, does not count for the
-// new one.
+// A gate that was true for the previous container, as after a reboot of the node, does not count for the
+// new container.
 func TestSourceGateOfEarlierContainerTurnsFalse(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", probetest.Hang())
@@ -280,7 +280,7 @@ func TestSourceGateOfEarlierContainerTurnsFalse(t *testing.T) {
 	})
 }
 
-// What an earlier agent has told is not told again.
+// A state for which an earlier agent has recorded an event gets no second event.
 func TestSourceEventsAreNotRepeatedAfterAgentRestart(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -318,7 +318,7 @@ func TestSourceEventsAreNotRepeatedAfterAgentRestart(t *testing.T) {
 	}
 }
 
-// A probe that is removed and added again begins anew, and not with what the earlier agent has told.
+// A probe that is removed and added again does not start with the state of the earlier agent.
 func TestSourceFailureOfAddedProbeHasEvent(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/r", success)
@@ -398,7 +398,7 @@ func TestSourceContinuesWithoutAPIServer(t *testing.T) {
 		w.wantConditions("web", "readiness.web=failure!")
 		before := len(locked(w, &w.retries))
 		w.cluster.fail(nil)
-		w.wait(7 * time.Second) // whatever the length of the outage
+		w.wait(7 * time.Second) // the longest retry interval, however long the outage was
 		w.cluster.set(podNamed("new", readiness))
 		w.wait(time.Second)
 		w.wantConditions("web", "readiness.web=failure!")
@@ -412,7 +412,7 @@ func TestSourceContinuesWithoutAPIServer(t *testing.T) {
 	})
 }
 
-// The end does not wait for the next request.
+// Stop does not wait for the next request.
 func TestSourceStopWithoutAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -455,7 +455,7 @@ func TestSourceExec(t *testing.T) {
 			}
 		}, withRuntime)
 	})
-	// The status of another pod names the container, too. Its command must not run there.
+	// The status of another pod has the same container ID. Its command must not run in that container.
 	forged := podNamed("thief", readiness)
 	forged.Status.ContainerStatuses = pod.Status.ContainerStatuses
 	t.Run("forged status", func(t *testing.T) {
@@ -669,7 +669,7 @@ func TestSourceNetwork(t *testing.T) {
 	})
 }
 
-// dialer is a handler that asks in which network it has to dial, as built-in ones do.
+// dialer is a handler that asks for the network in which it must dial, as the built-in handlers do.
 type dialer struct {
 	w    *world
 	host bool // an attempt was made in the network of the node
@@ -685,7 +685,7 @@ func (d *dialer) Probe(_ context.Context, req probe.Request) (probe.Outcome, err
 	return probe.Outcome{Result: probe.Success}, nil
 }
 
-// No attempt of a pod in its own network is made in that of the node, not even the first and the last.
+// No attempt of a pod in its own network runs in the node's network, not even the first and the last.
 func TestSourceNetworkOfEveryAttempt(t *testing.T) {
 	bubble(t, func(w *world) {
 		d := &dialer{w: w, in: make(map[string]int)}
@@ -700,10 +700,10 @@ func TestSourceNetworkOfEveryAttempt(t *testing.T) {
 		if locked(w, &d.host) || locked(w, &d.in)["/proc/17/ns/net"] < 50 || locked(w, &d.in)[""] > 0 {
 			t.Errorf("attempts by network: %v", d.in)
 		}
-		if path, ok := w.source.NetworkOf("uid-web"); !ok || path != "" { // an attempt that comes late
-			t.Errorf("a pod that is gone has the network %q, %t", path, ok)
+		if path, ok := w.source.NetworkOf("uid-web"); !ok || path != "" { // as a late attempt would ask
+			t.Errorf("removed pod: network %q, %t", path, ok)
 		}
-		// The network of the node, after the other one.
+		// The pod changes to the network of the node.
 		delete(pod.Annotations, "prober.dev/network")
 		w.cluster.set(pod)
 		w.wait(time.Second)
@@ -763,7 +763,7 @@ func TestSourceWatch(t *testing.T) {
 	})
 }
 
-// The kubelet and the agent never restart a container by a failure of the agent's probes alone.
+// In the mode observe, a failure restarts nothing, and the probe continues.
 func TestSourceLivenessGoesOnAfterFailure(t *testing.T) {
 	bubble(t, func(w *world) {
 		h := w.script("/l", failure)

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// allowed are targets of an operator who trusts his pods a lot.
+// allowed parses entries of kubernetes.targets.
 func allowed(texts ...string) (all []config.Target) {
 	for _, text := range texts {
 		if prefix, err := netip.ParsePrefix(text); err == nil {
@@ -29,7 +29,7 @@ func allowed(texts ...string) (all []config.Target) {
 	return all
 }
 
-// The author of a pod may not reach with the agent what he cannot reach himself.
+// A probe must not reach addresses that the author of its pod cannot reach.
 func TestTargets(t *testing.T) {
 	everything := allowed("0.0.0.0/0", "::/0")
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestTargets(t *testing.T) {
 		{"::1", nil, true, ""},
 		{"::1", everything, false, "would be the node itself"},
 		{"::ffff:127.0.0.1", everything, false, "would be the node itself"},
-		{"64:ff9b::7f00:1", everything, true, "would be the node itself"}, // translated, so it leaves the pod
+		{"64:ff9b::7f00:1", everything, true, "would be the node itself"}, // NAT64, so it leaves the pod
 		{"localhost", nil, false, `"localhost" would be the node itself`},
 		{"LOCALHOST.", allowed("localhost"), false, `"localhost" would be the node itself`},
 		{"a.localhost", nil, false, "would be the node itself"},
@@ -77,7 +77,7 @@ func TestTargets(t *testing.T) {
 		{"fe80::1", allowed("fe80::/10"), false, ""},
 		{"168.63.129.16", allowed("168.0.0.0/8"), false, "is no address of the pod"},
 		{"fd00:ec2::254", everything, false, "is no address of the pod"},
-		{"127.1", everything, true, "is no address of the pod"}, // a name for us, which no operator lists
+		{"127.1", everything, true, "is no address of the pod"}, // parsed as a host name
 		{"0x7f000001", everything, true, "is no address of the pod"},
 		{"2130706433", everything, true, "is no address of the pod"},
 		{"10.1.0.7:80", everything, false, "is no address of the pod"},
@@ -125,7 +125,7 @@ func TestPolicyRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(w *world) {
-				// Where the API server could run commands, the operator has to allow it.
+				// The API server could run commands, but the operator must allow it.
 				w.cluster.set(podNamed("web", "{web: {readiness: {"+c.probe+"}, liveness: {tcpSocket: {port: 2}, period: 1s}}}"))
 				w.start()
 				w.wait(2 * time.Second)
@@ -165,7 +165,7 @@ func TestPolicyRefusesChangedProbe(t *testing.T) {
 	})
 }
 
-// The address of a pod may become that of another one.
+// The address of a pod may be assigned to another pod later.
 func TestPolicyChecksAddressesOfEveryStatus(t *testing.T) {
 	bubble(t, func(w *world) {
 		pod := podNamed("web", `{web: {readiness: {httpGet: {path: /r, port: http, host: 10.1.0.7}, period: 1s}, liveness: {tcpSocket: {port: 2}, period: 1s}}}`)
@@ -178,7 +178,7 @@ func TestPolicyChecksAddressesOfEveryStatus(t *testing.T) {
 		w.wait(2 * time.Second)
 		w.wantEvents("Warning ProbeInvalid metadata.annotations[prober.dev/probes][web].readiness.httpGet.host: Forbidden")
 		w.wantConditions("web", "liveness.web=success", "readiness.web=unknown?")
-		// Also if the annotation cannot be read any more, so that its probes would go on.
+		// The same with an invalid annotation, with which the probes would otherwise continue.
 		pod.Annotations[declared.Annotation] = strings.Replace(pod.Annotations[declared.Annotation], "10.1.0.7", "10.1.0.99", 1)
 		w.cluster.set(pod)
 		w.wait(2 * time.Second)
@@ -206,7 +206,7 @@ func TestHostNetworkPodHasAddressesOfItsNode(t *testing.T) {
 	})
 }
 
-// The guard decides about every connection, whatever plan let its probe through.
+// The guard checks every connection, independent of the plan.
 func TestCheckTarget(t *testing.T) {
 	bubble(t, func(w *world) {
 		pod, other := podNamed("web", `{web: {liveness: {tcpSocket: {port: 2}, period: 1s}}}`), podNamed("other", `{web: {liveness: {tcpSocket: {port: 2}, period: 1s}}}`)
@@ -239,7 +239,7 @@ func TestCheckTarget(t *testing.T) {
 	}, func(w *world) { w.cfg.Policy.Targets = allowed("169.254.170.2/32", "loop.test") })
 }
 
-// Who may write statuses of pods must not choose what is probed. Addresses that no pod has are no target.
+// Whoever may write pod statuses must not choose the targets of probes. Addresses that no pod can have are not dialed.
 func TestForgedAddressIsNotDialed(t *testing.T) {
 	for _, ip := range []string{"127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "0.0.0.0", "::ffff:127.0.0.1", "no address"} {
 		t.Run(ip, func(t *testing.T) {

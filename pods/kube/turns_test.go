@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// slowPods adds pods of another namespace whose configs take forever to accept, and returns them. The names of the
-// others come later in each order.
+// slowPods adds pods of another namespace whose plugin never accepts their configs, and returns them. Their names sort
+// before those of the other pods.
 func (w *world) slowPods(n int) (all []*v1.Pod) {
 	compiled := false
 	w.prepare = func(ctx context.Context, name string) error {
@@ -55,8 +55,8 @@ func (w *world) untilProbed(pod *v1.Pod) time.Duration {
 	return time.Since(begun)
 }
 
-// However many pods of a namespace have configs that a plugin takes long to accept, and however often those change, pods
-// of others do not wait for them.
+// Pods do not wait for those of another namespace whose configs a plugin takes long to accept, however many there are
+// and however often they change.
 func TestSlowConfigsOfANamespace(t *testing.T) {
 	t.Run("which change", func(t *testing.T) {
 		bubble(t, func(w *world) {
@@ -107,8 +107,8 @@ func TestSlowConfigsOfANamespace(t *testing.T) {
 	})
 }
 
-// An annotation that changes a hundred times a second keeps the loop, the log and the API server hardly busier than one that
-// changes every five seconds. The last one holds.
+// An annotation that changes a hundred times a second is applied about every five seconds, in the loop, the log and at
+// the API server. The last change takes effect.
 func TestFrequentAnnotationChangesAreLimited(t *testing.T) {
 	bubble(t, func(w *world) {
 		pod := podNamed("web", readiness)
@@ -129,7 +129,7 @@ func TestFrequentAnnotationChangesAreLimited(t *testing.T) {
 		prepared := 0
 		w.mu.Lock()
 		w.bind = func(string, []byte, probe.Target) (probe.Handler, error) {
-			prepared++ // by the loop alone
+			prepared++ // only the loop calls this
 			return probetest.NewHandler(success), nil
 		}
 		w.mu.Unlock()

@@ -1,4 +1,4 @@
-package prober_test
+package docstest_test
 
 import (
 	"os"
@@ -28,9 +28,6 @@ func TestReliabilityNamesTests(t *testing.T) {
 		tests := named.FindAllStringSubmatch(cells[1], -1)
 		var sources strings.Builder
 		folders := folder.FindAllString(cells[1], -1)
-		if len(folders) == 0 {
-			folders = []string{"."}
-		}
 		for _, name := range folders {
 			files, err := filepath.Glob(filepath.Join(name, "*_test.go"))
 			if err != nil || len(files) == 0 {

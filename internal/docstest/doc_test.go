@@ -1,4 +1,4 @@
-package prober_test
+package docstest_test
 
 import (
 	"go/ast"
@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/daeace23/prober/internal/archtest"
 )
 
 // TestDocNamesExist resolves the functions that doc.go names in its lists of steps.
@@ -133,25 +135,9 @@ func functions(t *testing.T, dir string) map[string]bool {
 		}
 		for _, decl := range parsed.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok {
-				all[receiver(f)+f.Name.Name] = true
+				all[archtest.Receiver(f)+f.Name.Name] = true
 			}
 		}
 	}
 	return all
-}
-
-// receiver returns "Type." for a method, and "" for a function.
-func receiver(f *ast.FuncDecl) string {
-	if f.Recv == nil {
-		return ""
-	}
-	switch typ := f.Recv.List[0].Type.(type) {
-	case *ast.StarExpr:
-		if ident, ok := typ.X.(*ast.Ident); ok {
-			return ident.Name + "."
-		}
-	case *ast.Ident:
-		return typ.Name + "."
-	}
-	return ""
 }

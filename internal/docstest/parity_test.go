@@ -1,4 +1,4 @@
-package prober_test
+package docstest_test
 
 import (
 	"flag"
@@ -93,7 +93,7 @@ func TestParity(t *testing.T) {
 			if rule := strings.Repeat("|---", strings.Count(heads.String(), " | ")+1) + "|"; *update {
 				lines[i], lines[i+1] = heads.String(), rule
 			} else if line != heads.String() || lines[i+1] != rule {
-				t.Errorf("line %d is not %q: run go test -run Parity . -update", i+1, heads.String())
+				t.Errorf("line %d is not %q: run go test ./internal/docstest -run Parity -update", i+1, heads.String())
 			}
 		}
 		row := parityRow.FindStringSubmatch(line)
@@ -119,7 +119,7 @@ func TestParity(t *testing.T) {
 		if *update {
 			lines[i] = "| " + row[1] + " | " + row[2] + cells + " | " + files + " |"
 		} else if row[3] != cells || row[4] != files {
-			t.Errorf("item %d: the row ends with %q, want %q; run go test -run Parity . -update", item, row[3]+" | "+row[4], cells+" | "+files)
+			t.Errorf("item %d: the row ends with %q, want %q; run go test ./internal/docstest -run Parity -update", item, row[3]+" | "+row[4], cells+" | "+files)
 		}
 	}
 	for _, span := range [][2]int{{1, 197}, {204, 214}, {220, 263}} {

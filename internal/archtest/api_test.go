@@ -1,4 +1,4 @@
-package prober_test
+package archtest_test
 
 import (
 	"bytes"
@@ -90,7 +90,7 @@ func TestAPIListing(t *testing.T) {
 			t.Error(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what package %s exports: run go test -run API . -update-api, and look at what has changed\n%s", file, names[i], changedLines(string(got), string(want)))
+			t.Errorf("%s is not what package %s exports: run go test ./internal/archtest -run API -update-api, and look at what has changed\n%s", file, names[i], changedLines(string(got), string(want)))
 		}
 	}
 	entries, err := os.ReadDir("api")

@@ -1,4 +1,4 @@
-package prober_test
+package archtest_test
 
 import (
 	"go/ast"
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/daeace23/prober/internal/archtest"
 )
 
 // A wrapper that is neither a Wrapper nor implements what its probes may have would hide the target and the
@@ -37,7 +39,7 @@ func TestWrappersOfHandlersUnwrap(t *testing.T) {
 					found[packageOf(file)+"."+n.Name.Name] = fset.Position(n.Pos())
 				}
 			case *ast.FuncDecl:
-				if of, isMethod := strings.CutSuffix(receiver(n), "."); isMethod {
+				if of, isMethod := strings.CutSuffix(archtest.Receiver(n), "."); isMethod {
 					name := packageOf(file) + "." + of
 					if methods[name] == nil {
 						methods[name] = make(map[string]bool)

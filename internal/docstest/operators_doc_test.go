@@ -1,4 +1,4 @@
-package prober_test
+package docstest_test
 
 import (
 	"fmt"

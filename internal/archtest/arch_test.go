@@ -1,4 +1,4 @@
-package prober_test
+package archtest_test
 
 import (
 	"go/ast"
@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 )
-
-const module = "github.com/daeace23/prober"
 
 // packages lists what each package may import: packages of this module (a trailing /* stands
 // for everything below), and modules of others. A package that is not listed fails the test.
@@ -317,6 +315,8 @@ var packages = map[string]struct {
 	"internal/metricsdoc":   {ours: []string{"metrics", "metrics/agentmetrics"}},
 	"internal/openapidoc":   {ours: []string{"agent/api"}},
 	"internal/registrytest": {ours: []string{"plugin", "plugin/oci"}, others: []string{"github.com/google/go-containerregistry"}},
+	"internal/archtest":     {},
+	"internal/docstest":     {},
 	"internal/release": {
 		ours:   []string{"internal/cli", "internal/cli/command"},
 		others: []string{"github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/crypto/x509roots/fallback"},
