@@ -394,7 +394,7 @@ func TestClaims(t *testing.T) {
 		{"leases cannot be written", func(t *testing.T, c *cluster) {
 			c.denied = apierrors.NewForbidden(leases, "x", errors.New("no right"))
 			one, a := c.agent(t, "n1"), c.add("shop", "a", "rs")
-			refused(t, one, a, "of its workload cannot be had, without which no pod is restarted or evicted: ")
+			refused(t, one, a, "no pod is restarted or evicted without the lease ")
 			c.denied = nil
 			mustClaim(t, one, a)
 		}},
