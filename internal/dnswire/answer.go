@@ -44,8 +44,9 @@ type Record struct {
 
 const formatError = 1
 
-// Read decodes a message that answers q. tcp is true if it was received over TCP. Records of unsupported
-// types are left out. The error is [ErrStray], or describes the malformed answer.
+// Read decodes a message that answers q. tcp is true if it was received over TCP. Records of
+// unsupported types are left out. The error is [ErrStray], or describes the malformed
+// answer.
 func (q *Question) Read(msg []byte, tcp bool) (Answer, error) {
 	r := reader{msg: msg}
 	id, flags := r.u16(), r.u16()
