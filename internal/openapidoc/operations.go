@@ -238,7 +238,7 @@ func (o *operation) responses(s *schemas) object {
 		"403": object{"description": "Another web site sent the request, or it names another host.", "content": failed},
 		"429": object{"description": "Too many wrong credentials came from this address.", "content": failed},
 	}
-	if o.method == "get" { // it is that of exporter-toolkit
+	if o.method == "get" { // exporter-toolkit sends this response
 		all["401"] = object{"description": "The request has no user that is valid.", "content": object{"text/plain": object{"schema": object{"type": "string"}}}}
 	}
 	if o.method != "get" {

@@ -1,6 +1,6 @@
 // Package regular reads files whose paths come from outside: manifests, references to secrets,
-// plugins, keys. It reads only regular files, since a named pipe could block, and limits the size of
-// what it reads. [Replace] writes a file atomically.
+// plugins, keys. It reads only regular files, since a named pipe could block, and limits their
+// size. [Replace] writes a file atomically.
 package regular
 
 import (

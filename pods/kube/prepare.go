@@ -20,8 +20,8 @@ const (
 	// patience is how long an attempt waits for the plugins of a pod. If they take longer, other goroutines
 	// prepare them, and the pod is applied afterwards. Other pods do not wait.
 	patience = 500 * time.Millisecond
-	// preparers limits the pods that these goroutines prepare at the same time, and preparersPerNamespace
-	// those of one namespace, so that others get a slot. prepareTimeout limits one preparation.
+	// preparers is the number of these goroutines. preparersPerNamespace limits how many of them prepare pods
+	// of the same namespace, so that others get a slot. prepareTimeout limits one preparation.
 	preparers             = 4
 	preparersPerNamespace = 3
 	prepareTimeout        = 30 * time.Second

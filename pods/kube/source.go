@@ -62,7 +62,7 @@ type Source struct {
 	unprobed     map[types.UID]bool        // pods with a NotProbed event: they have the gate and no probe for it
 }
 
-// pod is a pod with the annotation. The mutex of its Source guards all fields but those of the report loop.
+// pod is a pod with the annotation. The mutex of its Source guards all fields that the report loop does not own.
 type pod struct {
 	latest *v1.Pod           // newest object from the API server, trimmed; read-only
 	ids    map[string]string // containers by ID, of the last published status

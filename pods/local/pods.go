@@ -85,7 +85,7 @@ type Pods struct {
 
 	mu      sync.Mutex
 	pods    map[types.UID]*pod
-	prior   map[types.UID]savedPod // read by New; Apply removes what it restores
+	prior   map[types.UID]savedPod // read by New; Apply removes restored pods
 	stopped bool
 }
 
@@ -259,8 +259,8 @@ func (p *Pods) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop fun
 // Restarts implements [manager.RestartSource]. An external target is not restarted.
 func (p *Pods) Restarts(_ *v1.Pod, c *v1.Container) bool { return !isExternal(c) }
 
-// Pods returns all pods with their present status, sorted by namespace and name. They are read-only:
-// what they point to is shared.
+// Pods returns all pods with their present status, sorted by namespace and name. They share memory, and must not be
+// modified.
 func (p *Pods) Pods() []v1.Pod {
 	p.mu.Lock()
 	specs := make([]*v1.Pod, 0, len(p.pods))
@@ -290,7 +290,7 @@ func (p *Pods) RunInContainer(ctx context.Context, containerID string, cmd []str
 }
 
 // Environment returns the working directory (the agent's if "") and the environment for the exec probes
-// and hooks of a container. They equal those of its process, with the Mark of the host added. It returns an
+// and hooks of a container. Both are the same as for its process, with the Mark of the host added. It returns an
 // error if the container does not run.
 func (p *Pods) Environment(containerID string) (dir string, env []string, err error) {
 	if v, ok := p.ids.Load(containerID); ok {

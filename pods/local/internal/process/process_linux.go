@@ -138,7 +138,7 @@ func (p *Process) wait(cmd *exec.Cmd, reports *json.Decoder, pipes *shimPipes, o
 	if err == nil && m.Exit != nil {
 		p.ended = Exit{Status: *m.Exit}
 	} else {
-		// The shim was killed: kill what is left of the group.
+		// The shim was killed: kill the rest of the group.
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		p.ended = Exit{Status: Status{Code: 137, Signal: 9}, Message: "the shim of the container was killed"}
 	}
