@@ -230,7 +230,7 @@ func TestRunInContainerWedgedRuntimeIsNoVerdict(t *testing.T) {
 	}
 	f.serve(t)
 	c, _ := f.client(t)
-	f.logged("cannot be asked")
+	f.logged("cannot be reached")
 	if err := c.Trouble(); !strings.Contains(err.Error(), "list containers: ") {
 		t.Errorf("trouble: %v", err)
 	}

@@ -136,7 +136,7 @@ func TestRunRuntimeAwayKeepsStateAndReconnects(t *testing.T) {
 		t.Errorf("trouble before the first list: %v", err)
 	}
 	c, changed := f.client(t)
-	f.logged("cannot be asked")
+	f.logged("cannot be reached")
 	f.set(container("a0", "a", 0, running))
 	f.serve(t)
 	f.logged("answers again")
@@ -145,7 +145,7 @@ func TestRunRuntimeAwayKeepsStateAndReconnects(t *testing.T) {
 		t.Errorf("trouble: %v", err)
 	}
 	f.crash()
-	f.logged("cannot be asked")
+	f.logged("cannot be reached")
 	if err := c.Trouble(); !strings.Contains(err.Error(), f.socket) {
 		t.Errorf("trouble %q does not name the socket", err)
 	}
@@ -252,7 +252,7 @@ func TestRunHostileAnswers(t *testing.T) {
 		f.set(many(10_001)...)
 		f.serve(t)
 		c, _ := f.client(t)
-		f.logged("cannot be asked")
+		f.logged("cannot be reached")
 		if err := c.Trouble(); err == nil || !strings.Contains(err.Error(), "10001 containers, more than 10000") {
 			t.Errorf("trouble: %v", err)
 		}
@@ -265,7 +265,7 @@ func TestRunHostileAnswers(t *testing.T) {
 		f.set(huge)
 		f.serve(t)
 		c, _ := f.client(t)
-		f.logged("cannot be asked")
+		f.logged("cannot be reached")
 		if err := c.Trouble(); err == nil || !strings.Contains(err.Error(), "larger than max") {
 			t.Errorf("trouble: %v", err)
 		}
@@ -276,7 +276,7 @@ func TestRunHostileAnswers(t *testing.T) {
 		f.name = "a name/of: evil"
 		f.serve(t)
 		c, _ := f.client(t)
-		f.logged("cannot be asked")
+		f.logged("cannot be reached")
 		if err := c.Trouble(); !strings.Contains(err.Error(), `"a name/of: evil" is no name of a container runtime`) {
 			t.Errorf("trouble: %v", err)
 		}
@@ -300,7 +300,7 @@ func TestNoSocketIsTrouble(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	c, _ := f.client(t)
-	f.logged("cannot be asked")
+	f.logged("cannot be reached")
 	if err := c.Trouble(); !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("trouble: %v", err)
 	}
