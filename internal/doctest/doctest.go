@@ -1,8 +1,8 @@
 // Package doctest runs the commands of a documentation page and compares their output.
 //
-// It reads two kinds of fenced blocks. ```console has commands, each after "$ ", and their output with
-// standard error: "…" matches the rest of a word or line, or alone on a line any lines. "(exit 2)" is
-// an exit code other than 0. ```console rust runs only if the toolchain rust is there. A language and
+// It reads two kinds of fenced blocks. A ```console block has commands, each after "$ ", and their combined output.
+// In the output, "…" matches the rest of a word or line, or any lines if it is alone on a line. "(exit 2)" is a
+// nonzero exit code. A ```console rust block runs only if the toolchain rust is available. A block with a language and
 // a path, as in ```go queue/main.go, is a file to write.
 package doctest
 
@@ -21,9 +21,9 @@ import (
 
 // Page is a page and the environment of its commands.
 type Page struct {
-	File string   // of Markdown
-	Dir  string   // in which its commands run
-	Env  []string // of the commands
+	File string   // path of the Markdown file
+	Dir  string   // working directory of its commands
+	Env  []string // environment of its commands
 	Has  func(toolchain string) bool
 }
 
@@ -53,7 +53,7 @@ func Run(t *testing.T, p Page) {
 	}
 }
 
-// Files returns the files that a page has, by their paths.
+// Files returns the files in a page, by path.
 func Files(t *testing.T, page string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -79,7 +79,7 @@ func (p Page) write(t *testing.T, path, body string) {
 	}
 }
 
-// console runs the commands of a block and returns how many there were.
+// console runs the commands of a block and returns their number.
 func (p Page) console(t *testing.T, line int, body string) (commands int) {
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	for i := 0; i < len(lines); {
@@ -115,7 +115,7 @@ func (p Page) shell(t *testing.T, command string) string {
 	return strings.TrimPrefix(text, "\n")
 }
 
-// Like reports whether got matches the output on a page. The package comment has the rules.
+// Like reports whether got matches want, the output on a page. See the package comment for the rules.
 func Like(want, got string) bool {
 	if want == "" {
 		return got == ""

@@ -20,14 +20,14 @@ type weight struct {
 	bytes  uint64
 }
 
-// Rows of the table that are no modules.
+// Rows of the table that are not modules.
 const (
 	standard = "the standard library"
 	shared   = "what the linker makes for all: types, strings, names"
 	tables   = "tables for stack traces (pclntab)"
 )
 
-// leastWeight is the least size of a module with a row of its own.
+// leastWeight is the minimum size of a module with its own row.
 const leastWeight = 100_000
 
 // weigh builds the program pkg, and returns the size of the file without symbols, and the
@@ -51,12 +51,12 @@ func weigh(pkg string) (total int64, weights []weight, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	of, err := symbols(filepath.Join(dir, "whole"), modules)
+	sizes, err := symbols(filepath.Join(dir, "whole"), modules)
 	if err != nil {
 		return 0, nil, err
 	}
 	left := uint64(info.Size())
-	for module, size := range of {
+	for module, size := range sizes {
 		weights = append(weights, weight{module, size})
 		left -= min(left, size)
 	}
@@ -92,7 +92,7 @@ func modulesByPackage(pkg string) (map[string]string, error) {
 	}
 }
 
-// symbols returns the bytes of the file that the symbols of each module have.
+// symbols returns the total size of the symbols of each module.
 func symbols(file string, modules map[string]string) (map[string]uint64, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -103,22 +103,22 @@ func symbols(file string, modules map[string]string) (map[string]uint64, error) 
 	if err != nil {
 		return nil, err
 	}
-	of := make(map[string]uint64)
+	sizes := make(map[string]uint64)
 	for _, s := range all {
 		if int(s.Section) >= len(f.Sections) || f.Sections[s.Section].Type == elf.SHT_NOBITS {
 			continue // zeroes are not in the file
 		}
 		if module := moduleOf(s.Name, modules); module != "" {
-			of[module] += s.Size
+			sizes[module] += s.Size
 		}
 	}
 	if section := f.Section(".gopclntab"); section != nil {
-		of[tables] = section.Size
+		sizes[tables] = section.Size
 	}
-	return of, nil
+	return sizes, nil
 }
 
-// moduleOf returns the row of a symbol, "" for one that the linker has made for all.
+// moduleOf returns the row of a symbol; "" for a symbol that the linker generates for all modules.
 func moduleOf(symbol string, modules map[string]string) string {
 	name := strings.ReplaceAll(symbol, "%2e", ".")
 	if rest, _, ok := strings.Cut(name, "["); ok { // of a type parameter

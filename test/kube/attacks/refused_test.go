@@ -39,7 +39,7 @@ var targets = map[string]string{
 	"127.0.0.1": "would be the node itself", "127.9.9.9": "would be the node itself", "::1": "would be the node itself",
 	"[::1]": "would be the node itself", "localhost": "would be the node itself", "LocalHost.": "would be the node itself",
 	"x.localhost": "would be the node itself", "::ffff:127.0.0.1": "would be the node itself", "[::ffff:127.0.0.1]": "would be the node itself",
-	"64:ff9b::7f00:1": "would be the node itself", "0.0.0.0": "is the address of no host", "::": "is the address of no host",
+	"64:ff9b::7f00:1": "would be the node itself", "0.0.0.0": "is not the address of a host", "::": "is not the address of a host",
 	"2130706433": "is no address of the pod", "0x7f000001": "is no address of the pod", "0177.0.0.1": "is no address of the pod",
 	"127.1": "is no address of the pod", "127.0.0.1:8080": "is no address of the pod", "127.0.0.1/": "is no address of the pod",
 	"user@127.0.0.1": "is no address of the pod", " 127.0.0.1": "is no address of the pod", bed.NodeIP: "is no address of the pod",
