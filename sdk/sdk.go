@@ -17,7 +17,7 @@
 // `prober plugin new` writes such a plugin with its manifest and tests. `prober plugin build`
 // compiles it to a guest, with GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared. The same
 // source compiles to a native program, for its tests: see [Native] and sdk/sdktest.
-// docs/plugin-authors.md is a tutorial.
+// docs/plugins/tutorial.md is a tutorial.
 //
 // A guest has no network of its own: net.Dial reaches a fake network inside the guest. [Dial]
 // reaches the real one. Database drivers, clients of queues and caches, and net/http (with
