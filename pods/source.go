@@ -21,8 +21,8 @@ import (
 // fails, or Run is never called, it calls neither. All functions are safe for concurrent use.
 //
 // Status, Start, Stop, Pods and Watch are required. A source leaves the other fields zero for what
-// it does not offer. memory_test.go of package agent has the smallest source, docs/embedding.md how to
-// use one.
+// it does not offer. memory_test.go of package agent has the smallest source, docs/embed/own-source-of-pods.md
+// how to use one.
 type Source struct {
 	// Status returns the present status of a pod, false for an unknown one. Every tick of every
 	// probe calls it, also before Start: it must return from memory. The agent does not modify the

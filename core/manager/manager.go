@@ -243,7 +243,7 @@ func (m *Manager) Add(ctx context.Context, d *declared.Pod) error {
 // with the same handler and config keeps its run of equal results, and one whose handler, config, target and timeout are
 // the same its attempt under way; else that is cancelled, not counted, and made again at once. A liveness or startup
 // probe that is on hold after a failure is probed again. New thresholds and periods take effect at once. From now on
-// pod gives ports, labels and restart policies. A probe with an error goes on as it was. docs/changing-probes.md
+// pod gives ports, labels and restart policies. A probe with an error goes on as it was. docs/embed/changing-probes.md
 // has a table of the fields.
 func (m *Manager) UpdatePod(ctx context.Context, pod *v1.Pod, typed ...ProbeConfig) error {
 	return m.Apply(ctx, declared.Parse(pod, typed...))

@@ -142,9 +142,13 @@ var (
 // may be unused.
 func TestGoBlocksCompile(t *testing.T) {
 	source, count := blockPreamble, 0
-	for _, file := range []string{"README.md", "docs/embedding.md"} {
+	files, err := filepath.Glob("docs/embed/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append([]string{"README.md"}, files...) {
 		for _, block := range blocks(t, file, "go") {
-			if strings.HasPrefix(block, "package") || strings.HasPrefix(block, "Probe(") {
+			if strings.HasPrefix(block, "package") || strings.HasPrefix(block, "Probe(") || strings.HasPrefix(block, "func ") {
 				continue
 			}
 			count++

@@ -1,7 +1,7 @@
 // Package managertest tests how a manager of probes treats the probes of a running container that change. Any
 // implementation of the kubelet's manager can run it. It is experimental.
 //
-// docs/changing-probes.md has the rules in words.
+// docs/embed/changing-probes.md has the rules in words.
 package managertest
 
 import (
