@@ -1,4 +1,4 @@
-// Embedsize writes the tables of docs/embedding.md that say what a program pays for each entry point
+// Embedsize writes the tables of docs/embed/size.md that say what a program pays for each entry point
 // of prober: its size, the modules of others that it links, and what they change in its go.mod. It also
 // writes docs/size.md: what our own programs consist of, see weights.go.
 package main
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-//go:generate go run . ../../docs/embedding.md ../../docs/size.md
+//go:generate go run . ../../docs/embed/size.md ../../docs/size.md
 
 // program is one that embeds prober: a folder of testdata.
 type program struct {
