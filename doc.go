@@ -75,7 +75,7 @@
 //     container that is new or does not run gets its result here, without an attempt.
 //  4. core/internal/engine.Worker.attempts makes up to three attempts, and retries only errors. Where a
 //     plugin or a limit has no slot for it, the tick is skipped.
-//  5. core/internal/engine.Worker.once gives an attempt its deadline; a fault of the host is an error.
+//  5. core/internal/engine.Worker.makeAttempt gives an attempt its deadline; a fault of the host is an error.
 //  6. A built-in handler, handlers/wasm.bound.Probe or a process makes the attempt. Before a
 //     handler with a limit does, handlers/limit.Limit.acquire waits for a slot with the timeout suspended.
 //  7. core/internal/engine.Worker.record applies the outcome, unless the probe was changed meanwhile.
@@ -133,7 +133,8 @@
 // A timeout, of an annotation or of a v1.Probe:
 //
 //   - core/declared.annotationProbe.spec or core/declared.specOf makes it part of a probe.Spec.
-//   - core/internal/engine.New keeps it, and core/internal/engine.Worker.once gives it to each attempt as a deadline.
+//   - core/internal/engine.New keeps it, and core/internal/engine.Worker.makeAttempt gives it to each attempt
+//     as a deadline.
 //
 // A target, as a host or a socket:
 //
@@ -156,7 +157,7 @@
 //   - core/internal/engine.fold decides it, and core/results.Cache.Set keeps it, by container.
 //   - core/states.Rule.Tick makes a state of it, for all that people read.
 //   - core/manager.Manager.UpdatePodStatus writes it into the status of a pod.
-//   - agent.Agent.shown is the only converter to agent/api; metrics.state.ticked has the state for scrapes.
+//   - agent.Agent.apiStatus is the only converter to agent/api; metrics.state.ticked has the state for scrapes.
 //
 // A secret:
 //

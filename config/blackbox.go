@@ -9,16 +9,16 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// Blackbox restricts the scrapes of /probe. A relative path is from the folder of the file.
+// Blackbox restricts the scrapes of /probe. A relative path is relative to the folder of the file.
 type Blackbox struct {
-	// TokenFile is a file with the token that each scrape over TCP needs; "": none.
+	// TokenFile is the file of the token that each scrape over TCP needs; "" means no token.
 	TokenFile string
-	// Targets are the hosts that may be probed; empty: all. The Host of one may begin with "*.".
+	// Targets lists the hosts that may be probed; empty means all. A Host may begin with "*.".
 	Targets []Target
 }
 
-// Allows reports whether a scrape may have a target with that host. A name is not looked up: it must be
-// listed itself.
+// Allows reports whether a scrape may name a target with that host. It does not resolve a host name: the
+// name itself must be listed.
 func (b *Blackbox) Allows(host string) bool {
 	if b == nil || len(b.Targets) == 0 {
 		return true
@@ -53,13 +53,13 @@ func (d *decoder) blackbox(a *Agent) yamlpos.Reader {
 	}
 }
 
-// parseScraped reads an entry of blackbox.targets.
+// parseScraped parses an entry of blackbox.targets.
 func parseScraped(text string) (Target, error) {
 	rest, below := strings.CutPrefix(text, "*.")
 	t, err := parseTarget(rest)
 	if below && err == nil {
 		if t.Host == "" {
-			return Target{}, errors.New("must have the suffix of names after the asterisk")
+			return Target{}, errors.New("must have a domain name after the asterisk")
 		}
 		t.Host = "*." + t.Host
 	}

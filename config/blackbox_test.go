@@ -48,7 +48,7 @@ func TestBlackboxErrors(t *testing.T) {
 		"{targets: []}":               "f:3: blackbox.targets: must not be empty",
 		"{targets: ['http://a']}":     "f:3: blackbox.targets[0]: ",
 		"{targets: ['a:80']}":         "f:3: blackbox.targets[0]: ",
-		"{targets: ['*.10.0.0.0/8']}": "f:3: blackbox.targets[0]: must have the suffix of names",
+		"{targets: ['*.10.0.0.0/8']}": "f:3: blackbox.targets[0]: must have a domain name",
 		"{targets: ['*']}":            "f:3: blackbox.targets[0]: ",
 		"{targets: ['10.0.0.1/8']}":   "must be 10.0.0.0/8",
 		"{tokenFile: ''}":             "f:3: blackbox.tokenFile: ",

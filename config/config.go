@@ -1,10 +1,13 @@
-// Package config reads the agent's file, prober.yaml. Every error has the file, the line and the
-// path of the field. config.go has the types, decode.go reads them; targets.go does both for modules
-// and targets, otlp.go for OTLP, and kubernetes.go for the node agent. notify.go has the receivers of notifications,
-// notifydecode.go reads them.
+// Package config reads the agent's file, prober.yaml. Every error has the file, the line and the path of
+// the field.
 //
-// Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust
-// and Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets
+// config.go has the types, and decode.go reads them. targets.go has types and decoders for modules and
+// targets, otlp.go for OTLP, and kubernetes.go for the node agent. notify.go has the types of notification
+// receivers, and notifydecode.go reads them.
+//
+// Package plugin/admit calls [Load] at each snapshot of the plugins, and decides with Plugins, Trust and
+// Nagios. The agent gets Handlers, TotalMemory and Secrets from the snapshot. Package pods/targets calls
+// [Load] too, and makes pods of Targets. `prober node` reads Kubernetes once, when it starts.
 // calls [Load] too, and makes pods of Targets. `prober node` reads Kubernetes once, when it starts.
 package config
 
@@ -29,7 +32,7 @@ const (
 	Kind       = "AgentConfig"
 )
 
-// maxSize is the most bytes of the file.
+// maxSize is the largest size of the file in bytes.
 const maxSize = 1 << 20
 
 // Agent is the contents of prober.yaml.
@@ -37,14 +40,14 @@ type Agent struct {
 	Handlers []Handler
 	Plugins  []Plugin
 	Trust    Trust
-	// TotalMemory is the most bytes that the instances of all plugins may have together; 0 means
+	// TotalMemory limits the total memory of all plugin instances, in bytes; 0 means
 	// [plugin.DefaultTotalMemory].
 	TotalMemory uint64
 	Nagios      Nagios
 	Secrets     Secrets
 	Credentials []Credentials
 	OTLP        *OTLP   // nil: nothing is sent
-	Notify      *Notify // nil: nobody is told
+	Notify      *Notify // nil: no notifications
 	Modules     []Module
 	Targets     []TargetGroup
 	Uplink      []Witness
@@ -52,44 +55,44 @@ type Agent struct {
 	Blackbox    *Blackbox   // nil: nothing is restricted
 }
 
-// Credentials are what plugins may use for TLS by its name, without seeing it. A relative path is
-// from the folder of the file.
+// Credentials are TLS credentials that plugins may use by name, without reading them. A relative path is
+// relative to the folder of the file.
 type Credentials struct {
 	Name       string
-	CA         string // path of the authorities to trust, in PEM; "": those of the system
+	CA         string // path of the trusted CAs, in PEM; "": the system's
 	Cert, Key  string // paths of a client certificate and its key, in PEM; "": none
-	ServerName string // "": the host that is dialled
-	Insecure   bool   // accept any certificate of a server
+	ServerName string // "": the dialled host
+	Insecure   bool   // accept any server certificate
 	Plugins    []string
 
 	Line int // in the file, for later errors
 }
 
-// SameFiles reports whether c and other differ at most in who may use them.
+// SameFiles reports whether c and other are equal except for Name, Plugins and Line.
 func (c *Credentials) SameFiles(other *Credentials) bool {
 	return c.CA == other.CA && c.Cert == other.Cert && c.Key == other.Key && c.ServerName == other.ServerName && c.Insecure == other.Insecure
 }
 
-// Nagios restricts the commands that may run as plugins.
+// Nagios restricts the commands that may run as Nagios plugins.
 type Nagios struct {
-	// Folders are the folders of the commands; without any, no command runs. A relative path is
-	// from the folder of the file.
+	// Folders lists the folders of allowed commands; without any, no command runs. A relative path is
+	// relative to the folder of the file.
 	Folders []string
-	// Env are the variables that plugins may set for their commands, such as PGPASSWORD and
-	// MYSQL_*. By default there are none: with variables such as LD_PRELOAD and PERL5OPT, a
-	// command runs another program.
+	// Env lists the variables that plugins may set for their commands, such as PGPASSWORD and MYSQL_*. The
+	// default is none, because variables such as LD_PRELOAD and PERL5OPT make a command run another
+	// program.
 	Env []string
 }
 
 // Secrets restricts what manifests may refer to with ${file:PATH} and ${env:NAME}.
 type Secrets struct {
-	// Allow are patterns such as "file:/etc/prober/secrets/*" and "env:PG_*"; without any, no
-	// reference is resolved. A relative path is from the folder of the file. * matches any
-	// characters but slashes.
+	// Allow lists patterns such as "file:/etc/prober/secrets/*" and "env:PG_*"; without any, no reference
+	// is resolved. A relative path is relative to the folder of the file. * matches any characters except
+	// slashes.
 	Allow []string
 }
 
-// The prefixes of [Secrets.Allow]: each pattern has one of them.
+// The prefixes of [Secrets.Allow]. Each pattern has one of them.
 const (
 	SecretFile = "file:"
 	SecretEnv  = "env:"
@@ -98,12 +101,12 @@ const (
 // Handler is the entry of one built-in handler.
 type Handler struct {
 	Name        string
-	MaxInFlight int // attempts of all its probes at the same time
+	MaxInFlight int // limit of concurrent attempts of all its probes
 
 	Line int // in the file, for later errors
 }
 
-// MaxInFlight returns the limit of the built-in handler called name; 0 means any number.
+// MaxInFlight returns the limit of the built-in handler called name; 0 means no limit.
 func (a *Agent) MaxInFlight(name string) int {
 	if i := slices.IndexFunc(a.Handlers, func(h Handler) bool { return h.Name == name }); i >= 0 {
 		return a.Handlers[i].MaxInFlight
@@ -111,8 +114,8 @@ func (a *Agent) MaxInFlight(name string) int {
 	return 0
 }
 
-// CheckHandlers returns an error if a has an entry for a handler that is not one of builtins. file
-// is the file of a.
+// CheckHandlers returns an error for each entry of a.Handlers that is not in builtins. file is the path
+// that a was read from.
 func (a *Agent) CheckHandlers(file string, builtins []string) error {
 	var errs []error
 	for i, h := range a.Handlers {
@@ -129,19 +132,19 @@ func (a *Agent) CheckHandlers(file string, builtins []string) error {
 // Plugin is the entry of one plugin.
 type Plugin struct {
 	Name   string
-	Source string // path of a module, or oci://…; "" if it is in the plugin folders
-	Digest string // "sha256:…" that the module or program must have; "" for any
-	// Manifest is the "sha256:…" that the manifest beside it must have, which Digest does not
-	// cover; "" for any.
+	Source string // path of a module, or oci://…; "" means a plugin in the plugin folders
+	Digest string // required digest "sha256:…" of the module or program; "" for any
+	// Manifest is the required digest "sha256:…" of the manifest beside the module or program, which Digest
+	// does not cover; "" for any.
 	Manifest  string
-	PlainHTTP bool           // the registry of Source speaks HTTP
-	Grants    []plugin.Grant // in addition to the probe's own target
+	PlainHTTP bool           // the registry of Source uses plain HTTP
+	Grants    []plugin.Grant // in addition to access to the probe's own target
 	Limits    plugin.Limits  // see [plugin.Resolve]
-	// ErrorPolicy replaces that of the manifest, unless it is "".
+	// ErrorPolicy replaces the manifest's policy, unless it is "".
 	ErrorPolicy plugin.ErrorPolicy
-	// Shadow makes this the entry of another version, which runs beside the plugin of that name
-	// and decides nothing. Grants, Limits and ErrorPolicy that are not set are those of the
-	// plugin.
+	// Shadow makes this the entry of another version of the plugin called Name. That version runs beside
+	// the plugin and decides nothing. Grants, Limits and ErrorPolicy that are not set are inherited from
+	// the plugin.
 	Shadow       bool
 	PromoteAfter PromoteAfter // of a shadow
 
@@ -150,11 +153,11 @@ type Plugin struct {
 
 // PromoteAfter is the condition for a shadow to replace the plugin. The zero value means never.
 type PromoteAfter struct {
-	Ticks     int     // the least number of compared ticks
-	Agreement float64 // the least part of them in which both had the same result
+	Ticks     int     // minimum number of compared ticks
+	Agreement float64 // minimum fraction of these ticks with the same result
 }
 
-// Reference returns Source as a reference, such as oci://ghcr.io/prober/redis:1; ok is false if the
+// Reference parses Source as a registry reference, such as oci://ghcr.io/prober/redis:1. ok is false if the
 // plugin is not in a registry.
 func (p *Plugin) Reference() (ref plugin.Reference, ok bool) {
 	if !strings.HasPrefix(p.Source, plugin.OCIScheme) {
@@ -166,8 +169,8 @@ func (p *Plugin) Reference() (ref plugin.Reference, ok bool) {
 
 // Trust restricts which plugins may be loaded.
 type Trust struct {
-	Require bool     // each plugin must have a signature by one of Keys
-	Keys    []string // paths of public keys; a relative path is from the folder of the file
+	Require bool     // each plugin needs a signature by one of Keys
+	Keys    []string // paths of public keys; a relative path is relative to the folder of the file
 
 	Line int // in the file, for later errors
 }
@@ -175,8 +178,7 @@ type Trust struct {
 // Default returns the configuration without a file.
 func Default() *Agent { return &Agent{} }
 
-// Beside returns the path of a file that prober.yaml names: a relative path is from the folder of
-// configFile.
+// Beside resolves a path from prober.yaml. A relative path is relative to the folder of configFile.
 func Beside(configFile, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -184,30 +186,30 @@ func Beside(configFile, path string) string {
 	return filepath.Join(filepath.Dir(configFile), path)
 }
 
-// patience bounds how long [Load] waits for the writer of a pipe.
-const patience = 5 * time.Second
+// pipeTimeout limits how long [Load] waits for the writer of a pipe.
+const pipeTimeout = 5 * time.Second
 
-// Load reads the file at path. It waits at most 5 s for the writer of a pipe, and does not wait
-// for a writer to open it, since an agent reads its file many times.
+// Load reads the file at path. If path is a pipe, Load waits at most 5 s for data. It does not wait for a
+// writer to open the pipe, because an agent reads its file many times.
 func Load(path string) (*Agent, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not block for a pipe
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	defer f.Close()
-	_ = f.SetReadDeadline(time.Now().Add(patience)) // fails for a regular file, which needs none
+	_ = f.SetReadDeadline(time.Now().Add(pipeTimeout)) // a regular file needs no deadline and returns an error
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	if info, err := f.Stat(); err == nil && len(data) == 0 && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("config: %s is not a regular file, and nothing is in it (any more)", path)
+		return nil, fmt.Errorf("config: %s is not a regular file, and is empty or was already read", path)
 	}
 	return Parse(path, data)
 }
 
-// Parse reads data, the contents of file. Its errors are [plugin.FieldError]s, joined if there
-// are several.
+// Parse parses data, the contents of file. Its errors are [plugin.FieldError]s, joined if there are
+// several.
 func Parse(file string, data []byte) (*Agent, error) {
 	d := decoder{yamlpos.Decoder{File: file}}
 	a := Default()

@@ -139,7 +139,7 @@ func TestParseErrors(t *testing.T) {
 		{"an empty key", head + "trust: {keys: ['']}\n", `f:3: trust.keys[0]: must not be empty`},
 		{"require", head + "trust: {require: maybe}\n", `f:3: trust.require: must be true or false, not a string`},
 		{"require without keys", head + "trust: {require: true}\n", `f:3: trust.keys: trust.require needs at least one key`},
-		{"a shadow without a source", head + "plugins: [{name: a}, {name: a, shadow: true}]\n", `f:3: plugins[1].source: the field is required: a shadow needs the version that runs beside the plugin`},
+		{"a shadow without a source", head + "plugins: [{name: a}, {name: a, shadow: true}]\n", `f:3: plugins[1].source: the field is required: a shadow needs the version to run beside the plugin`},
 		{"two shadows", head + "plugins: [{name: a, shadow: true, source: x}, {name: a, shadow: true, source: x}]\n", `f:3: plugins[1].name: "a" is set twice, first on line 3`},
 		{"promotion of no shadow", head + "plugins: [{name: a, promoteAfter: {ticks: 1}}]\n", `f:3: plugins[0].promoteAfter: needs shadow: true`},
 		{"no ticks", head + "plugins: [{name: a, shadow: true, source: x, promoteAfter: {ticks: 0}}]\n", `f:3: plugins[0].promoteAfter.ticks: must be at least 1`},

@@ -43,7 +43,7 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		"notify":      d.notify(a),
 		"totalMemory": yamlpos.Parsed(&d.Decoder, &a.TotalMemory, plugin.ParseSize),
 		"nagios": func(n *yamlpos.Node, path string) {
-			d.Mapping(n, path, yamlpos.Fields{"folders": d.texts(&a.Nagios.Folders), "env": d.ListOf(d.variable(&a.Nagios.Env))})
+			d.Mapping(n, path, yamlpos.Fields{"folders": d.stringList(&a.Nagios.Folders), "env": d.ListOf(d.variable(&a.Nagios.Env))})
 		},
 		"secrets": func(n *yamlpos.Node, path string) {
 			d.Mapping(n, path, yamlpos.Fields{"allow": d.ListOf(d.secret(&a.Secrets.Allow))})
@@ -55,13 +55,13 @@ func (d *decoder) agent(n *yamlpos.Node, a *Agent) {
 		}),
 		"trust": func(n *yamlpos.Node, path string) {
 			a.Trust.Line = n.Line
-			d.Mapping(n, path, yamlpos.Fields{"require": d.Bool(&a.Trust.Require), "keys": d.texts(&a.Trust.Keys)})
+			d.Mapping(n, path, yamlpos.Fields{"require": d.Bool(&a.Trust.Require), "keys": d.stringList(&a.Trust.Keys)})
 		},
 	}, "apiVersion", "kind")
 }
 
-// texts returns a reader of a list of strings that are not empty.
-func (d *decoder) texts(to *[]string) yamlpos.Reader {
+// stringList returns a reader of a list of nonempty strings.
+func (d *decoder) stringList(to *[]string) yamlpos.Reader {
 	return d.ListOf(func(n *yamlpos.Node, path string) {
 		var text string
 		d.NonEmpty(&text)(n, path)
@@ -69,7 +69,7 @@ func (d *decoder) texts(to *[]string) yamlpos.Reader {
 	})
 }
 
-// secret returns a reader of a pattern of secrets.
+// secret returns a reader of a pattern of [Secrets.Allow].
 func (d *decoder) secret(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, at string) {
 		var text string
@@ -90,7 +90,7 @@ func (d *decoder) secret(to *[]string) yamlpos.Reader {
 	}
 }
 
-// variable returns a reader of a pattern of names of variables.
+// variable returns a reader of a pattern of variable names.
 func (d *decoder) variable(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, at string) {
 		var name string
@@ -110,7 +110,7 @@ func (d *decoder) credentials(n *yamlpos.Node, path string, c *Credentials) {
 		"key":        d.NonEmpty(&c.Key),
 		"serverName": d.NonEmpty(&c.ServerName),
 		"insecure":   d.Bool(&c.Insecure),
-		"plugins":    d.texts(&c.Plugins),
+		"plugins":    d.stringList(&c.Plugins),
 	}, "name", "plugins")
 	if c.Name != "" && !plugin.ValidName(c.Name) {
 		d.Errorf(n, path+".name", "%.80q is not a name: must be at most 63 lower-case letters, digits and dashes", c.Name)
@@ -149,7 +149,7 @@ func (d *decoder) plugin(n *yamlpos.Node, path string, p *Plugin) {
 	}
 }
 
-// source returns a reader of a path or a reference.
+// source returns a reader of a path or a registry reference.
 func (d *decoder) source(to *string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.NonEmpty(to)(n, path)
@@ -220,7 +220,7 @@ func (d *decoder) validate(root *yamlpos.Node, a *Agent) {
 		lines[e] = p.Line
 		switch {
 		case p.Shadow && p.Source == "":
-			d.ErrorAt(p.Line, path+".source", errors.New("the field is required: a shadow needs the version that runs beside the plugin"))
+			d.ErrorAt(p.Line, path+".source", errors.New("the field is required: a shadow needs the version to run beside the plugin"))
 		case !p.Shadow && p.PromoteAfter.Ticks > 0:
 			d.ErrorAt(p.Line, path+".promoteAfter", errors.New("needs shadow: true"))
 		}

@@ -13,59 +13,60 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// Kubernetes is what the operator of a node allows the pods that `prober node` probes.
+// Kubernetes restricts the pods that `prober node` probes. The operator of the node sets it.
 type Kubernetes struct {
 	Liveness   Liveness
 	Budgets    Budgets
 	Breaker    Breaker
-	PodNetwork bool // pods may ask for probes in their own network
-	// APIExec lets exec probes run through the API server where there is no runtime. It needs the
-	// verb create of pods/exec.
+	PodNetwork bool // pods may request probes inside their own network
+	// APIExec lets exec probes run through the API server if there is no container runtime. It needs the
+	// verb create for pods/exec.
 	APIExec   bool
-	Targets   []Target      // of probes, beside the addresses of the pod itself
-	MinPeriod time.Duration // the shortest that a pod may ask for
-	MaxRate   int           // attempts a second that the probes of one namespace may make on the node
-	QPS       int           // patches of conditions a second
-	DryRun    bool          // write and do nothing, but record what would be done
+	Targets   []Target      // allowed targets of probes, in addition to the pod's own addresses
+	MinPeriod time.Duration // shortest period that a pod may set
+	MaxRate   int           // attempts per second of all probes of a namespace on the node
+	QPS       int           // patches of conditions per second
+	DryRun    bool          // record the actions and patches, and perform none
 }
 
-// Liveness is what may happen when a liveness or startup probe has failed.
+// Liveness configures the actions after a failed liveness or startup probe.
 type Liveness struct {
-	Modes     []string // of [LivenessModes], that pods may ask for
+	Modes     []string // subset of [LivenessModes] that pods may request
 	OnFailure string   // "refuse" or "kill"
 }
 
-// LivenessModes are the values of the annotation prober.dev/liveness, the most harmless first.
+// LivenessModes are the values of the annotation prober.dev/liveness, from the most harmless to the most
+// disruptive.
 var LivenessModes = []string{"observe", "sidecar", "restart", "evict"}
 
 // Budget is a token bucket.
 type Budget struct {
 	Burst int
-	Every time.Duration // until another token
+	Every time.Duration // interval between tokens
 }
 
-// Budgets bound the restarts and evictions of a node.
+// Budgets limit the restarts and evictions of a node.
 type Budgets struct {
 	Workload, Node Budget
-	Backoff        time.Duration // before the second action on a container in a row
+	Backoff        time.Duration // delay before the second consecutive action on a container
 }
 
-// Breaker are the limits above which a node distrusts its own probes.
+// Breaker has the limits above which a node distrusts its own probes.
 type Breaker struct {
-	Share    float64 // of the probes that failed within Window
-	Least    int     // failures below which Share does not count
+	Share    float64 // fraction of the probes that failed within Window
+	Least    int     // minimum number of failures for Share to count
 	Window   time.Duration
-	Lag      time.Duration      // of the schedule
-	Pressure map[string]float64 // "cpu", "memory", "io": percent, above which nothing is restarted; 100: no limit
+	Lag      time.Duration      // lag of the schedule
+	Pressure map[string]float64 // percent by "cpu", "memory", "io", above which nothing is restarted; 100: no limit
 }
 
-// Target is an entry of kubernetes.targets: either a prefix or the name of a host.
+// Target is an entry of kubernetes.targets: a prefix or a host name.
 type Target struct {
 	Prefix netip.Prefix
 	Host   string // in lower case
 }
 
-// DefaultKubernetes returns what applies where prober.yaml does not set it.
+// DefaultKubernetes returns the defaults of the kubernetes section.
 func DefaultKubernetes() *Kubernetes {
 	return &Kubernetes{
 		Liveness: Liveness{Modes: []string{"observe", "sidecar"}, OnFailure: "refuse"},
@@ -80,7 +81,7 @@ func DefaultKubernetes() *Kubernetes {
 	}
 }
 
-// shortestPeriod is what an annotation accepts at all.
+// shortestPeriod is the shortest period that an annotation accepts.
 const shortestPeriod = 10 * time.Millisecond
 
 func (d *decoder) kubernetes(a *Agent) yamlpos.Reader {
@@ -124,7 +125,7 @@ func (d *decoder) liveness(to *Liveness) yamlpos.Reader {
 		}
 		to.Modes = modes
 		if !slices.Contains(modes, "observe") {
-			d.Errorf(yamlpos.Field(n, "modes"), path+".modes", "must have observe, the mode of pods that ask for none")
+			d.Errorf(yamlpos.Field(n, "modes"), path+".modes", "must contain observe, the default mode of pods")
 		}
 	}
 }
@@ -172,11 +173,11 @@ func parsePercent(text string) (float64, error) {
 	return percent, nil
 }
 
-// parseTarget reads a prefix, an address or the name of a host.
+// parseTarget parses a prefix, an address or a host name.
 func parseTarget(text string) (Target, error) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		if prefix != prefix.Masked() {
-			return Target{}, fmt.Errorf("%s is no network: must be %s", text, prefix.Masked())
+			return Target{}, fmt.Errorf("%s is not a network: must be %s", text, prefix.Masked())
 		}
 		return Target{Prefix: prefix}, nil
 	}

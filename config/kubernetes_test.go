@@ -59,7 +59,7 @@ func TestKubernetesErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown field", "kubernetes: {mode: observe}\n", `f:3: kubernetes.mode: unknown field; known: apiExec, breaker, budgets, conditions, dryRun, liveness, maxRate, minPeriod, podNetwork, targets`},
 		{"unknown mode", "kubernetes:\n  liveness: {modes: [observe, reboot]}\n", `f:4: kubernetes.liveness.modes[1]: unknown value "reboot"; known: evict, observe, restart, sidecar`},
-		{"no observe", "kubernetes:\n  liveness: {modes: [restart]}\n", `f:4: kubernetes.liveness.modes: must have observe, the mode of pods that ask for none`},
+		{"no observe", "kubernetes:\n  liveness: {modes: [restart]}\n", `f:4: kubernetes.liveness.modes: must contain observe, the default mode of pods`},
 		{"on failure", "kubernetes:\n  liveness: {onFailure: stop}\n", `f:4: kubernetes.liveness.onFailure: unknown value "stop"; known: kill, refuse`},
 		{"burst", "kubernetes:\n  budgets: {node: {burst: 0}}\n", `f:4: kubernetes.budgets.node.burst: must be at least 1`},
 		{"every", "kubernetes:\n  budgets: {workload: {every: 0s}}\n", `f:4: kubernetes.budgets.workload.every: must be from 1s to 24h0m0s`},
@@ -67,7 +67,7 @@ func TestKubernetesErrors(t *testing.T) {
 		{"share", "kubernetes:\n  breaker: {share: 50}\n", `f:4: kubernetes.breaker.share: must be a number above 0 and at most 1`},
 		{"pressure", "kubernetes:\n  breaker: {pressure: {cpu: 0}}\n", `f:4: kubernetes.breaker.pressure.cpu: must be a number above 0 and at most 100`},
 		{"unknown pressure", "kubernetes:\n  breaker: {pressure: {disk: 1}}\n", `f:4: kubernetes.breaker.pressure.disk: unknown field; known: cpu, io, memory`},
-		{"target with host bits", "kubernetes:\n  targets: [10.1.0.0/8]\n", `f:4: kubernetes.targets[0]: 10.1.0.0/8 is no network: must be 10.0.0.0/8`},
+		{"target with host bits", "kubernetes:\n  targets: [10.1.0.0/8]\n", `f:4: kubernetes.targets[0]: 10.1.0.0/8 is not a network: must be 10.0.0.0/8`},
 		{"target with a port", "kubernetes:\n  targets: ['db:5432']\n", `f:4: kubernetes.targets[0]: "db:5432" must be a network such as 10.0.0.0/8, an address, or the name of a host without a port`},
 		{"period", "kubernetes:\n  minPeriod: 1ms\n", `f:4: kubernetes.minPeriod: must be from 10ms to 1h0m0s`},
 		{"qps", "kubernetes:\n  conditions: {qps: 0}\n", `f:4: kubernetes.conditions.qps: must be at least 1`},

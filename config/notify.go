@@ -7,38 +7,38 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Notify is who is told of changes of the state of probes. A relative path is from the folder of the
-// file.
+// Notify configures notifications about state changes of probes. A relative path is relative to the folder
+// of the file.
 type Notify struct {
-	ExternalURL string // of the agent's page, for links in messages; "": messages have none
+	ExternalURL string // URL of the agent's page, for links in messages; "": no links
 	Receivers   []Receiver
 }
 
-// Receiver is told of the changes of the probes that it selects. Exactly one of Webhook, Exec and Mail
-// is set.
+// Receiver gets notifications about the probes that it selects. Exactly one of Webhook, Exec and Mail is
+// set.
 type Receiver struct {
 	Name    string
 	Webhook *Webhook
 	Exec    *ExecReceiver
 	Mail    *MailReceiver
 
-	Match  []ProbeMatch  // selects probes that at least one of them matches; none: all probes
-	States []NotifyState // of which it is told
-	// For is how long a state must last before it counts; nil: 0, and a minute for a warning.
+	Match  []ProbeMatch  // selects probes that match at least one; empty: all probes
+	States []NotifyState // states that are notified
+	// For is how long a state must last before it is notified. Nil means 0, and a minute for a warning.
 	For            *time.Duration
-	GroupBy        []string      // names of fields of [ProbeMatch]: probes with the same values share a message
-	GroupWait      time.Duration // for further changes before a message
-	GroupInterval  time.Duration // between two messages of a group
-	RepeatInterval time.Duration // until an unchanged group is told again; 0: never
-	Resolved       bool          // whether it is told of the end of what it was told
+	GroupBy        []string      // field names of [ProbeMatch]; probes with the same values share a message
+	GroupWait      time.Duration // time to wait for further changes before a message
+	GroupInterval  time.Duration // minimum time between two messages of a group
+	RepeatInterval time.Duration // time until an unchanged group is notified again; 0: never
+	Resolved       bool          // whether the end of a notified state is notified
 	MaxPerMinute   int           // messages
-	Retention      time.Duration // how long it is tried to tell what is over
+	Retention      time.Duration // how long to retry the notification of a resolved incident
 
 	Line int // in the file, for later errors
 	Path string
 }
 
-// NotifyState is a state of a probe that a receiver can be told of.
+// NotifyState is a state of a probe that can be notified.
 type NotifyState string
 
 // The states of [Receiver.States].
@@ -48,7 +48,7 @@ const (
 	NotifyUnknown NotifyState = "unknown"
 )
 
-// ProbeMatch selects probes. Each field but Kind is a pattern as of path.Match; "" matches everything.
+// ProbeMatch selects probes. Each field except Kind is a pattern for path.Match. "" matches everything.
 type ProbeMatch struct{ Namespace, Pod, Container, Kind, Handler string }
 
 // WebhookFormat is the format of the body of a request.
@@ -63,47 +63,47 @@ const (
 	TemplateFormat  WebhookFormat = "template"
 )
 
-// Webhook is a URL that gets a POST for each message.
+// Webhook is a URL that receives a POST for each message.
 type Webhook struct {
 	Format          WebhookFormat
-	URL, URLFile    string // one of them
+	URL, URLFile    string // exactly one is set
 	RoutingKeyFile  string // of PagerDuty
 	Headers         map[string]string
 	BearerTokenFile string // "": no token
-	CA              string // path of the authorities to trust, in PEM; "": those of the system
+	CA              string // path of the trusted CAs, in PEM; "": the system's
 	Timeout         time.Duration
-	Template        string // of TemplateFormat, or TemplateFile
+	Template        string // used with TemplateFormat, like TemplateFile
 	TemplateFile    string
-	ContentType     string // of TemplateFormat
+	ContentType     string // used with TemplateFormat
 
 	// TemplateLine is the line of Template or TemplateFile.
 	TemplateLine int
 }
 
-// ExecReceiver is a command that is run for each message, with the rights of the agent.
+// ExecReceiver is a command that runs for each message, with the privileges of the agent.
 type ExecReceiver struct {
 	Command []string // the absolute path of a program, and its arguments
 	Timeout time.Duration
 }
 
-// MailReceiver is a mail for each message.
+// MailReceiver sends a mail for each message.
 type MailReceiver struct {
 	To           []string
 	From         string
 	Smarthost    string // host:port
 	TLS          MailTLS
-	CA           string // path of the authorities to trust, in PEM; "": those of the system
+	CA           string // path of the trusted CAs, in PEM; "": the system's
 	Username     string // "": no authentication
 	PasswordFile string
 	Timeout      time.Duration
 }
 
-// MailTLS is how a connection to a smarthost is encrypted.
+// MailTLS selects the encryption of the connection to a smarthost.
 type MailTLS string
 
 // The values of [MailReceiver.TLS].
 const (
-	StartTLS    MailTLS = "starttls" // which the smarthost must offer
+	StartTLS    MailTLS = "starttls" // the smarthost must offer STARTTLS
 	ImplicitTLS MailTLS = "tls"
 	NoTLS       MailTLS = "none"
 )
@@ -115,13 +115,13 @@ const (
 	DefaultRepeatInterval = 4 * time.Hour
 	DefaultRetention      = 24 * time.Hour
 	DefaultMaxPerMinute   = 20
-	DefaultNotifyTimeout  = 10 * time.Second // of a request, a command or a mail
-	WarningFor            = time.Minute      // how long a warning lasts before it counts
+	DefaultNotifyTimeout  = 10 * time.Second // of a request or a command; a mail has three times as long
+	WarningFor            = time.Minute      // how long a warning must last before it is notified
 	pagerDutyURL          = "https://events.pagerduty.com/v2/enqueue"
 	maxReceivers          = 50
 )
 
-// Equal reports whether r and other send the same to the same place.
+// Equal reports whether r and other are equal except for their position in the file.
 func (r *Receiver) Equal(other *Receiver) bool {
 	a, b := r.withoutPlace(), other.withoutPlace()
 	return reflect.DeepEqual(a, b)
@@ -138,7 +138,7 @@ func (r *Receiver) withoutPlace() *Receiver {
 	return &c
 }
 
-// Duration returns how long a state must last before it counts.
+// Duration returns how long state must last before it is notified.
 func (r *Receiver) Duration(state NotifyState) time.Duration {
 	switch {
 	case r.For != nil:

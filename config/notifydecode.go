@@ -200,7 +200,8 @@ func (d *decoder) checkWebhook(n *yamlpos.Node, path string, w *Webhook) {
 	}
 }
 
-// parseWebhookURL is parseURL; many URLs of webhooks have a secret, and errors do not show them.
+// parseWebhookURL parses a URL without a fragment. Its errors do not show the URL, because many webhook
+// URLs contain a secret.
 func parseWebhookURL(text string) (string, error) {
 	target, err := parseURL(text)
 	if u, _ := url.Parse(target); err == nil && u.Fragment != "" {
@@ -209,7 +210,7 @@ func parseWebhookURL(text string) (string, error) {
 	return target, err
 }
 
-// oneLine returns a reader of a string that is not empty and has no control characters.
+// oneLine returns a reader of a nonempty string without control characters.
 func (d *decoder) oneLine(to *string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.NonEmpty(to)(n, path)
@@ -267,7 +268,7 @@ func (d *decoder) mail(to **MailReceiver) yamlpos.Reader {
 
 const maxMailboxes = 50
 
-// parseMailbox returns an address such as "Prober <prober@example.org>" in its normal form.
+// parseMailbox parses an address such as "Prober <prober@example.org>", and returns its normal form.
 func parseMailbox(text string) (string, error) {
 	address, err := mail.ParseAddress(text)
 	if err != nil || strings.ContainsFunc(address.Address, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {

@@ -10,31 +10,31 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// OTLP is where metrics and traces are sent by the protocol of OpenTelemetry, over HTTP. A relative path
-// is from the folder of the file.
+// OTLP configures the export of metrics and traces to a collector, by OTLP over HTTP. A relative path is
+// relative to the folder of the file.
 type OTLP struct {
 	Endpoint        string            // a URL; /v1/metrics and /v1/traces are appended
 	Headers         map[string]string // of each request
 	BearerTokenFile string            // "": no token
-	CA              string            // path of the authorities to trust, in PEM; "": those of the system
+	CA              string            // path of the trusted CAs, in PEM; "": the system's
 	Interval        time.Duration     // between two exports of metrics
 	Traces          Traces
 }
 
-// Traces are the ticks of which a trace is sent.
+// Traces selects the ticks whose traces are exported.
 type Traces string
 
-// The ticks of [OTLP.Traces].
+// The values of [OTLP.Traces].
 const (
 	NoTraces      Traces = "none"
-	FailureTraces Traces = "failures" // ticks that did not succeed, or changed the decided result
+	FailureTraces Traces = "failures" // ticks that did not succeed, or that changed the decided result
 	AllTraces     Traces = "all"
 )
 
 // DefaultOTLPInterval is the time between two exports of metrics.
 const DefaultOTLPInterval = time.Minute
 
-// Equal reports whether o and other send the same to the same place. Both may be nil.
+// Equal reports whether o and other have the same settings. Both may be nil.
 func (o *OTLP) Equal(other *OTLP) bool {
 	if o == nil || other == nil {
 		return o == other
@@ -72,7 +72,7 @@ func parseTraces(text string) (Traces, error) {
 	return "", errors.New("must be none, failures or all")
 }
 
-// headers returns a reader of the headers of a request. Errors do not have their values.
+// headers returns a reader of HTTP headers. Its errors do not contain header values.
 func (d *decoder) headers(to map[string]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.Entries(n, path, func(key, value *yamlpos.Node, path string) {

@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Module is a probe with a name, which groups of targets refer to.
+// Module is a named probe that target groups refer to.
 type Module struct {
 	Name  string
 	Probe Probe
@@ -26,11 +26,11 @@ type Module struct {
 	Line int // in the file, for later errors
 }
 
-// Probe is a probe with the fields of one in the pod annotation prober.dev/probes. Package config
-// checks no more of it than that it is a mapping.
+// Probe is a probe with the fields of a probe in the pod annotation prober.dev/probes. Package config only
+// checks that it is a mapping.
 type Probe struct {
 	JSON []byte
-	Path string // of the field, such as modules[0].probe
+	Path string // path of the field, such as modules[0].probe
 
 	node *yamlpos.Node
 }
@@ -43,22 +43,22 @@ func (p *Probe) Line(path string) int {
 	return yamlpos.Line(p.node, path)
 }
 
-// DefaultTargetNamespace is the namespace of targets whose group has none.
+// DefaultTargetNamespace is the namespace of a target group without one.
 const DefaultTargetNamespace = "targets"
 
 // The defaults and limits of targets.
 const (
-	DefaultRefresh         = 30 * time.Second // between two requests of a source
-	DefaultRefreshTimeout  = 10 * time.Second // of a request
+	DefaultRefresh         = 30 * time.Second // between two refreshes of a source
+	DefaultRefreshTimeout  = 10 * time.Second // of one refresh
 	minRefresh             = time.Second
-	MaxWitnessTimeout      = 2 * time.Second // of the probes of a [Witness]: other probes wait for them
+	MaxWitnessTimeout      = 2 * time.Second // timeout of a [Witness]'s probes, because other probes wait for them
 	maxRefreshTimeout      = 5 * time.Minute
-	maxGroupName           = 40 // characters: the names of the pods begin with it
+	maxGroupName           = 40 // characters; the pod names begin with it
 	maxRelabel, maxSources = 100, 1000
 )
 
-// TargetGroup is a group of targets with one probe. Prober does not run them: each is a pod with one
-// external container.
+// TargetGroup is a group of targets with one probe. Each target is a pod with one external container, which
+// prober does not run.
 type TargetGroup struct {
 	Name      string
 	Namespace string // of the pods
@@ -67,7 +67,7 @@ type TargetGroup struct {
 	Kind      probe.Kind
 	Labels    map[string]string // of every target
 	Static    []Address
-	Files     []string // patterns of paths; a relative one is from the folder of the file
+	Files     []string // path patterns; a relative pattern is relative to the folder of the file
 	HTTP      []HTTPTargets
 	DNS       []DNSTargets
 	Commands  []CommandTargets
@@ -77,32 +77,32 @@ type TargetGroup struct {
 	Path string // of the entry, such as targets[0]
 }
 
-// Witness is a group of targets that are witnesses of the network: while none of all of them answers, the other
-// targets are not reported as failed.
+// Witness is a target group that witnesses the network: while no target of any Witness answers, failures of
+// the other targets are not reported.
 type Witness struct {
 	Group string
 
 	Line int // in the file, for later errors
 }
 
-// Address is an address with its line in the file.
+// Address is the address of a target, with its line in the file.
 type Address struct {
 	Text string
 	Line int
 }
 
-// HTTPTargets is a service that lists targets as Prometheus' http_sd does.
+// HTTPTargets is an HTTP service that lists targets in the format of Prometheus' http_sd.
 type HTTPTargets struct {
 	URL             string
-	BearerTokenFile string // a relative path is from the folder of the file; "" for no token
+	BearerTokenFile string // a relative path is relative to the folder of the file; "" for no token
 	Refresh         time.Duration
 	Timeout         time.Duration
 }
 
-// DNSTargets is a name whose SRV records are targets.
+// DNSTargets is a name whose SRV records list targets.
 type DNSTargets struct {
 	SRV     string
-	Server  string // host:port of a name server; "": those of the host
+	Server  string // host:port of a name server; "": the host's name servers
 	Refresh time.Duration
 }
 
@@ -113,10 +113,10 @@ type CommandTargets struct {
 	Timeout time.Duration
 }
 
-// Relabel is a step that changes a target, or drops it. Exactly one of Name, Address, Drop and
-// Labels is set. The texts are templates.
+// Relabel is a step that changes or drops a target. Exactly one of Name, Address, Drop and Labels is set.
+// The strings are templates.
 type Relabel struct {
-	Name    string // the name of the target, which that of its pod ends with
+	Name    string // the name of the target, which is the suffix of the pod's name
 	Address string
 	Drop    string            // drops the target if its result is "true"
 	Labels  map[string]string // sets labels; "" removes one
@@ -156,7 +156,7 @@ func (d *decoder) targets(a *Agent) yamlpos.Reader {
 			"name": d.label(&g.Name, maxGroupName), "namespace": d.label(&g.Namespace, 63),
 			"module": d.NonEmpty(&g.Module), "probe": d.probe(&own),
 			"kind":   yamlpos.Parsed(&d.Decoder, &g.Kind, probe.ParseKind),
-			"labels": d.strings(g.Labels),
+			"labels": d.stringMap(g.Labels),
 			"static": d.ListOf(func(n *yamlpos.Node, path string) {
 				a := Address{Line: n.Line}
 				d.NonEmpty(&a.Text)(n, path)
@@ -202,7 +202,7 @@ func (d *decoder) checkGroup(n *yamlpos.Node, path string, g *TargetGroup) {
 	}
 }
 
-// label returns a reader of the name of a group or a namespace.
+// label returns a reader of a group name or a namespace, of at most most characters.
 func (d *decoder) label(to *string, most int) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		*to, _ = d.Text(n, path)
@@ -212,8 +212,8 @@ func (d *decoder) label(to *string, most int) yamlpos.Reader {
 	}
 }
 
-// strings returns a reader of a mapping of strings.
-func (d *decoder) strings(to map[string]string) yamlpos.Reader {
+// stringMap returns a reader of a mapping of strings to strings.
+func (d *decoder) stringMap(to map[string]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.Entries(n, path, func(key, value *yamlpos.Node, path string) {
 			to[key.Value], _ = d.Text(value, path)
@@ -221,7 +221,7 @@ func (d *decoder) strings(to map[string]string) yamlpos.Reader {
 	}
 }
 
-// pattern returns a reader of a pattern of files.
+// pattern returns a reader of a pattern of file paths.
 func (d *decoder) pattern(to *[]string) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		var text string
@@ -233,7 +233,7 @@ func (d *decoder) pattern(to *[]string) yamlpos.Reader {
 	}
 }
 
-// interval returns a reader of a duration from least to most.
+// interval returns a reader of a duration between least and most, inclusive.
 func (d *decoder) interval(to *time.Duration, least, most time.Duration) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		d.Duration(to)(n, path)
@@ -260,7 +260,7 @@ func parseURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "", errors.New("must be an http:// or https:// URL") // without the text: it may have a password
+		return "", errors.New("must be an http:// or https:// URL") // without the text, which may contain a password
 	case u.User != nil:
 		return "", errors.New("must not have a user or a password: use bearerTokenFile")
 	}
@@ -278,7 +278,7 @@ func (d *decoder) dnsTargets(to *[]DNSTargets) yamlpos.Reader {
 	}
 }
 
-// parseServer reads the IP address of a name server, with or without a port.
+// parseServer parses the IP address of a name server, and appends port 53 if it has none.
 func parseServer(text string) (string, error) {
 	if at, err := netip.ParseAddrPort(text); err == nil && at.Port() > 0 {
 		return text, nil
@@ -313,13 +313,13 @@ func (d *decoder) relabel(to *[]Relabel) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
 		r := Relabel{Line: n.Line, Path: path, Labels: make(map[string]string)}
 		d.One(n, path, yamlpos.Fields{
-			"name": d.NonEmpty(&r.Name), "address": d.NonEmpty(&r.Address), "drop": d.NonEmpty(&r.Drop), "labels": d.strings(r.Labels),
+			"name": d.NonEmpty(&r.Name), "address": d.NonEmpty(&r.Address), "drop": d.NonEmpty(&r.Drop), "labels": d.stringMap(r.Labels),
 		})
 		*to = append(*to, r)
 	}
 }
 
-// validateTargets reports modules and groups that contradict each other.
+// validateTargets reports duplicate modules and groups, and references to unknown ones.
 func (d *decoder) validateTargets(a *Agent) {
 	modules, groups := make(map[string]int), make(map[string]int)
 	for i, m := range a.Modules {
@@ -359,7 +359,7 @@ func (a *Agent) WitnessGroups() (groups []string) {
 	return groups
 }
 
-// ModuleOf returns the probe of a group, its own or that of its module.
+// ModuleOf returns the probe of a group: its own, or its module's.
 func (a *Agent) ModuleOf(g *TargetGroup) *Probe {
 	if g.Probe != nil {
 		return g.Probe

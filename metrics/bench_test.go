@@ -33,7 +33,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// BenchmarkTickParallel has a probe on each processor.
+// BenchmarkTickParallel runs one probe on each processor.
 func BenchmarkTickParallel(b *testing.B) {
 	m, _ := setup(b)
 	var goroutines atomic.Int64
@@ -47,7 +47,7 @@ func BenchmarkTickParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkObserve has as many containers as probes, or a third.
+// BenchmarkObserve has as many containers as probes, or a third as many.
 func BenchmarkObserve(b *testing.B) {
 	const probes = 100_000
 	for kinds := 1; kinds <= len(probe.Kinds); kinds += 2 {
@@ -70,7 +70,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// BenchmarkScrape compares the handler with promhttp over a registry that has the same counts.
+// BenchmarkScrape compares the handler with promhttp for a registry that has the same counts.
 func BenchmarkScrape(b *testing.B) {
 	const probes = 100_000
 	m := metrics.New(metrics.Config{})
@@ -95,7 +95,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// BenchmarkTickBesideScrapes has ticks while one scrape follows another.
+// BenchmarkTickBesideScrapes ticks while scrapes follow one another without a pause.
 func BenchmarkTickBesideScrapes(b *testing.B) {
 	const probes = 10_000
 	m := metrics.New(metrics.Config{})
@@ -124,7 +124,7 @@ func BenchmarkTickBesideScrapes(b *testing.B) {
 	}
 }
 
-// observers returns the observers of as many probes. Each has had one tick.
+// observers returns the observers of the given number of probes. Each has had one tick.
 func observers(m *metrics.Metrics, probes int) []worker.ProbeObserver {
 	all := make([]worker.ProbeObserver, probes)
 	for i := range all {

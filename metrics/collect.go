@@ -12,7 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// sharedCollector collects what ticks count for all probes together.
+// sharedCollector collects the counts that all probes share.
 type sharedCollector struct{ m *Metrics }
 
 var _ prometheus.Collector = sharedCollector{}
@@ -59,7 +59,7 @@ func (m *Metrics) allOutcomes() []*outcomes {
 	return all
 }
 
-// collect collects what is counted for one handler, and adds its schedule lags to lag.
+// collect collects the counts of one handler, and adds its schedule lags to lag.
 func (o *outcomes) collect(ch chan<- prometheus.Metric, lag *lagHistogram) {
 	var results [len(stripe{}.results)]uint64
 	for i := range o.stripes {
@@ -79,8 +79,8 @@ func (o *outcomes) collect(ch chan<- prometheus.Metric, lag *lagHistogram) {
 	}
 }
 
-// probeCollector collects what ticks count for each probe, except what handlers measured. It is
-// for registries of other programs: [Metrics.Handler] needs less time and memory for the same.
+// probeCollector collects the counts of each probe, except measurements of plugins. It serves registries of
+// other programs. [Metrics.Handler] needs less time and memory for the same metrics.
 type probeCollector struct{ m *Metrics }
 
 var _ prometheus.Collector = probeCollector{}
@@ -107,7 +107,7 @@ func (c probeCollector) Collect(ch chan<- prometheus.Metric) {
 	for t := range c.m.probedTargets() {
 		ch <- targetInfo.With(1, valid(t.Namespace), valid(t.Pod), valid(t.Container), valid(t.Group), valid(t.Address))
 	}
-	for p := range c.m.ready.all() {
+	for p := range c.m.ready.allPods() {
 		ch <- podReady.With(oneIf(p.ready), p.namespace, p.pod)
 	}
 	for s := range c.m.series.sums(&failed) {
@@ -138,7 +138,7 @@ func (c probeCollector) collectStates(ch chan<- prometheus.Metric) {
 	}
 }
 
-// oneIf returns the value of a gauge that is 1 or 0.
+// oneIf returns 1 if is is true, else 0.
 func oneIf(is bool) float64 {
 	if is {
 		return 1
@@ -163,8 +163,8 @@ func (h *lagHistogram) metric() prometheus.Metric {
 	return histogram(scheduleLag, lagBounds[:], h.counts[:], h.sum)
 }
 
-// newDurationMetric returns a histogram with the buckets that d has: classic ones, native ones, or
-// both, which client_golang has no constant metric for.
+// newDurationMetric returns a histogram with the buckets of d: classic, native or both. client_golang has
+// no constant metric with both.
 func newDurationMetric(d *exposition.Durations, labels []string) prometheus.Metric {
 	buckets := make(map[float64]uint64, len(d.Upto))
 	for i, n := range d.Upto {
@@ -178,7 +178,7 @@ func newDurationMetric(d *exposition.Durations, labels []string) prometheus.Metr
 	return nativeMetric{m, d.Native.Zero, spans, deltas}
 }
 
-// nativeMetric is a histogram that has native buckets too.
+// nativeMetric is a histogram with native buckets in addition to the classic ones.
 type nativeMetric struct {
 	prometheus.Metric
 	zero   uint64
@@ -199,7 +199,7 @@ func (m nativeMetric) Write(to *dto.Metric) error {
 	return nil
 }
 
-// histogram returns counts, which are not cumulative, as Prometheus has them.
+// histogram returns a Prometheus histogram of counts, which are not cumulative.
 func histogram(f *family.Described, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) prometheus.Metric {
 	var count uint64
 	buckets := make(map[float64]uint64, len(bounds))
@@ -212,8 +212,8 @@ func histogram(f *family.Described, bounds []time.Duration, counts []uint64, sum
 	return prometheus.MustNewConstHistogram(f.Desc, count, sum.Seconds(), buckets, labels...)
 }
 
-// pluginCollector collects what handlers measured. Their labels are not known beforehand, so it
-// is an unchecked collector, without descriptors.
+// pluginCollector collects measurements of plugins. Their labels vary, so it is an unchecked collector,
+// without descriptors.
 type pluginCollector struct{ m *Metrics }
 
 var _ prometheus.Collector = pluginCollector{}

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The series of probes come from m, and all others from a registry, to which a program may add
-// its own.
+// The series of probes come from m, and all other metrics from a registry, to which a program may add its
+// own.
 func ExampleMetrics_Handler() {
 	m := metrics.New(metrics.Config{Version: "1.0.0", Buckets: metrics.NoBuckets}) // one of Observers in manager.Config
 	registry := prometheus.NewRegistry()

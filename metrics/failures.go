@@ -12,10 +12,10 @@ import (
 // noReason is the label of failures for which the handler gave no reason.
 const noReason = "none"
 
-// failureReasons are the labels of failures: those of [reasons], and noReason.
+// failureReasons are the values of the reason label of failures: [reasons] and noReason.
 var failureReasons = append(reasonWords(), noReason)
 
-// sortedFailures are the indexes of failureReasons in the order of the words.
+// sortedFailures are the indexes of failureReasons in alphabetical order of the reasons.
 var sortedFailures = func() []int {
 	all := make([]int, len(failureReasons))
 	for i := range all {
@@ -25,7 +25,7 @@ var sortedFailures = func() []int {
 	return all
 }()
 
-// failureOf returns the index in failureReasons of why t failed, and false if it did not.
+// failureOf returns the index in failureReasons of the reason why t failed, and false if t did not fail.
 func failureOf(t *worker.Tick) (reason int, is bool) {
 	switch {
 	case t.Err != nil:
@@ -39,14 +39,15 @@ func failureOf(t *worker.Tick) (reason int, is bool) {
 	}
 }
 
-// failureCount counts the failures of a probe for one reason, and is followed by those for others.
+// failureCount counts the failures of a probe for one reason. It is a node of a linked list.
 type failureCount struct {
 	next   *failureCount // read-only
 	count  atomic.Uint32
 	reason uint8 // index of failureReasons; read-only
 }
 
-// failures counts the failures of a probe by their reasons, of which most probes have few.
+// failures counts the failures of a probe by reason. It is a linked list, because most probes have few
+// reasons.
 type failures struct{ first atomic.Pointer[failureCount] }
 
 func (f *failures) add(reason int, n uint32) {
@@ -66,19 +67,19 @@ func (f *failures) add(reason int, n uint32) {
 	}
 }
 
-// addTo adds the failures to those of another series.
+// addTo adds the failures to the series s.
 func (f *failures) addTo(s *series) {
 	for c := f.first.Load(); c != nil; c = c.next {
-		s.more().failures.add(int(c.reason), c.count.Load())
+		s.ensureRest().failures.add(int(c.reason), c.count.Load())
 	}
 }
 
-// failureSums are the failures of the series of a probe, by the index of failureReasons.
+// failureSums are the summed failures of series with the same labels, by index in failureReasons.
 type failureSums [len(reasons) + 1]uint64
 
 func (f *failureSums) reset() { *f = failureSums{} }
 
-func (f *failureSums) any() bool { return *f != failureSums{} }
+func (f *failureSums) isSet() bool { return *f != failureSums{} }
 
 func (f *failureSums) add(s *series) {
 	r := s.rest.Load()

@@ -5,7 +5,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// The description of a metric; see docs/metrics.md, which is written from [Families].
+// The description of a metric. docs/metrics.md is generated from [Families].
 type (
 	Family = family.Family
 	Type   = family.Type
@@ -28,7 +28,7 @@ func Families() (all []Family) {
 	return all
 }
 
-// groups are all families. The Go and process collectors of client_golang are not among them.
+// groups lists all families. It leaves out the Go and process collectors of client_golang.
 var groups = []struct {
 	name     string
 	families []*family.Described
@@ -45,7 +45,7 @@ var groups = []struct {
 	{"Agent", []*family.Described{reloadOK, reloadSuccess, reloadProgress, actionsTotal, buildInfo}},
 }
 
-// Labels that several families have.
+// Labels shared by several families.
 var (
 	namespaceLabel = Label{Name: "namespace", About: "namespace of the pod"}
 	podLabel       = Label{Name: "pod", About: "name of the pod"}
@@ -61,31 +61,31 @@ var (
 var (
 	probeState = family.New(Family{
 		Name: "prober_probe_state", Type: Gauge,
-		Help:   "1 for the state of a probe, 0 for success and failure if it is another one. Warning and unknown have a series only while they are 1.",
+		Help:   "1 for the current state of a probe. success and failure always have a series, warning and unknown only while they are 1.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "state", Values: []string{"success", "warning", "failure", "unknown"}}},
-		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down, or the container does not run. A paused probe keeps its state: see `prober_probe_gate`.",
+		Alert:  "`state=\"failure\"` is 1 for some minutes: the target is down, or the container is not running. A paused probe keeps its state: see `prober_probe_gate`.",
 	})
 	probeFailures = family.New(Family{
 		Name: "prober_probe_failures_total", Type: Counter,
-		Help:   "Ticks of a probe that failed or ended in an error, by the reason. Reasons without one have no series.",
+		Help:   "Ticks of a probe that failed or ended in an error, by reason. A reason that has not occurred has no series.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "reason", Values: failureReasons}},
-		Alert:  "It grows while `prober_probe_state` is a success: thresholds hide failures.",
+		Alert:  "It grows while the state in `prober_probe_state` is success: thresholds hide failures.",
 	})
 	probeGate = family.New(Family{
 		Name: "prober_probe_gate", Type: Gauge,
-		Help:   "1 for what keeps the ticks of a probe from making attempts. Probes that make attempts have no series.",
+		Help:   "1 for the gate that keeps a probe from making attempts. Probes that make attempts have no series.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel, {Name: "gate", Values: gateWords()}},
-		Alert:  "`gate=\"no_status\"` or `gate=\"no_container\"` for some minutes: nobody reports the state of what is probed.",
+		Alert:  "`gate=\"no_status\"` or `gate=\"no_container\"` for some minutes: nobody reports the status of the pod.",
 	})
 	probePaused = family.New(Family{
 		Name: "prober_paused", Type: Gauge,
-		Help:   "1 for each probe that is paused, also where something else keeps it from making attempts. Others have no series.",
+		Help:   "1 for each paused probe, even if another gate keeps it from making attempts. Other probes have no series.",
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, kindLabel},
 		Alert:  "1 for a day: somebody has forgotten to resume a probe.",
 	})
 	podReady = family.New(Family{
 		Name: "prober_ready", Type: Gauge,
-		Help:   "Whether a pod is ready, as its condition Ready says.",
+		Help:   "Whether the Ready condition of a pod is true.",
 		Labels: []Label{namespaceLabel, podLabel},
 		Alert:  "0 for some minutes: a container of the pod is not ready, or does not run.",
 	})
@@ -126,8 +126,8 @@ var (
 	})
 	scheduleLag = family.New(Family{
 		Name: "prober_schedule_lag_seconds", Type: Histogram, Unit: "seconds",
-		Help: "Time from when a tick was due until it began. Ticks wait for each other, a hundredth of the period and 10 ms at most.", Buckets: seconds(lagBounds[:]),
-		Alert: "The 99th percentile is above a tenth of the shortest timeout: the host is too busy, and failures tell more about it than about the targets.",
+		Help: "Time from a tick's due time to its start. Ticks are grouped, which delays each by at most a hundredth of its period, and at most 10 ms.", Buckets: seconds(lagBounds[:]),
+		Alert: "The 99th percentile is above a tenth of the shortest timeout: the host is too busy, and may be the cause of failures.",
 	})
 	runsSkipped = family.New(Family{
 		Name: "prober_runs_skipped_total", Type: Counter,
@@ -137,9 +137,9 @@ var (
 	})
 	workers     = family.New(Family{Name: "prober_workers", Type: Gauge, Help: "Probes that have a worker."})
 	probesGated = family.New(Family{
-		Name: "prober_probes_gated", Type: Gauge, Help: "Probes whose ticks make no attempts, by what keeps them from it.",
+		Name: "prober_probes_gated", Type: Gauge, Help: "Probes whose ticks make no attempts, by gate.",
 		Labels: []Label{kindLabel, {Name: "gate", Values: gateWords()}},
-		Alert: "`no_status` or `no_container` is above 0 for some minutes: nobody reports the state of what is probed. " +
+		Alert: "`no_status` or `no_container` is above 0 for some minutes: nobody reports the status of the pods. " +
 			"`paused` is above 0 for a day: somebody has forgotten to resume a probe.",
 	})
 	inflight        = family.New(Family{Name: "prober_inflight", Type: Gauge, Help: "Attempts in progress."})
@@ -150,12 +150,12 @@ var (
 	})
 	handlerLimit = family.New(Family{
 		Name: "prober_handler_inflight_limit", Type: Gauge,
-		Help:   "The most attempts that a built-in handler may have in progress: `maxInFlight` of prober.yaml. Only handlers with a limit have a series.",
+		Help:   "Largest number of attempts that a built-in handler may have in progress: `maxInFlight` of prober.yaml. Only handlers with a limit have a series.",
 		Labels: []Label{builtinLabel},
 	})
 	attemptsDeferred = family.New(Family{
 		Name: "prober_attempts_deferred_total", Type: Counter,
-		Help:   "Attempts that waited for a slot, since their built-in handler had `maxInFlight` attempts in progress.",
+		Help:   "Attempts that waited for a slot, because their built-in handler had `maxInFlight` attempts in progress.",
 		Labels: []Label{builtinLabel},
 		Alert:  "It grows with `prober_runs_skipped_total{reason=\"no_slot\"}`: `maxInFlight` is too low, or targets hang.",
 	})
@@ -177,19 +177,19 @@ var (
 		},
 	})
 	pluginTrust = family.New(Family{
-		Name: "prober_plugin_trust_info", Type: Gauge, Help: "1 for each loaded plugin, by what vouches for it.",
+		Name: "prober_plugin_trust_info", Type: Gauge, Help: "1 for each loaded plugin, by how its code was verified.",
 		Labels: []Label{pluginLabel, {Name: "trust", Values: []string{"signed", "unsigned", "unchecked", "dev"}}},
-		Alert:  "`trust=\"dev\"` in production: a plugin runs that `--plugin-dev` let past all checks.",
+		Alert:  "`trust=\"dev\"` in production: `--plugin-dev` runs a plugin without any check.",
 	})
 	pluginReload = family.New(Family{
 		Name: "prober_plugin_last_reload_successful", Type: Gauge,
-		Help:   "Whether the newest version of a plugin is in use. With 0 an older version goes on, if there is one.",
+		Help:   "Whether the newest version of a plugin is in use. If 0, an older version stays in use, if there is one.",
 		Labels: []Label{pluginLabel}, Alert: "0 for some minutes: `GET /api/v1/plugins` says why.",
 	})
 	sourceStale = family.New(Family{
 		Name: "prober_plugin_source_stale", Type: Gauge,
-		Help:   "Whether the last good version of a plugin stands in for what its registry has, because that cannot be fetched or is not accepted.",
-		Labels: []Label{pluginLabel}, Alert: "1 for an hour: the registry is away, or a new version is not vouched for.",
+		Help:   "Whether the last good version of a plugin is in use, because the version in its registry cannot be fetched or is not accepted.",
+		Labels: []Label{pluginLabel}, Alert: "1 for an hour: the registry is unreachable, or a new version is not trusted.",
 	})
 	pluginShadow = family.New(Family{
 		Name: "prober_plugin_shadow_total", Type: Counter,
@@ -212,7 +212,7 @@ var (
 	pluginDenied = family.New(Family{
 		Name: "prober_plugin_denied_total", Type: Counter, Help: "Requests of a plugin that its grants do not allow.",
 		Labels: []Label{pluginLabel, {Name: "capability", Values: []string{"net"}}},
-		Alert:  "It grows: a grant is missing, or a plugin tries what it must not do.",
+		Alert:  "It grows: a grant is missing, or a plugin attempts a forbidden connection.",
 	})
 	pluginLimits = family.New(Family{
 		Name: "prober_plugin_limit_hits_total", Type: Counter,
@@ -269,7 +269,7 @@ var (
 		Labels: []Label{namespaceLabel, podLabel, containerLabel, groupLabel, {Name: "address", About: "of the target"}},
 	})
 	targetCount = family.New(Family{
-		Name: "prober_targets", Type: Gauge, Help: "Targets by what became of them.",
+		Name: "prober_targets", Type: Gauge, Help: "Targets by state.",
 		Labels: []Label{groupLabel, sourceLabel, {Name: "state", Values: []string{"dropped", "probed"}}},
 		Alert:  "`state=\"probed\"` falls far: discovery has lost targets. `GET /api/v1/targets?state=dropped` says why.",
 	})

@@ -15,7 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// shadowed is a host of a plugin with a shadow.
+// shadowed is a host of one plugin with a shadow version.
 type shadowed struct{ twoPlugins }
 
 func (shadowed) Plugins() map[string]metrics.PluginStats {
@@ -33,7 +33,7 @@ var reasons = []probe.Reason{
 	probe.ReasonHostStall, probe.ReasonHostResources, probe.ReasonInternal,
 }
 
-// everything returns a scrape with every metric that there is.
+// everything returns a scrape with every metric.
 func everything(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
 	m, registry := setup(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// gates are all that can keep a probe from making attempts.
+// gates lists all gates that can keep a probe from making attempts.
 var gates = worker.Gates()
 
 // gateCounts counts the probes of each kind by their gate.
@@ -23,7 +23,7 @@ func newGateCounts() (c gateCounts) {
 	return c
 }
 
-// move counts a probe that was counted under one gate under another one.
+// move moves a probe from the count of one gate to another's.
 func (c *gateCounts) move(kind probe.Kind, from, to worker.Gate) {
 	if i := slices.Index(gates, from); i >= 0 {
 		c[kind][i].Add(-1)
@@ -41,7 +41,7 @@ func (c *gateCounts) collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// gateWord returns the label of gate.
+// gateWord returns the label value of gate.
 func gateWord(gate worker.Gate) string { return strings.ReplaceAll(gate.String(), " ", "_") }
 
 func gateWords() (words []string) {

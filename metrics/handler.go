@@ -19,25 +19,26 @@ import (
 
 // HandlerConfig configures [Metrics.Handler].
 type HandlerConfig struct {
-	// Rest has all metrics but those that each probe has series of: the ones that
-	// [Metrics.RegisterShared] registers, and those of the program. Families of it that have the
-	// name of one of ours are left out. Nil means that there are no others.
+	// Rest has all metrics without series for each probe: those that [Metrics.RegisterShared] registers,
+	// and the program's own. A family with the name of one of prober's families for each probe is left out.
+	// Nil means that there are no others.
 	Rest prometheus.Gatherer
-	// MaxInFlight is the largest number of requests at the same time. Others are answered with
-	// 503 Service Unavailable. Zero means no limit.
+	// MaxInFlight is the largest number of concurrent requests. Further requests are answered with 503
+	// Service Unavailable. Zero means no limit.
 	MaxInFlight int
 }
 
-// writeTimeout bounds a response where the server has no limit.
+// writeTimeout limits the time of a response if the server sets no limit.
 const writeTimeout = 30 * time.Second
 
-// Handler returns a handler of scrapes. Its responses are those of promhttp over a registry with
-// all metrics, in the text format, in OpenMetrics and in protobuf, but for the order of series: those of
-// a probe are together. In protobuf a large family has several messages. It streams the
-// series of probes from their counters, in chunks of about 64 KiB, and ticks run in between. The
-// memory of a request does not depend on the number of probes, and a request holds no lock while it
-// waits for its reader. It ends after 30 s, or when the write timeout of the server has passed. The
-// query parameter name[] selects families.
+// Handler returns a handler of scrapes. Its responses equal promhttp's for a registry with all metrics, in
+// the text format, OpenMetrics and protobuf, with two exceptions: the series of a probe are adjacent, and
+// in protobuf a large family has several messages.
+//
+// It streams the series of probes from their counters, in chunks of about 64 KiB, and ticks run in between.
+// The memory of a request does not depend on the number of probes, and a request holds no lock while it
+// waits for its reader. A request ends after 30 s, or at the write timeout of the server. The query
+// parameter name[] selects families.
 func (m *Metrics) Handler(cfg HandlerConfig) http.Handler {
 	h := &handler{metrics: m, cfg: cfg}
 	if cfg.Rest == nil {
@@ -52,7 +53,7 @@ func (m *Metrics) Handler(cfg HandlerConfig) http.Handler {
 type handler struct {
 	metrics *Metrics
 	cfg     HandlerConfig
-	slots   chan struct{} // nil for any number
+	slots   chan struct{} // nil without a limit
 }
 
 // ServeHTTP implements [http.Handler].
@@ -95,8 +96,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.metrics.write(body, format, rest, func(name string) bool { return only == nil || slices.Contains(only, name) })
 }
 
-// write writes the families that are selected, each once, in the order of their names. It ends with
-// the first error of w.
+// write writes the selected families, each once, sorted by name. It stops at the first error of w.
 func (m *Metrics) write(w io.Writer, format expfmt.Format, rest []*dto.MetricFamily, selected func(name string) bool) {
 	e := exposition.New(w, encodings[format.FormatType()])
 	encoder := expfmt.NewEncoder(e, format)
@@ -120,7 +120,7 @@ func (m *Metrics) write(w io.Writer, format expfmt.Format, rest []*dto.MetricFam
 	_ = e.Flush() // the reader is gone
 }
 
-// formats may be asked for by a scrape; the preferred one comes first.
+// formats lists the formats that a scrape may request, the preferred one first.
 var formats = []expfmt.Format{
 	expfmt.NewFormat(expfmt.TypeOpenMetrics),
 	expfmt.OpenMetricsType + "; version=" + expfmt.OpenMetricsVersion_0_0_1 + "; charset=utf-8",
@@ -130,15 +130,15 @@ var formats = []expfmt.Format{
 
 var encodings = map[expfmt.FormatType]exposition.Encoding{expfmt.TypeOpenMetrics: exposition.OpenMetrics, expfmt.TypeProtoDelim: exposition.Protobuf}
 
-// limitWrites sets a limit for the reader of a response, unless the server has one.
+// limitWrites sets a write deadline on the response, unless the server has a write timeout.
 func limitWrites(w http.ResponseWriter, r *http.Request) {
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
 		return
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // w may have no deadlines
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // w may not support deadlines
 }
 
-// gzipWriters compress fast: at the default level this would take longer than all the rest of a scrape.
+// gzipWriters compress at the fastest level: the default level takes longer than the rest of a scrape.
 var gzipWriters = sync.Pool{New: func() any {
 	zip, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is valid
 	return zip

@@ -34,7 +34,7 @@ const (
 	openMetrics = "application/openmetrics-text;version=1.0.0"
 )
 
-// newHandlers returns the handler of m, and promhttp's over a registry with all metrics.
+// newHandlers returns the handler of m, and promhttp's for a registry with all metrics.
 func newHandlers(t testing.TB, m *metrics.Metrics, more ...prometheus.Collector) (ours, peer http.Handler) {
 	t.Helper()
 	shared, all := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
@@ -50,7 +50,7 @@ func newHandlers(t testing.TB, m *metrics.Metrics, more ...prometheus.Collector)
 	return ours, peer
 }
 
-// scrape returns the response of h, and its body decompressed.
+// scrape returns the response of h and its decompressed body.
 func scrape(t testing.TB, h http.Handler, method, query string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, w := httptest.NewRequest(method, "/metrics"+query, nil), httptest.NewRecorder()
@@ -73,11 +73,11 @@ func scrape(t testing.TB, h http.Handler, method, query string, header ...string
 	return res, string(text)
 }
 
-// byKind are the families whose series client_golang sorts by the label kind first, prober_ready and
-// prober_target_info, which are not sorted.
+// byKind lists families whose order differs: client_golang sorts some by the label kind first, and prober
+// does not sort prober_ready and prober_target_info.
 var byKind = []string{"prober_probe_state", "prober_probe_gate", "prober_probe_failures_total", "prober_ready", "prober_target_info"}
 
-// lines returns the lines of a body. Those of byKind are sorted, each family for itself.
+// lines returns the lines of a body. It sorts the lines of each family of byKind.
 func lines(body string) []string {
 	all := strings.SplitAfter(body, "\n")
 	family := func(line string) int {
@@ -95,7 +95,7 @@ func lines(body string) []string {
 	return all
 }
 
-// compare compares the bodies of both handlers, line by line, and returns that of ours.
+// compare compares the bodies of both handlers line by line, and returns the body of ours.
 func compare(t *testing.T, ours, peer http.Handler, query, accept string, options ...cmp.Option) string {
 	t.Helper()
 	_, want := scrape(t, peer, "GET", query, "Accept", accept)
@@ -106,7 +106,7 @@ func compare(t *testing.T, ours, peer http.Handler, query, accept string, option
 	return got
 }
 
-// oddMetrics returns metrics with many series whose labels are odd.
+// oddMetrics returns metrics with many series whose labels have unusual characters.
 func oddMetrics(buckets metrics.Buckets) *metrics.Metrics {
 	m := metrics.New(metrics.Config{Version: "v1", Revision: "abc", Buckets: buckets})
 	odd := []string{"web", "", `a"b`, `a\b`, "a\nb", `\n`, "ünï", "日本", "a b", "a,b", "{a}", "bad\xff", "\xff\xfe", "#", "\u2028"}
@@ -124,7 +124,7 @@ func oddMetrics(buckets metrics.Buckets) *metrics.Metrics {
 			},
 			Kind: probe.Kinds[i%len(probe.Kinds)], Handler: "http",
 		})
-		for run := range i % 7 { // some have not run yet
+		for run := range i % 7 { // some have no tick yet
 			k := tick(probe.Success, []results.Result{results.Success, results.Failure, results.Unknown}[run%3])
 			k.End = k.Start.Add(time.Duration(i*run) * time.Millisecond)
 			k.After = k.Result
@@ -169,7 +169,7 @@ func TestHandlerWritesWhatPromhttpWrites(t *testing.T) {
 	})
 }
 
-// client_golang sorts prober_plugin_metric over all containers, we within one.
+// client_golang sorts prober_plugin_metric over all containers, prober within each container.
 func TestHandlerWritesMeasurementsOfPlugins(t *testing.T) {
 	m := metrics.New(metrics.Config{})
 	for i, pod := range []string{"b", "a", "a"} { // the last two have the same labels
@@ -240,7 +240,7 @@ func TestHandlerNegotiatesAsPromhttp(t *testing.T) {
 	}
 }
 
-// compareHead compares the responses of both handlers to a request without regard to its body.
+// compareHead compares the status and headers of both handlers' responses.
 func compareHead(t *testing.T, ours, peer http.Handler, method string, header ...string) {
 	t.Helper()
 	want, _ := scrape(t, peer, method, "", header...)
@@ -342,7 +342,7 @@ func FuzzHandlerEscapesAsPromhttp(f *testing.F) {
 	})
 }
 
-// writer is a response whose reader may be slow, or gone.
+// writer is a response whose reader may be slow or gone.
 type writer struct {
 	header http.Header
 	write  func([]byte) (int, error)
@@ -354,7 +354,7 @@ func (w *writer) WriteHeader(int) {}
 
 func (w *writer) Write(p []byte) (int, error) { return w.write(p) }
 
-func TestSlowReaderBlocksNothing(t *testing.T) {
+func TestHandlerSlowReaderDoesNotBlock(t *testing.T) {
 	m := oddMetrics("")
 	shared := prometheus.NewRegistry()
 	if err := m.RegisterShared(shared); err != nil {
@@ -417,7 +417,7 @@ func TestHandlerLimitsRequests(t *testing.T) {
 	}
 }
 
-func TestReaderThatLeavesEndsTheResponse(t *testing.T) {
+func TestHandlerEndsResponseWhenReaderLeaves(t *testing.T) {
 	ours, _ := newHandlers(t, oddMetrics(""))
 	for _, encoding := range []string{"", "gzip"} {
 		writes := 0
@@ -448,7 +448,7 @@ func (p pipes) Close() error { return nil }
 
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-func TestReaderThatStopsIsDropped(t *testing.T) {
+func TestHandlerDropsStalledReader(t *testing.T) {
 	for _, c := range []struct{ limit, want time.Duration }{{0, 30 * time.Second}, {5 * time.Second, 5 * time.Second}, {time.Minute, time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
 			ours, _ := newHandlers(t, oddMetrics(""))

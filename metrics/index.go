@@ -14,26 +14,25 @@ import (
 // maxBlock is the largest number of series in a block of an [index].
 const maxBlock = 256
 
-// index is the sorted list of all series. It is always sorted, so that a scrape does not sort. It
-// has the form of blocks, so that a change moves no more than one block.
+// index is the list of all series. It stays sorted, so a scrape does not sort. It consists of blocks, so an
+// insertion or deletion moves at most one block.
 type index struct {
 	mu     sync.Mutex
 	blocks [][]*series // none is empty
 	made   uint        // series so far
 }
 
-// subject is what the labels of series of one container have in common. Series with the same subject
-// are neighbors in the index, and share one.
+// subject has the labels that the series of one container share. Series with the same subject are neighbors
+// in the index, and share one pointer.
 type subject struct {
 	*place
 	pod, podUID string
 }
 
-// place is what subjects that are neighbors mostly have in common, and share.
+// place is the part of a subject that neighbors mostly share.
 type place struct{ container, namespace string }
 
-// compare has the order in which client_golang sorts series: by the values of their labels, the
-// labels by their names.
+// compare orders subjects as client_golang sorts series: by label values, in the order of the label names.
 func (s *subject) compare(o *subject) int {
 	if s == o {
 		return 0
@@ -57,7 +56,8 @@ func (s *subject) comparePod(o *subject) int {
 	return strings.Compare(s.pod, o.pod)
 }
 
-// keepLocked returns is as a series at p may keep it: shared with its neighbors as far as possible.
+// keepLocked returns is for a series at p. It shares the subject or place of a neighbor where they are
+// equal.
 func (x *index) keepLocked(p position, is *subject) *subject {
 	var here *place
 	for _, near := range [...]*series{x.beforeLocked(p), x.atLocked(p)} {
@@ -77,7 +77,7 @@ func (x *index) keepLocked(p position, is *subject) *subject {
 	return &subject{here, is.pod, is.podUID}
 }
 
-// samePod reports whether s and o differ in no more than the UID of the pod.
+// samePod reports whether s and o are equal except for the UID of the pod.
 func (s *subject) samePod(o *subject) bool {
 	return s == o || s.pod == o.pod && (s.place == o.place || *s.place == *o.place)
 }
@@ -85,8 +85,8 @@ func (s *subject) samePod(o *subject) bool {
 // position is the place of a series in an index.
 type position struct{ block, at int }
 
-// seekLocked returns the position of the series of s and kind, and whether it exists. If not, it
-// is the position at which to insert it.
+// seekLocked returns the position of the series of s and kind, and whether it exists. If it does not exist,
+// p is the position at which to insert it.
 func (x *index) seekLocked(s *subject, kind probe.Kind) (p position, found bool) {
 	compare := func(o *series) int {
 		if c := o.subject.compare(s); c != 0 {
@@ -95,7 +95,7 @@ func (x *index) seekLocked(s *subject, kind probe.Kind) (p position, found bool)
 		return cmp.Compare(o.kind(), kind)
 	}
 	block, found := slices.BinarySearchFunc(x.blocks, 0, func(b []*series, _ int) int { return compare(b[0]) })
-	if found || block == 0 { // the first of a block, or smaller than all
+	if found || block == 0 { // the first of a block, or smaller than all series
 		return position{block, 0}, found
 	}
 	at, found := slices.BinarySearchFunc(x.blocks[block-1], 0, func(o *series, _ int) int { return compare(o) })
@@ -135,7 +135,7 @@ func (x *index) insertLocked(p position, s *series) {
 	}
 	half := maxBlock / 2
 	if p.block == len(x.blocks)-1 && p.at == maxBlock {
-		half = maxBlock // series that come in order fill their blocks
+		half = maxBlock // series added in order fill their blocks
 	}
 	x.blocks = slices.Insert(x.blocks, p.block+1, append(make([]*series, 0, maxBlock), b[half:]...))
 	clear(b[half:])
@@ -146,7 +146,7 @@ func (x *index) insertLocked(p position, s *series) {
 	x.blocks[p.block] = slices.Insert(x.blocks[p.block], p.at, s)
 }
 
-// deleteLocked removes the series at p, and joins its block to the next if both are small.
+// deleteLocked removes the series at p, and merges its block with the next if both are small.
 func (x *index) deleteLocked(p position) {
 	b := slices.Delete(x.blocks[p.block], p.at, p.at+1)
 	x.blocks[p.block] = b
@@ -159,8 +159,8 @@ func (x *index) deleteLocked(p position) {
 	}
 }
 
-// twinsLocked returns the series that have the labels of s but for the UID of the pod, s among
-// them if it is in the index.
+// twinsLocked returns the series whose labels equal those in s except for the UID of the pod. They include
+// s if it is in the index.
 func (x *index) twinsLocked(s *series) (twins []*series) {
 	first := *s.subject
 	first.podUID = ""
@@ -175,7 +175,7 @@ func (x *index) twinsLocked(s *series) (twins []*series) {
 	return twins
 }
 
-// afterLocked returns the position after p, which is that of a series.
+// afterLocked returns the position after p. p must be the position of a series.
 func (x *index) afterLocked(p position) position {
 	if p.block < len(x.blocks) && p.at >= len(x.blocks[p.block]) {
 		p = position{p.block + 1, 0}
@@ -184,7 +184,8 @@ func (x *index) afterLocked(p position) position {
 	return p
 }
 
-// chunk copies the series after last to the beginning of into, and returns how many.
+// chunk copies the series after last to into, and returns the number copied. A nil last means from the
+// start.
 func (x *index) chunk(last *series, into []*series) (n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -201,8 +202,8 @@ func (x *index) chunk(last *series, into []*series) (n int) {
 	return n
 }
 
-// all yields all series in their order. It holds no lock while it yields, and needs the same memory
-// for any number of series. Series that come or go meanwhile are yielded or not.
+// all yields all series in order. It holds no lock while it yields, and its memory does not depend on the
+// number of series. Series that are added or removed meanwhile may be yielded or not.
 func (x *index) all() iter.Seq[*series] {
 	return func(yield func(*series) bool) {
 		var chunk [maxBlock]*series
@@ -223,8 +224,8 @@ func (x *index) all() iter.Seq[*series] {
 	}
 }
 
-// containers yields the series of one container after another, those of pods of the same name
-// together. The slice is valid until the next one is yielded.
+// containers yields the series of each container. Pods with the same name are one group. The slice is valid
+// until the next one is yielded.
 func (x *index) containers() iter.Seq[[]*series] {
 	return func(yield func([]*series) bool) {
 		var group []*series
@@ -243,20 +244,20 @@ func (x *index) containers() iter.Seq[[]*series] {
 	}
 }
 
-// sum adds up what series with the same labels have counted.
+// sum adds up the counts of series with the same labels.
 type sum interface {
 	reset()
 	add(s *series)
-	any() bool // it is not 0
+	isSet() bool // reports whether the sum is not zero
 }
 
-// sums yields a series of each probe that has counted anything, while of is what it has. Probes of
-// pods of the same name have the same labels, so what they have counted is added up.
-func (x *index) sums(of sum) iter.Seq[*series] {
+// sums yields the first series of each probe that has counted anything, with total set to its sum. Probes
+// of pods with the same name have the same labels, so their counts are added up.
+func (x *index) sums(total sum) iter.Seq[*series] {
 	return func(yield func(*series) bool) {
 		for container := range x.containers() {
 			for _, kind := range probe.Kinds {
-				if s := x.sum(container, kind, of); s != nil && of.any() && !yield(s) {
+				if s := x.sum(container, kind, total); s != nil && total.isSet() && !yield(s) {
 					return
 				}
 			}
@@ -264,10 +265,10 @@ func (x *index) sums(of sum) iter.Seq[*series] {
 	}
 }
 
-// sum sets of to what the probes of one kind among those of a container have counted, and returns
-// the first of their series, nil for none.
-func (x *index) sum(container []*series, kind probe.Kind, of sum) (first *series) {
-	of.reset()
+// sum sets total to the counts of the series of one kind in container. It returns the first of these
+// series, nil if there are none.
+func (x *index) sum(container []*series, kind probe.Kind, total sum) (first *series) {
+	total.reset()
 	n := 0
 	for _, s := range container {
 		if s.kind() != kind {
@@ -280,12 +281,12 @@ func (x *index) sum(container []*series, kind probe.Kind, of sum) (first *series
 	switch n {
 	case 0:
 	case 1:
-		of.add(first)
-	default: // one of them may end meanwhile, and another absorb what it has counted
+		total.add(first)
+	default: // one series may end meanwhile, and another absorb its counts
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		for _, s := range x.twinsLocked(first) {
-			of.add(s)
+			total.add(s)
 		}
 	}
 	return first

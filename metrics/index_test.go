@@ -22,7 +22,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// probesHandler returns a handler of no more than the series of probes.
+// probesHandler returns a handler of the probes' series alone.
 func probesHandler(m *metrics.Metrics) http.Handler {
 	return m.Handler(metrics.HandlerConfig{})
 }
@@ -33,7 +33,7 @@ type fleet struct {
 	m       *metrics.Metrics
 	workers []openWorker
 	open    map[worker.Info]int // workers
-	ticks   map[worker.Info]int // of the workers that are open, and those before without a gap
+	ticks   map[worker.Info]int // ticks of the open workers, and of their predecessors without a gap
 }
 
 type openWorker struct {
@@ -97,7 +97,7 @@ func TestSeriesStaySortedWhileWorkersComeAndGo(t *testing.T) {
 		f.observe(info(pod))
 	}
 	f.check()
-	for _, share := range []int{90, 90, 50, 50, 10, 10, 0, 90, 0, 0, 0} { // per cent of the changes that add a worker
+	for _, share := range []int{90, 90, 50, 50, 10, 10, 0, 90, 0, 0, 0} { // percentage of the changes that add a worker
 		for range 800 {
 			if random.IntN(100) < share {
 				f.observe(info(random.IntN(1500)))
@@ -112,11 +112,11 @@ func TestSeriesStaySortedWhileWorkersComeAndGo(t *testing.T) {
 	}
 }
 
-// A pod that replaces one of the same name goes on with its durations. No scrape counts them twice
-// or not at all.
+// A pod that replaces one with the same name continues its durations. No scrape counts them twice or misses
+// them.
 func TestDurationsGrowWhileOnePodReplacesAnother(t *testing.T) {
 	m := metrics.New(metrics.Config{})
-	for i := range 700 { // more than are read at once
+	for i := range 700 { // more than one chunk
 		info := web
 		info.Pod = fmt.Sprintf("pod-%03d", i)
 		m.Observe(info).Tick(tick(probe.Success, results.Success))
@@ -129,7 +129,7 @@ func TestDurationsGrowWhileOnePodReplacesAnother(t *testing.T) {
 		var before worker.ProbeObserver
 		for i := range pods {
 			info := web
-			info.Pod, info.PodUID = "pod-255-db", fmt.Sprint("u", (i*7)%10) // before and after it in the order
+			info.Pod, info.PodUID = "pod-255-db", fmt.Sprint("u", (i*7)%10) // sorted before and after it
 			o := m.Observe(info)
 			o.Tick(tick(probe.Success, results.Success))
 			if before != nil {
@@ -165,7 +165,7 @@ func TestDurationsGrowWhileOnePodReplacesAnother(t *testing.T) {
 	}
 }
 
-func TestDurationsOfAnEndedPodCountOnceInASlowScrape(t *testing.T) {
+func TestSlowScrapeCountsDurationsOfEndedPodOnce(t *testing.T) {
 	m := metrics.New(metrics.Config{})
 	for i := range 100 { // more than a chunk of text
 		info := web
@@ -182,7 +182,7 @@ func TestDurationsOfAnEndedPodCountOnceInASlowScrape(t *testing.T) {
 	var text strings.Builder
 	probesHandler(m).ServeHTTP(&writer{http.Header{}, func(p []byte) (int, error) {
 		if text.Len() == 0 {
-			pair[0].Close() // its durations go to the other one
+			pair[0].Close() // its durations move to the other worker
 		}
 		return text.Write(p)
 	}}, httptest.NewRequest("GET", "/metrics?name[]=prober_probe_duration_seconds", nil))
@@ -191,7 +191,7 @@ func TestDurationsOfAnEndedPodCountOnceInASlowScrape(t *testing.T) {
 	}
 }
 
-func TestScrapesOfManyProbesNeedNoMoreMemory(t *testing.T) {
+func TestScrapeMemoryIsIndependentOfProbes(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var bytes [2]uint64
 	for i, probes := range []int{2_000, 20_000} {

@@ -5,16 +5,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// HandlerStats is the state of a handler whose attempts are limited, such as that of a limit of
-// package handlers/limit.
+// HandlerStats is the state of a handler with a limit of attempts in flight, as of package handlers/limit.
 type HandlerStats struct {
 	InFlight    int    // attempts
-	MaxInFlight int    // 0: any number
+	MaxInFlight int    // 0: no limit
 	Deferred    uint64 // attempts that have waited for a slot, so far
 }
 
-// RegisterHandlers registers the metrics of handlers whose attempts are limited. stats returns them
-// by name, at each scrape. It must not block.
+// RegisterHandlers registers the metrics of handlers with a limit of attempts. stats returns them by
+// handler name. It is called at each scrape, and must not block.
 func RegisterHandlers(r prometheus.Registerer, stats func() map[string]HandlerStats) error {
 	return r.Register(limitCollector(stats))
 }
@@ -42,14 +41,14 @@ func (c limitCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Actions are what users can ask an agent to do, and ActionResults the results.
+// Actions are the actions that a user can request from an agent, and ActionResults their results.
 var (
 	Actions       = []string{"trigger", "pause", "resume", "promote", "reload", "test"}
 	ActionResults = []string{"ok", "denied", "not_found", "error"}
 )
 
-// newActions returns counters with all their series: the rate of a series that appears with its
-// first action would miss that action.
+// newActions returns counters with all their series. A series that appeared with its first action would
+// hide that action from rate().
 func newActions() *prometheus.CounterVec {
 	actions := actionsTotal.CounterVec()
 	for _, action := range Actions {
@@ -60,5 +59,5 @@ func newActions() *prometheus.CounterVec {
 	return actions
 }
 
-// Acted counts an action of [Actions], with a result of [ActionResults].
+// Acted counts an action. action is one of [Actions], and result one of [ActionResults].
 func (m *Metrics) Acted(action, result string) { m.actions.WithLabelValues(action, result).Inc() }

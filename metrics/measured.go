@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// maxPluginSeries is the largest number of metrics of one tick.
+// maxPluginSeries is the largest number of plugin metrics kept of one tick.
 const maxPluginSeries = 64
 
 // label is a label of a series.
@@ -21,21 +21,21 @@ type measurement struct {
 	value  float64
 }
 
-// measurements are those of one container. Their memory is used again for the next one.
+// measurements holds the measurements of one container. Its memory is reused for the next container.
 type measurements struct {
 	all    []measurement
 	labels []label
 }
 
-// measurements yields what the handlers of all probes measured, one container after another. A
-// measurement is valid until the next one is yielded.
+// measurements yields the measurements of all probes, grouped by container. A measurement is valid until
+// the next one is yielded.
 func (x *index) measurements() iter.Seq[*measurement] {
 	return func(yield func(*measurement) bool) {
-		var of measurements
+		var m measurements
 		for container := range x.containers() {
-			of.read(container)
-			for i := range of.all {
-				if !yield(&of.all[i]) {
+			m.read(container)
+			for i := range m.all {
+				if !yield(&m.all[i]) {
 					return
 				}
 			}
@@ -43,8 +43,8 @@ func (x *index) measurements() iter.Seq[*measurement] {
 	}
 }
 
-// read replaces m by the measurements of a container, sorted as client_golang sorts them. Of those
-// with the same labels it keeps the first: others would make the scrape invalid.
+// read replaces m by the measurements of a container, in client_golang's sort order. It keeps only the
+// first of several measurements with the same labels, because duplicates make a scrape invalid.
 func (m *measurements) read(container []*series) {
 	m.all, m.labels = m.all[:0], m.labels[:0]
 	for _, s := range container {
@@ -60,8 +60,8 @@ func (m *measurements) read(container []*series) {
 	}
 }
 
-// label returns the labels of one measured number. It drops labels of the plugin that have the
-// name of one of ours, or that Prometheus does not accept.
+// label returns the labels of one measurement. It drops labels of the plugin that are invalid in
+// Prometheus, or that have the name of one of prober's labels.
 func (m *measurements) label(s *series, plugin string, metric *probe.Metric) []label {
 	start := len(m.labels)
 	m.labels = append(m.labels, // in the order of their names
@@ -79,15 +79,15 @@ func (m *measurements) label(s *series, plugin string, metric *probe.Metric) []l
 	return labels
 }
 
-// compareLabels has the order of client_golang, which looks at the values. The names decide where
-// it has no order.
+// compareLabels orders labels as client_golang does, by their values. It compares the names where the
+// values are equal, which client_golang leaves unordered.
 func compareLabels(a, b []label) int {
 	byValue := func(a, b label) int { return cmp.Compare(a.value, b.value) }
 	byName := func(a, b label) int { return cmp.Compare(a.name, b.name) }
 	return cmp.Or(cmp.Compare(len(a), len(b)), slices.CompareFunc(a, b, byValue), slices.CompareFunc(a, b, byName))
 }
 
-// validLabel reports whether name is valid in every version of Prometheus' text format.
+// validLabel reports whether name is a valid label name in every version of the Prometheus text format.
 func validLabel(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -1,10 +1,12 @@
-// Package metrics is the Prometheus view of what the core's workers do.
+// Package metrics exposes the activity of the core's workers as Prometheus metrics.
 //
-// [Metrics] is a [worker.Observer] that counts each tick into plain atomic numbers,
-// and turns them into metrics when someone scrapes. The kubelet's two metrics keep
-// their names, labels and meanings; the others are prober's own, and their labels are
-// bounded. families.go declares all metrics: read it first. series.go counts for one probe, index.go keeps
-// the series sorted, handler.go and stream.go serve them, and collect.go collects them for a registry.
+// [Metrics] is a [worker.Observer]. It counts each tick in atomic integers, and converts them to metrics at
+// each scrape. The kubelet's two metrics keep their names, labels and meanings. The others are prober's
+// own, and their labels are bounded.
+//
+// families.go declares all metrics: read it first. series.go counts the ticks of one probe, and index.go
+// keeps the series sorted. handler.go and stream.go serve scrapes, and collect.go collects the metrics for
+// a registry.
 package metrics
 
 import (
@@ -32,27 +34,26 @@ type Config struct {
 	Buckets  Buckets
 }
 
-// Buckets are the buckets of prober_probe_duration_seconds, the only histogram that each probe
-// has series of.
+// Buckets selects the buckets of prober_probe_duration_seconds, the only histogram with series for each
+// probe.
 type Buckets string
 
 const (
-	// ClassicBuckets are the kubelet's, 12 series a probe. They are the default.
+	// ClassicBuckets are the kubelet's buckets: 12 series for each probe. They are the default.
 	ClassicBuckets Buckets = "classic"
-	// NativeBuckets are those of a native histogram, which a scrape in protobuf has. In the text formats
-	// the histogram has its sum and its count.
+	// NativeBuckets selects a native histogram, which only a scrape in protobuf contains. In the text
+	// formats the histogram has only its sum and count.
 	NativeBuckets Buckets = "native"
-	// ClassicAndNativeBuckets are both.
+	// ClassicAndNativeBuckets selects both.
 	ClassicAndNativeBuckets Buckets = "both"
-	// NoBuckets leaves the sum and the count, of type summary.
+	// NoBuckets exposes only the sum and the count, as a summary.
 	NoBuckets Buckets = "none"
 )
 
 // native reports whether there are native buckets.
 func (b Buckets) native() bool { return b == NativeBuckets || b == ClassicAndNativeBuckets }
 
-// Metrics observes workers and collects what it has seen. It is safe for concurrent
-// use.
+// Metrics observes workers and collects their counts. It is safe for concurrent use.
 type Metrics struct {
 	buckets     Buckets
 	workers     atomic.Int64
@@ -75,13 +76,13 @@ type Metrics struct {
 	targets atomic.Pointer[func() Targets] // nil without targets
 
 	mu       sync.RWMutex
-	handlers map[string]*outcomes // by name of handler
-	sources  []string             // the plugins of sourceStale
+	handlers map[string]*outcomes // by handler name
+	sources  []string             // names of the plugins in sourceStale
 }
 
 var _ worker.Observer = (*Metrics)(nil)
 
-// New returns metrics without counts. [Metrics.Register] adds them to a registry.
+// New returns metrics whose counts are zero. [Metrics.Register] adds them to a registry.
 func New(cfg Config) *Metrics {
 	m := &Metrics{
 		buckets: cmp.Or(cfg.Buckets, ClassicBuckets), handlers: make(map[string]*outcomes), gated: newGateCounts(),
@@ -105,14 +106,14 @@ func New(cfg Config) *Metrics {
 	return m
 }
 
-// Register registers all metrics of m. A scrape of many probes costs much less by
+// Register registers all metrics of m. With many probes a scrape costs much less with
 // [Metrics.RegisterShared] and [Metrics.Handler].
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	return errors.Join(m.RegisterShared(r), register(r, probeCollector{m}, pluginCollector{m}))
 }
 
-// RegisterShared registers all metrics of m except those that each probe has series of:
-// [Metrics.Handler] adds those.
+// RegisterShared registers all metrics of m except those with series for each probe. [Metrics.Handler] adds
+// these.
 func (m *Metrics) RegisterShared(r prometheus.Registerer) error {
 	return register(r, sharedCollector{m}, m.build, m.calls, m.restarts, m.actions, m.sourceStale, m.reloadOK, m.reloadSuccess)
 }
@@ -130,8 +131,8 @@ func register(r prometheus.Registerer, all ...prometheus.Collector) error {
 	return nil
 }
 
-// Observe implements [worker.Observer]. Workers that succeed one another as the same
-// probe share their series, so the end of the first does not remove counts of the next.
+// Observe implements [worker.Observer]. Successive workers of the same probe share one series, so the end
+// of the first worker does not remove counts of the next.
 func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 	m.workers.Add(1)
 	handler := m.outcomes(info.Handler)
@@ -141,7 +142,7 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 	p, found := m.series.seekLocked(&is, info.Kind)
 	if found {
 		s := m.series.atLocked(p)
-		s.more().successors++
+		s.ensureRest().successors++
 		return &successor{series: s}
 	}
 	m.series.made++
@@ -152,11 +153,11 @@ func (m *Metrics) Observe(info worker.Info) worker.ProbeObserver {
 	return s
 }
 
-// valid returns value as a label may have it.
+// valid returns value as a valid label value: invalid UTF-8 is replaced.
 func valid(value string) string { return strings.ToValidUTF8(value, "\ufffd") }
 
-// release removes one worker from s: the first one, or a successor. The durations and failures of the
-// last one move to another series of the same probe, if there is one, because both have the same labels.
+// release removes one worker from s: the first one, or a successor. When the last worker ends, release
+// removes s and moves its durations and failures to another series with the same labels, if there is one.
 func (m *Metrics) release(s *series, first bool) {
 	m.workers.Add(-1)
 	m.series.mu.Lock()
@@ -164,11 +165,11 @@ func (m *Metrics) release(s *series, first bool) {
 	if first {
 		s.set(endedField, 1)
 	} else {
-		s.more().successors--
+		s.ensureRest().successors--
 	}
 	if r := s.rest.Load(); !s.ended() || r != nil && r.successors > 0 {
 		if first && !r.begun.Load() {
-			s.set(ruleField, 0) // the next one has decided nothing
+			s.set(ruleField, 0) // the next worker has decided nothing yet
 		}
 		return
 	}
@@ -179,7 +180,7 @@ func (m *Metrics) release(s *series, first bool) {
 	}
 }
 
-// outcomes returns the numbers of one handler.
+// outcomes returns the counts of one handler, and creates them if necessary.
 func (m *Metrics) outcomes(handler string) *outcomes {
 	handler = valid(handler)
 	m.mu.RLock()
@@ -197,7 +198,7 @@ func (m *Metrics) outcomes(handler string) *outcomes {
 	return o
 }
 
-// CountInFlight returns h with its attempts in progress counted.
+// CountInFlight returns h with its attempts in progress counted in prober_inflight.
 func (m *Metrics) CountInFlight(h probe.Handler) probe.Handler {
 	return &counted{h, &m.inflight}
 }
@@ -220,8 +221,9 @@ func (c *counted) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return c.inside.Probe(ctx, req)
 }
 
-// PluginSources sets the plugins of registries, and whether the last good version of each stands
-// in for what the registry has. A concurrent scrape shows every plugin that stays.
+// PluginSources sets the plugins of registries by name. The value is whether the last good version of the
+// plugin is in use because the registry's version is not usable. A concurrent scrape shows every plugin
+// that stays.
 func (m *Metrics) PluginSources(stale map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,15 +238,15 @@ func (m *Metrics) PluginSources(stale map[string]bool) {
 	}
 }
 
-// RegisterReload registers the duration of the reload in progress, which underWay returns: 0
-// without one.
+// RegisterReload registers a gauge of the duration of the reload in progress. underWay returns that
+// duration, 0 without a reload.
 func (m *Metrics) RegisterReload(r prometheus.Registerer, underWay func() time.Duration) error {
 	return r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: reloadProgress.Name, Help: reloadProgress.Help,
 	}, func() float64 { return underWay().Seconds() }))
 }
 
-// Reloaded records a reload at now, and whether all files could be used.
+// Reloaded records a reload at now. ok reports whether all files were usable.
 func (m *Metrics) Reloaded(ok bool, now time.Time) {
 	if !ok {
 		m.reloadOK.Set(0)

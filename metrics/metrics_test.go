@@ -37,7 +37,7 @@ func setup(t testing.TB) (*metrics.Metrics, *prometheus.Registry) {
 	return m, registry
 }
 
-// tick is a counted tick that took 30 ms.
+// tick returns a counted tick that took 30 ms.
 func tick(r probe.Result, counted results.Result) *worker.Tick {
 	now := time.Unix(1700000000, 0)
 	return &worker.Tick{
@@ -163,7 +163,7 @@ prober_probe_duration_seconds_count{container="web",namespace="default",pod="sho
 
 func TestWorkersOfOneProbeShareSeries(t *testing.T) {
 	names := []string{"prober_probe_total", "prober_probe_duration_seconds", "prober_workers"}
-	t.Run("a worker of the same pod goes on where the one before it ends", func(t *testing.T) {
+	t.Run("a worker of the same pod continues the counts of its predecessor", func(t *testing.T) {
 		m, registry := setup(t)
 		before := m.Observe(web)
 		before.Tick(tick(probe.Success, results.Success))
@@ -184,7 +184,7 @@ func TestWorkersOfOneProbeShareSeries(t *testing.T) {
 		}
 	})
 	for order, name := range []string{"the older ends first", "the newer ends first"} {
-		t.Run("pods of one name share the duration, which has no UID; "+name, func(t *testing.T) {
+		t.Run("pods with one name share the duration, which has no UID; "+name, func(t *testing.T) {
 			m, registry := setup(t)
 			second := web
 			second.PodUID = "u2"
@@ -447,7 +447,7 @@ func TestGates(t *testing.T) {
 	first.Gated(worker.Paused)
 	other.Gated(worker.Open)
 	check("one is gated", "prober_probes_gated{gate=paused,kind=readiness} 1")
-	second := m.Observe(web).(worker.GateObserver) // takes the place of the first
+	second := m.Observe(web).(worker.GateObserver) // replaces the first
 	second.Gated(worker.NoStatus)
 	check("two workers of one probe", "prober_probes_gated{gate=no_status,kind=readiness} 1", "prober_probes_gated{gate=paused,kind=readiness} 1")
 	first.Gated(worker.Terminating)

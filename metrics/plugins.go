@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// callBuckets range from the call of a small guest to a timeout of ten seconds.
+// callBuckets range from the duration of a call of a small guest to a timeout of ten seconds.
 var callBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1, 10}
 
 // PluginStats is the state of a plugin at one moment, and its counts so far.
@@ -17,10 +17,10 @@ type PluginStats struct {
 	Loaded     PluginInfo        // the running version; zero without one
 	Refused    bool              // the newest version cannot be used
 	Idle, Busy int               // instances
-	Denied     uint64            // dials
-	Limits     map[string]uint64 // how often each limit was hit, by its name: one of a closed list
-	// Shadow is how often another version that ran beside it agreed: "agree", "disagree",
-	// "error" or "skipped". Nil when there was none.
+	Denied     uint64            // denied dials
+	Limits     map[string]uint64 // hits by the name of the limit, which is one of a fixed list
+	// Shadow counts ticks with a shadow version, by agreement: "agree", "disagree", "error" or "skipped".
+	// It is nil without a shadow.
 	Shadow map[string]uint64
 }
 
@@ -28,12 +28,12 @@ type PluginStats struct {
 type PluginInfo struct {
 	Version, Digest string
 	Runtime         string // "wasm", "process" or "nagios"
-	// Trust is what vouches for it: "signed" by a key that is trusted, "unsigned",
-	// "unchecked" where no key is trusted, or "dev".
+	// Trust is how the plugin was verified: "signed" with a trusted key, "unsigned", "unchecked" if no key
+	// is trusted, or "dev".
 	Trust string
 }
 
-// PluginHost returns the state of the loaded plugins, at each scrape. It must not block.
+// PluginHost returns the state of the loaded plugins. It is called at each scrape, and must not block.
 type PluginHost interface {
 	Plugins() map[string]PluginStats // by name
 	Memory() uint64                  // bytes of all instances
@@ -102,7 +102,7 @@ func (m *Metrics) quarantined() map[string]int {
 	return counts
 }
 
-// TimeCalls returns h, a probe of the plugin called name, with its attempts timed.
+// TimeCalls returns h with its attempts timed. h is a probe of the plugin called name.
 func (m *Metrics) TimeCalls(name string, h probe.Handler) probe.Handler {
 	return &timed{h, m.calls.WithLabelValues(name)}
 }

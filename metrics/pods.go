@@ -14,20 +14,19 @@ func (m *Metrics) Restarted(kind, namespace, pod, container string) {
 	m.restarts.WithLabelValues(valid(kind), valid(namespace), valid(pod), valid(container)).Inc()
 }
 
-// PodGone removes what a pod has beside its workers: the counts of its restarts, and its readiness.
+// PodGone removes the restart counts and the readiness of a pod. Other series end with the pod's workers.
 func (m *Metrics) PodGone(namespace, pod, uid string) {
 	m.ready.remove(podName{valid(namespace), valid(pod)}, uid)
 	m.restarts.DeletePartialMatch(prometheus.Labels{"namespace": valid(namespace), "pod": valid(pod)})
 }
 
-// PodReady sets whether a pod is ready. A pod has no series of it before. Of pods of the same name
-// the last one counts.
+// PodReady sets whether a pod is ready. A pod has no prober_ready series before the first call. Of pods
+// with the same name, the last one counts.
 func (m *Metrics) PodReady(namespace, pod, uid string, ready bool) {
 	m.ready.set(podState{podName{valid(namespace), valid(pod)}, uid, ready})
 }
 
-// RegisterPauses registers the gauge of the probes that somebody has paused. paused is called at
-// each scrape, and must not block.
+// RegisterPauses registers the gauge of paused probes. paused is called at each scrape, and must not block.
 func RegisterPauses(r prometheus.Registerer, paused func() iter.Seq[worker.Info]) error {
 	return r.Register(pauseCollector(paused))
 }
@@ -60,11 +59,11 @@ type podState struct {
 	ready bool
 }
 
-// readiness has which pods are ready. A pod keeps its slot, so that a scrape that reads some slots
-// at a time misses none.
+// readiness stores which pods are ready. A pod keeps its slot, so a scrape that reads the slots in chunks
+// misses none.
 type readiness struct {
 	mu    sync.Mutex
-	slots []podState // the zero value is a free one
+	slots []podState // the zero value is a free slot
 	free  []int
 	at    map[podName]int
 }
@@ -99,9 +98,9 @@ func (r *readiness) remove(name podName, uid string) {
 	r.free = append(r.free, at)
 }
 
-// all yields all pods in no order. It holds no lock while it yields, and needs the same memory for
-// any number of pods.
-func (r *readiness) all() iter.Seq[podState] {
+// allPods yields all pods in no particular order. It holds no lock while it yields, and its memory does not
+// depend on the number of pods.
+func (r *readiness) allPods() iter.Seq[podState] {
 	return func(yield func(podState) bool) {
 		var chunk [maxBlock]podState
 		for at := 0; ; at += len(chunk) {
@@ -118,7 +117,7 @@ func (r *readiness) all() iter.Seq[podState] {
 	}
 }
 
-// chunk copies the slots from at on to the beginning of into, and returns how many.
+// chunk copies the slots from index at to into, and returns the number copied.
 func (r *readiness) chunk(at int, into []podState) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,7 +38,7 @@ func messages(t *testing.T, body string) (all []*dto.MetricFamily) {
 	}
 }
 
-// joined returns families whose messages follow one another as one, with their series in one order.
+// joined merges consecutive messages of the same family, and sorts the series of each family.
 func joined(all []*dto.MetricFamily) (families []*dto.MetricFamily) {
 	for _, f := range all {
 		if n := len(families); n > 0 && families[n-1].GetName() == f.GetName() {
@@ -83,7 +83,7 @@ func TestHandlerWritesProtobufAsPromhttp(t *testing.T) {
 	}
 }
 
-// compareFamilies compares families, and shows the first series that differs in each.
+// compareFamilies compares families, and reports the first differing series of each.
 func compareFamilies(t *testing.T, buckets string, want, got []*dto.MetricFamily) {
 	t.Helper()
 	for i := range max(len(want), len(got)) {
@@ -109,7 +109,7 @@ func compareFamilies(t *testing.T, buckets string, want, got []*dto.MetricFamily
 }
 
 // client_golang's own histogram counts the same durations.
-func TestNativeHistogramIsThatOfClientGolang(t *testing.T) {
+func TestNativeHistogramMatchesClientGolang(t *testing.T) {
 	peer := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x", NativeHistogramBucketFactor: 1.1})
 	m := metrics.New(metrics.Config{Buckets: metrics.NativeBuckets})
 	second := web

@@ -13,13 +13,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// decidedResults is how many decided results there are: unknown, success, failure,
-// numbered from -1.
+// decidedResults is the number of decided results: unknown, success and failure, numbered from -1.
 const decidedResults = 3
 
 var decidedWords = [decidedResults]string{"unknown", "success", "failure"}
 
-// durationBounds are Prometheus's default buckets, as the kubelet uses them.
+// durationBounds are the default buckets of Prometheus, which the kubelet uses too.
 var durationBounds = [...]time.Duration{
 	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
@@ -34,7 +33,7 @@ var lagBounds = [...]time.Duration{
 
 var skipReasons = [...]worker.SkipReason{worker.SkipBusy, worker.SkipNoSlot, worker.SkipQuarantine, worker.SkipPanic}
 
-// reasons is the closed list; anything else is counted as the last one.
+// reasons is the closed list of reasons. An unlisted reason counts as the last one.
 var reasons = [...]probe.Reason{
 	probe.ReasonDNS, probe.ReasonConnectRefused, probe.ReasonConnectTimeout, probe.ReasonTLS,
 	probe.ReasonHTTPStatus, probe.ReasonBody, probe.ReasonDeadline, probe.ReasonExecExit, probe.ReasonTrap,
@@ -42,7 +41,7 @@ var reasons = [...]probe.Reason{
 	probe.ReasonHostStall, probe.ReasonHostResources, probe.ReasonHostNetwork, probe.ReasonInternal,
 }
 
-// outcomes is what is counted for one handler.
+// outcomes has the counts of one handler.
 type outcomes struct {
 	metrics     *Metrics
 	handler     string
@@ -52,15 +51,15 @@ type outcomes struct {
 	quarantined atomic.Int64  // probes
 }
 
-// stripes is how many copies of the counts there are that every tick adds to. Each series uses one
-// of them, so that processors seldom write to the same cache line.
+// stripes is the number of copies of the counts to which every tick adds. Each series uses one copy, so
+// processors seldom write to the same cache line.
 const stripes = 8
 
 type stripe struct {
 	results [4]atomic.Uint64                  // by [probe.Result]
 	lags    [len(lagBounds) + 1]atomic.Uint64 // not cumulative
 	lagSum  atomic.Int64                      // nanoseconds
-	_       [40]byte                          // the rest of a cache line
+	_       [40]byte                          // padding to a full cache line
 }
 
 func (o *outcomes) count(t *worker.Tick, in *stripe) {
@@ -93,7 +92,7 @@ func reasonIndex(r probe.Reason) int {
 	return len(reasons) - 1
 }
 
-// bucket returns the index of the first bound that is not below d.
+// bucket returns the index of the first bound that is at least d.
 func bucket(bounds []time.Duration, d time.Duration) int {
 	for i, b := range bounds {
 		if d <= b {
@@ -103,39 +102,39 @@ func bucket(bounds []time.Duration, d time.Duration) int {
 	return len(bounds)
 }
 
-// series is what is counted for one probe: the [worker.ProbeObserver] of its worker,
-// or of the first of several with the same labels, as while one replaces another. It is most of the
-// memory of a probe in this package: 96 bytes, which is a size that the allocator has. So counts
-// have 32 bits: an overflow looks like a restart of the counter.
+// series has the counts of one probe. It is the [worker.ProbeObserver] of the probe's worker, or of the
+// first worker if several have the same labels, for example while one replaces another. A series takes most
+// of this package's memory for a probe: 96 bytes, a size class of the allocator. Counts have 32 bits to
+// fit, so an overflow looks like a restart of the counter.
 type series struct {
 	subject     *subject
 	handler     atomic.Pointer[outcomes] // of the last tick's handler
-	rest        atomic.Pointer[rest]     // nil while there is none
+	rest        atomic.Pointer[rest]     // rarely used fields; nil if unused
 	durationSum atomic.Int64             // nanoseconds
 	durations   [len(durationBounds) + 1]atomic.Uint32
 	totals      [decidedResults]atomic.Uint32 // by decided result
 	state
 }
 
-// rest is what most probes have nothing of.
+// rest has the rarely used fields of a series.
 type rest struct {
 	measured    atomic.Pointer[[]probe.Metric] // by the last tick that measured anything
-	quarantined *outcomes                      // of the handler that has the first worker in quarantine; owned by that worker
-	successors  int                            // that are open; guarded by index.mu
-	begun       atomic.Bool                    // a successor has
+	quarantined *outcomes                      // of the handler that has quarantined the first worker; owned by that worker
+	successors  int                            // open successors; guarded by index.mu
+	begun       atomic.Bool                    // a successor has begun
 	failures    failures
 	native      native.Counts // of durations
 }
 
-// more returns the rest of s, and makes it first if necessary.
-func (s *series) more() *rest {
+// ensureRest returns the rest of s, and creates it if necessary.
+func (s *series) ensureRest() *rest {
 	if s.rest.Load() == nil {
 		s.rest.CompareAndSwap(nil, new(rest))
 	}
 	return s.rest.Load()
 }
 
-// measured returns what the last tick measured that measured anything.
+// measured returns the metrics of the last tick that measured any.
 func (s *series) measured() []probe.Metric {
 	if r := s.rest.Load(); r != nil {
 		if m := r.measured.Load(); m != nil {
@@ -150,21 +149,20 @@ var _ worker.GateObserver = (*series)(nil)
 // Tick implements [worker.ProbeObserver].
 func (s *series) Tick(t *worker.Tick) { s.quarantine(s.tick(t)) }
 
-// tick counts t, and returns the outcomes of the handler that has the probe in quarantine; nil for
-// none.
+// tick counts t. It returns the outcomes of the handler that has quarantined the probe, nil if none has.
 func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 	handler := s.handler.Load()
 	if handler.handler != t.Handler {
 		handler = handler.metrics.outcomes(t.Handler)
 		s.handler.Store(handler)
 		if r := s.rest.Load(); r != nil {
-			r.measured.Store(nil) // by another handler
+			r.measured.Store(nil) // measured by another handler
 		}
 	}
 	handler.count(t, &handler.stripes[s.stripe()])
 	s.ticked(t)
 	if reason, failed := failureOf(t); failed {
-		s.more().failures.add(reason, 1)
+		s.ensureRest().failures.add(reason, 1)
 	}
 	if !t.Quarantined.IsZero() {
 		quarantined = handler
@@ -174,7 +172,7 @@ func (s *series) tick(t *worker.Tick) (quarantined *outcomes) {
 	}
 	if len(t.Outcome.Metrics) > 0 {
 		measured := t.Outcome.Metrics
-		s.more().measured.Store(&measured)
+		s.ensureRest().measured.Store(&measured)
 	}
 	if t.Err != nil {
 		return quarantined // the kubelet does not count errors
@@ -193,7 +191,7 @@ func failed(t *worker.Tick) bool { return t.Result == results.Failure }
 // observeDuration counts d. See durations.add for the order.
 func (s *series) observeDuration(d time.Duration, in Buckets) {
 	if in.native() {
-		s.more().native.Add(d)
+		s.ensureRest().native.Add(d)
 	}
 	if in != NativeBuckets {
 		s.durations[bucket(durationBounds[:], d)].Add(1)
@@ -201,15 +199,15 @@ func (s *series) observeDuration(d time.Duration, in Buckets) {
 	s.durationSum.Add(int64(d))
 }
 
-// quarantine is [quarantine] for the first worker.
+// quarantine is the function [quarantine] for the first worker.
 func (s *series) quarantine(handler *outcomes) {
 	if handler != nil || s.rest.Load() != nil {
-		quarantine(&s.more().quarantined, handler)
+		quarantine(&s.ensureRest().quarantined, handler)
 	}
 }
 
-// quarantine counts a probe for the handler that has it in quarantine, nil for none. It was counted
-// for *counted before.
+// quarantine counts a probe as quarantined by handler, or by none if it is nil. *counted is the handler
+// that has counted the probe so far.
 func quarantine(counted **outcomes, handler *outcomes) {
 	if *counted == handler {
 		return
@@ -233,7 +231,7 @@ func (s *series) Skipped(reason worker.SkipReason, ticks int) {
 
 func (s *series) skipped(reason worker.SkipReason, ticks int) {
 	s.change(func(bits uint64) uint64 {
-		return ruleField.put(bits, uint64(states.Rule(ruleField.of(bits)).Skipped(reason, ticks)))
+		return ruleField.put(bits, uint64(states.Rule(ruleField.get(bits)).Skipped(reason, ticks)))
 	})
 	if i := slices.Index(skipReasons[:], reason); i >= 0 {
 		s.metrics().skipped[i].Add(uint64(ticks))
@@ -246,7 +244,7 @@ func (s *series) Gated(gate worker.Gate) {
 	s.gated(gate)
 }
 
-// gated counts the first worker under a gate.
+// gated moves the first worker to another gate's count.
 func (s *series) gated(gate worker.Gate) {
 	s.metrics().gated.move(s.kind(), worker.Gate(s.field(gateField)), gate)
 	s.set(gateField, uint64(gate))
@@ -261,20 +259,20 @@ func (s *series) Close() {
 
 func (s *series) metrics() *Metrics { return s.handler.Load().metrics }
 
-// successor is the observer of a worker whose labels are those of an earlier worker. Both count in
-// one series, and each has its own state.
+// successor observes a worker that has the same labels as an earlier worker. Both count in the same series,
+// and each has its own gate and quarantine.
 type successor struct {
 	*series
 	quarantined *outcomes
 	gate        worker.Gate
-	begun       bool // the rule of the series belongs to this worker
+	begun       bool // the rule of the series is this worker's
 }
 
-// begin hands the rule of the series to s, which has decided nothing yet.
+// begin resets the rule of the series for s, which has decided nothing yet.
 func (s *successor) begin() {
 	if !s.begun {
 		s.begun = true
-		s.more().begun.Store(true)
+		s.ensureRest().begun.Store(true)
 		s.set(ruleField, 0)
 	}
 }
@@ -302,7 +300,7 @@ func (s *successor) Gated(gate worker.Gate) {
 	s.gated(gate)
 }
 
-// gated counts the worker under a gate.
+// gated moves the worker to another gate's count.
 func (s *successor) gated(gate worker.Gate) {
 	s.metrics().gated.move(s.kind(), s.gate, gate)
 	s.gate = gate
@@ -315,7 +313,7 @@ func (s *successor) Close() {
 	s.metrics().release(s.series, false)
 }
 
-// absorb adds the durations and the failures of o to those of s.
+// absorb adds the durations and the failures of o to s.
 func (s *series) absorb(o *series) {
 	for i := range s.durations {
 		s.durations[i].Add(o.durations[i].Load())
@@ -324,22 +322,21 @@ func (s *series) absorb(o *series) {
 	if r := o.rest.Load(); r != nil {
 		r.failures.addTo(s)
 		if s.metrics().buckets.native() {
-			s.more().native.AddAll(&r.native)
+			s.ensureRest().native.AddAll(&r.native)
 		}
 	}
 }
 
-// resultWords are the kubelet's, by decided result.
+// resultWords are the kubelet's words for decided results.
 var resultWords = [decidedResults]string{"unknown", "successful", "failed"}
 
-// sortedResults are the numbers of the decided results in the order of their words.
+// sortedResults are the indexes of resultWords in alphabetical order.
 var sortedResults = [decidedResults]int{2, 1, 0}
 
-// titles are what the label probe_type is, by kind.
+// titles are the values of the label probe_type, by kind.
 var titles = [len(probe.Kinds)]string{probe.Liveness.Title(), probe.Readiness.Title(), probe.Startup.Title()}
 
-// durations are what was counted of durations at one moment. Its memory is used again for the next
-// probe.
+// durations sums the durations of series with the same labels. Its memory is reused for the next probe.
 type durations struct {
 	classic bool
 	buckets [len(durationBounds) + 1]uint64 // not cumulative
@@ -366,10 +363,10 @@ func (d *durations) reset() {
 	}
 }
 
-func (d *durations) any() bool { return d.count() > 0 }
+func (d *durations) isSet() bool { return d.count() > 0 }
 
-// add adds the durations of s: the classic buckets first, since a tick counts in them last, and their
-// sum must not exceed the count.
+// add adds the durations of s. It reads the classic buckets before the native ones. A tick adds to them in
+// the opposite order, so the total of the classic buckets never exceeds the count.
 func (d *durations) add(s *series) {
 	if d.classic {
 		for i := range d.buckets {
@@ -382,7 +379,8 @@ func (d *durations) add(s *series) {
 	}
 }
 
-// count returns how many there are. Native buckets must add up to it.
+// count returns the number of durations. With native buckets it is their total, because they must add up to
+// it.
 func (d *durations) count() (n uint64) {
 	if d.native != nil {
 		return d.native.Count()
@@ -393,7 +391,7 @@ func (d *durations) count() (n uint64) {
 	return n
 }
 
-// exposed returns what a scrape shows, until the next reset.
+// exposed returns the durations for a scrape. They are valid until the next reset.
 func (d *durations) exposed() *exposition.Durations {
 	d.shown = exposition.Durations{Count: d.count(), Sum: d.sum.Seconds(), Native: d.native}
 	if d.classic {

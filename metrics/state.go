@@ -9,42 +9,42 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// state is what a series has of small numbers, each a [field] of 64 bits. The kind and the order are
-// read-only after newState.
+// state packs the small integers of a series into 64 bits, each in a [field]. The kind and the order are
+// read-only after init.
 type state struct{ bits atomic.Uint64 }
 
-// field is a number inside of a [state].
+// field is the bit range of an integer in a [state].
 type field struct{ shift, width uint64 }
 
 var (
 	kindField  = field{0, 2}
 	endedField = field{2, 1}                // the first worker has ended; guarded by index.mu
-	gateField  = field{3, 4}                // of the first worker; owned by it, see successor for the others
-	shownField = field{7, 4}                // the gate that a worker has told last
-	ruleField  = field{11, states.RuleBits} // the states.Rule of the worker that has begun last; owned by it
+	gateField  = field{3, 4}                // gate of the first worker, which owns it; successor has the gates of the others
+	shownField = field{7, 4}                // the gate that a worker has reported last
+	ruleField  = field{11, states.RuleBits} // the states.Rule of the worker that has begun last; owned by that worker
 	orderField = field{16, 32}
 )
 
 func (f field) mask() uint64 { return (1<<f.width - 1) << f.shift }
 
-func (f field) of(bits uint64) uint64 { return bits & f.mask() >> f.shift }
+func (f field) get(bits uint64) uint64 { return bits & f.mask() >> f.shift }
 
 // put returns bits with f set to value.
 func (f field) put(bits, value uint64) uint64 { return bits&^f.mask() | value<<f.shift&f.mask() }
 
-// init sets the state of a probe without ticks, of the series that was made as the made-th.
+// init sets the state of a probe without ticks. made is the number of series made so far.
 func (s *state) init(kind probe.Kind, made uint) {
 	bits := kindField.put(0, uint64(kind))
 	s.bits.Store(orderField.put(bits, uint64(made)))
 }
 
-func (s *state) field(f field) uint64 { return f.of(s.bits.Load()) }
+func (s *state) field(f field) uint64 { return f.get(s.bits.Load()) }
 
-// change sets s to what of returns for its bits, which it may be called for more than once.
-func (s *state) change(of func(bits uint64) uint64) {
+// change replaces the bits of s by the result of update. update may be called more than once.
+func (s *state) change(update func(bits uint64) uint64) {
 	for {
 		bits := s.bits.Load()
-		if next := of(bits); next == bits || s.bits.CompareAndSwap(bits, next) {
+		if next := update(bits); next == bits || s.bits.CompareAndSwap(bits, next) {
 			return
 		}
 	}
@@ -60,40 +60,39 @@ func (s *state) stripe() int { return int(s.field(orderField) % stripes) }
 
 func (s *state) ended() bool { return s.field(endedField) != 0 }
 
-// ticked sets what a tick with attempts tells.
+// ticked sets the state after a tick with attempts.
 func (s *state) ticked(t *worker.Tick) {
 	gate := worker.Open
 	if !t.Quarantined.IsZero() {
 		gate = worker.Quarantined
 	}
 	s.change(func(bits uint64) uint64 {
-		return shownField.put(ruleField.put(bits, uint64(states.Rule(ruleField.of(bits)).Tick(t))), uint64(gate))
+		return shownField.put(ruleField.put(bits, uint64(states.Rule(ruleField.get(bits)).Tick(t))), uint64(gate))
 	})
 }
 
-// passed sets what a tick without attempts tells.
+// passed sets the state after a tick without attempts, under gate.
 func (s *state) passed(gate worker.Gate) {
 	s.change(func(bits uint64) uint64 {
-		return shownField.put(ruleField.put(bits, uint64(states.Rule(ruleField.of(bits)).Gated(gate))), uint64(gate))
+		return shownField.put(ruleField.put(bits, uint64(states.Rule(ruleField.get(bits)).Gated(gate))), uint64(gate))
 	})
 }
 
-// isAfter reports whether the series of s was made after that of o.
+// isAfter reports whether the series of s was made after the series of o.
 func (s *state) isAfter(o *state) bool {
 	age := s.field(orderField) - o.field(orderField)
 	return int32(age) > 0 // the order overflows, after four billion series
 }
 
-// shown is what a scrape shows of the state of a probe. Pods of the same name have the same labels:
-// it is the state of the newest one.
+// shown is the state of a probe in a scrape. Pods with the same name have the same labels, so it is the
+// state of the newest one.
 type shown struct {
-	*series // that has the labels
+	*series // has the labels
 	state   states.State
 	gate    worker.Gate
 }
 
-// show returns what to show of the probes of a kind among the series of a container, and false if
-// there are none.
+// show returns the state to show for the probes of one kind in container, and false if there are none.
 func show(container []*series, kind probe.Kind) (shown, bool) {
 	var newest *series
 	for _, s := range container {
@@ -105,10 +104,10 @@ func show(container []*series, kind probe.Kind) (shown, bool) {
 		return shown{}, false
 	}
 	bits := newest.bits.Load()
-	return shown{newest, states.Rule(ruleField.of(bits)).State(), worker.Gate(shownField.of(bits))}, true
+	return shown{newest, states.Rule(ruleField.get(bits)).State(), worker.Gate(shownField.get(bits))}, true
 }
 
-// shown yields the states of all probes, one container after another.
+// shown yields the states of all probes, grouped by container.
 func (x *index) shown() iter.Seq[shown] {
 	return func(yield func(shown) bool) {
 		for container := range x.containers() {
@@ -121,11 +120,11 @@ func (x *index) shown() iter.Seq[shown] {
 	}
 }
 
-// sortedStates are in the order of their words.
+// sortedStates are all states in alphabetical order.
 var sortedStates = [...]states.State{states.Failure, states.Success, states.Unknown, states.Warning}
 
-// values yields success and failure, the rarer states only of a probe that is in them, and 1 for the state
-// that it is in.
+// values yields success and failure, and one of the rarer states only if the probe is in it. The value is 1
+// for the probe's state, 0 for the others.
 func (s *shown) values(yield func(state string, value float64) bool) {
 	for _, state := range sortedStates {
 		rare := state == states.Unknown || state == states.Warning

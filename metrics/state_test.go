@@ -17,7 +17,7 @@ import (
 
 const ofWeb = "container=web,kind=readiness,namespace=default,pod=shop"
 
-// decided is a tick after which result is decided.
+// decided returns a tick with the decided result result.
 func decided(r probe.Result, result results.Result) *worker.Tick {
 	t := tick(r, result)
 	t.After = result
@@ -96,9 +96,9 @@ func TestProbeState(t *testing.T) {
 	}
 }
 
-// A pod that takes the place of another of the same name has the same labels.
+// A pod that replaces another with the same name has the same labels.
 func TestProbeStateOfPodsOfOneNameIsTheNewest(t *testing.T) {
-	for _, uid := range []string{"u0", "u2"} { // sorted before and after that of the older pod
+	for _, uid := range []string{"u0", "u2"} { // sorted before and after the older pod's UID
 		m, registry := setup(t)
 		other := web
 		other.PodUID = uid
@@ -221,7 +221,7 @@ func TestPodReadyAndPauses(t *testing.T) {
 	m.PodGone("default", "old", "u3")
 	m.PodReady("default", "new", "u4", false)
 	m.PodReady("default", "shop", "u5", true)
-	m.PodGone("default", "shop", "u1") // the end of the one before
+	m.PodGone("default", "shop", "u1") // the end of the previous pod
 	m.PodGone("default", "unknown", "")
 	want := []string{
 		"prober_paused{" + ofWeb + "} 1", "prober_ready{namespace=default,pod=new} 0",

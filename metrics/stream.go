@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/metrics/internal/family"
 )
 
-// probeFamily is a family that each probe, each pod or each target has series of.
+// probeFamily is a family with series for each probe, each pod or each target.
 type probeFamily struct {
 	*family.Described
 	write func(*exposition.Writer, *Metrics) // writes its samples
@@ -30,7 +30,7 @@ func isProbeFamily(name string) bool {
 	return slices.ContainsFunc(probeFamilies, func(f probeFamily) bool { return f.Name == name })
 }
 
-// writeTo writes the family, if it is selected and has series.
+// writeTo writes the family if it is selected.
 func (f *probeFamily) writeTo(w *exposition.Writer, m *Metrics, selected func(name string) bool) {
 	if w.Err() != nil || !selected(f.Name) {
 		return
@@ -44,7 +44,7 @@ func (f *probeFamily) writeTo(w *exposition.Writer, m *Metrics, selected func(na
 	w.End()
 }
 
-// labelProbe adds the labels of a probe that the kubelet does not have.
+// labelProbe adds the labels of a probe in prober's own metrics. The kubelet's metrics have other labels.
 func labelProbe(w *exposition.Writer, s *series) {
 	w.Label("container", s.subject.container)
 	w.Label("kind", s.kind().String())
@@ -139,7 +139,7 @@ func writeFailures(w *exposition.Writer, m *Metrics) {
 }
 
 func writeReady(w *exposition.Writer, m *Metrics) {
-	for p := range m.ready.all() {
+	for p := range m.ready.allPods() {
 		if !w.Series() {
 			return
 		}

@@ -11,12 +11,12 @@ import (
 // Target is a target of prober.yaml that is probed.
 type Target struct{ Namespace, Pod, Container, Group, Address string }
 
-// TargetSource is a source of targets, and how many it has in each state.
+// TargetSource is a source of targets with its counts.
 type TargetSource struct {
 	Group, Source string
 	States        map[string]int // by the name of the state
-	Failures      uint64         // to refresh it
-	Refreshed     time.Time      // of the last success; zero for none
+	Failures      uint64         // failed refreshes
+	Refreshed     time.Time      // last success; zero if none
 }
 
 // Targets has the targets of an agent at one moment.
@@ -25,8 +25,8 @@ type Targets struct {
 	Sources []TargetSource   // each group and source once
 }
 
-// RegisterTargets registers the metrics of the sources of targets. The series of each target are
-// among those that each probe has: see [Metrics.RegisterShared]. read is called twice at each scrape,
+// RegisterTargets registers the metrics of the sources of targets. prober_target_info belongs to the
+// metrics with series for each probe: see [Metrics.RegisterShared]. read is called twice at each scrape,
 // and must not block.
 func (m *Metrics) RegisterTargets(r prometheus.Registerer, read func() Targets) error {
 	m.targets.Store(&read)

@@ -1,33 +1,30 @@
 package probe
 
-// Compat is a set of switches for the core and the built-in handlers. Each of them replaces one
-// of prober's deliberate deviations from the kubelet by the behaviour of the kubelet. The
-// zero value has all fixes on.
+// Compat is a set of switches for the core and the built-in handlers. Each switch replaces one of prober's
+// deliberate deviations by the behavior of the kubelet. The zero value enables all fixes.
 type Compat uint32
 
 const (
-	// CompatKeepRun keeps the run of equal results across a container restart that did not
-	// follow a hold (kubernetes#53530 fixed it for holds only).
+	// CompatKeepRun keeps the run of equal results across a container restart that did not follow a hold
+	// (kubernetes#53530 fixed it for holds only).
 	CompatKeepRun Compat = 1 << iota
-	// CompatAddPodStops makes AddPod return at the first probe that exists already
-	// (kubernetes#138928).
+	// CompatAddPodStops makes AddPod return at the first probe that already exists (kubernetes#138928).
 	CompatAddPodStops
-	// CompatStopSkipsSidecars makes StopLivenessAndStartup pass over restartable
-	// init containers (kubernetes#141766).
+	// CompatStopSkipsSidecars makes StopLivenessAndStartup skip restartable init containers
+	// (kubernetes#141766).
 	CompatStopSkipsSidecars
-	// CompatTriggerAlways triggers a readiness probe at every UpdatePodStatus
-	// while the container is not ready, not only before the first tick
-	// (kubernetes#118815).
+	// CompatTriggerAlways triggers a readiness probe at every UpdatePodStatus while the container is not
+	// ready, and not only before the first tick (kubernetes#118815).
 	CompatTriggerAlways
-	// CompatSeedStaleStarted seeds a sidecar's startup result from a Started
-	// status that may belong to an older container (kubernetes#137146).
+	// CompatSeedStaleStarted initializes a sidecar's startup result from a Started status that may belong
+	// to an older container (kubernetes#137146).
 	CompatSeedStaleStarted
-	// CompatInheritReplaced lets a container inherit the status of the one that it replaces
+	// CompatInheritReplaced lets a container inherit the status of the container that it replaces
 	// (kubernetes#141342, kubernetes#141487).
 	CompatInheritReplaced
-	// CompatStatusFromWorkers makes UpdatePodStatus take from the workers which probes a container
-	// has: a probe that was not added yet, or was stopped, counts as none (kubernetes#142305). Ready
-	// stays as it is while a container has not started, and init containers are found by their index.
+	// CompatStatusFromWorkers makes UpdatePodStatus consider only the probes that have a worker: a probe
+	// that was not added yet, or was stopped, does not count (kubernetes#142305). Ready stays unchanged
+	// while a container has not started, and init containers are found by their index.
 	CompatStatusFromWorkers
 	// CompatHerd does not spread probes that were added together over their period.
 	CompatHerd
@@ -37,56 +34,56 @@ const (
 	// CompatLinger sets SO_LINGER to one second on every socket of the built-in
 	// handlers (kubernetes#115143).
 	CompatLinger
-	// CompatHostTrouble makes faults of the agent's own host a Failure of the target, as
-	// the kubelet does: a timeout that a stopped or starved agent noticed late, and a
-	// connection for which there was no descriptor, memory, port or route.
-	// Otherwise such an attempt is an error: see [Reason.OfHost].
+	// CompatHostTrouble counts faults of the agent's own host as a Failure of the target, as the kubelet
+	// does: a timeout that a suspended or starved agent noticed late, and a connection for which the host
+	// had no descriptor, memory, port or route. By default such an attempt is an error: see
+	// [Reason.OfHost].
 	CompatHostTrouble
-	// CompatGRPCLibrary makes every attempt of the grpc handler with the kubelet's client
-	// (grpc-go). An attempt costs four times as much. Otherwise that client only continues
-	// the attempts whose answer is not a plain one, on their connections. The server sees the
-	// same connections and requests, but not the frames PING and WINDOW_UPDATE with which
-	// grpc-go estimates the bandwidth.
+	// CompatGRPCLibrary makes every attempt of the grpc handler with the kubelet's client (grpc-go). An
+	// attempt costs four times as much. By default, that client only continues attempts whose answer is not
+	// a plain one, on the same connection. The server sees the same connections and requests, but not the
+	// frames PING and WINDOW_UPDATE with which grpc-go estimates the bandwidth.
 	CompatGRPCLibrary
-	// CompatWallClock counts the initial delay by the wall clock, as it is at each tick: a clock that is set
-	// back silences the probes.
+	// CompatWallClock measures the initial delay with the wall clock at each tick. If the clock is set
+	// back, the probes make no attempts for that time.
 	CompatWallClock
 	// CompatLateStart spreads first ticks over a whole period, and lets the first attempt after a start or
-	// an initial delay wait for the next multiple of the period. By default it comes when the delay ends,
-	// and within 10 s.
+	// an initial delay wait for the next multiple of the period. By default the first attempt is made at
+	// the end of the delay, and within 10 s.
 	CompatLateStart
 	// CompatPanicSkips skips a tick whose handler panics. By default a panic is an error of the attempt.
 	CompatPanicSkips
-	// CompatAddPodSkips makes AddPod pass over the rest of the probes of a container, once it finds one that
-	// exists already, as kubelet v1.37 does (kubernetes#138928). [CompatAddPodStops] comes before it.
+	// CompatAddPodSkips makes AddPod skip the other probes of a container after it finds one that already
+	// exists, as kubelet v1.37 does (kubernetes#138928). [CompatAddPodStops] takes precedence.
 	CompatAddPodSkips
-	// CompatInitialFailure sends readers no update when the first decision of attempts is the Failure that a
-	// readiness probe has from the start. By default readers get it, with its reason and output.
+	// CompatInitialFailure sends readers no update if the first decision of attempts is Failure, which is
+	// the initial result of a readiness probe. By default readers get the update, with its reason and
+	// output.
 	CompatInitialFailure
-	// CompatPortNumbers takes the name of a port that the container does not have for a decimal number, as
-	// kubelets before v1.37 did, with their error for one that is none.
+	// CompatPortNumbers parses the name of a port that the container does not have as a decimal number, as
+	// kubelets before v1.37 did. The error for an invalid number is the kubelet's.
 	CompatPortNumbers
-	// CompatIgnoreProtocol ignores the protocol of an httpGet and the mode of a grpc action: HTTP/2 without TLS and
-	// gRPC with TLS. Kubelet v1.37 knows them behind feature gates that are off, and older ones do not know them.
+	// CompatIgnoreProtocol ignores the protocol of an httpGet action (HTTP/2 without TLS) and the mode of a
+	// grpc action (gRPC with TLS). In kubelet v1.37 they are behind feature gates that are off by default;
+	// older kubelets do not know them.
 	CompatIgnoreProtocol
-	// CompatStatusOnRestart resets every result when the agent starts, as kubelets
-	// before 1.35 did (feature gate ChangeContainerStatusOnKubeletRestart). It is
-	// not part of a profile.
+	// CompatStatusOnRestart resets every result when the agent starts, as kubelets before 1.35 did (feature
+	// gate ChangeContainerStatusOnKubeletRestart). It is not part of a profile.
 	CompatStatusOnRestart
-	// CompatExactTimer runs every tick when it is due. By default a tick comes within a hundredth of its period
-	// after that, 10 ms at most, so that the process wakes once for ticks that are due at about the same time. A
-	// tick that no other one follows within that window, and one that is triggered, come at once.
+	// CompatExactTimer runs every tick at its due time. By default a tick may run up to a hundredth of its
+	// period later, at most 10 ms, so that the process wakes once for ticks with similar due times. A tick
+	// without another one in that window, and a triggered tick, run at once.
 	CompatExactTimer
 )
 
-// The profiles turn every fix off: the behaviour of a release of the kubelet, except for what
-// docs/kubelet-parity.md names as different. The releases are v1.35.4, v1.36.3 and v1.37.2.
+// The profiles disable every fix. They have the behavior of a release of the kubelet, except for the
+// differences in docs/kubelet-parity.md. The releases are v1.35.4, v1.36.3 and v1.37.2.
 const (
 	CompatKubeletV1_35 = CompatKubeletV1_36
 	CompatKubeletV1_36 = compatEvery | CompatAddPodStops | CompatPortNumbers
 	CompatKubeletV1_37 = compatEvery | CompatAddPodSkips
 
-	// compatEvery are the switches of every release.
+	// compatEvery has the switches of every release.
 	compatEvery = CompatKeepRun | CompatStopSkipsSidecars | CompatTriggerAlways | CompatSeedStaleStarted | CompatInheritReplaced |
 		CompatStatusFromWorkers | CompatHerd | CompatBodyHangIsError | CompatLinger | CompatHostTrouble | CompatGRPCLibrary |
 		CompatWallClock | CompatLateStart | CompatPanicSkips | CompatInitialFailure | CompatIgnoreProtocol |
@@ -110,8 +107,8 @@ func KubeletReleases() []KubeletRelease {
 // CompatSwitch describes one switch of [Compat].
 type CompatSwitch struct {
 	Compat Compat
-	Name   string // of the constant, without Compat
-	Text   string // what a kubelet does that prober does not do: a sentence without a full stop
+	Name   string // name of the constant, without Compat
+	Text   string // the kubelet's behavior that prober avoids, as a sentence without a full stop
 }
 
 // CompatSwitches returns all switches.

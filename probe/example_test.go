@@ -22,7 +22,7 @@ func ExampleHandlerFunc() {
 		return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
 			switch percent, err := free(dir); {
 			case err != nil:
-				return probe.Outcome{}, err // is tried again, and counts as the errors of its probe do
+				return probe.Outcome{}, err // is retried, and then handled by the ErrorPolicy of the probe
 			case percent < 5:
 				return probe.Outcome{Result: probe.Failure, Output: fmt.Sprintf("%d%% free", percent)}, nil
 			default:

@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// lookupText returns the text of the failed look-up that caused err, or "" if none did.
-// Package net keeps only the text of the cause.
+// lookupText returns the text of the failed look-up that caused err, "" if there is none. A [net.DNSError]
+// keeps only the text of its cause.
 func lookupText(err error) string {
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		return e.Err

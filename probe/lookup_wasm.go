@@ -1,5 +1,5 @@
 package probe
 
-// lookupText returns "": in a guest the host makes the look-ups, and package net would
-// only make it larger.
+// lookupText returns "". In a guest the host makes the look-ups, and package net would only make the module
+// larger.
 func lookupText(error) string { return "" }

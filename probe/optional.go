@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Wrapper is implemented by handlers that make the attempts of another one: they count them, limit them or
-// make them elsewhere. What a Wrapper does not implement itself of the optional interfaces below, the handler
-// inside implements for it: the functions of this package find that.
+// Wrapper is implemented by handlers that delegate their attempts to another handler, for example to count
+// or limit them. If a Wrapper does not implement one of the optional interfaces below, the functions of
+// this package use the implementation of the wrapped handler.
 type Wrapper interface {
 	Handler
-	// Unwrap returns the handler inside.
+	// Unwrap returns the wrapped handler.
 	Unwrap() Handler
 }
 
-// maxWrappers is how many wrappers the functions of this package look into: an Unwrap that returns itself ends.
+// maxWrappers limits how many wrappers are unwrapped, in case an Unwrap returns itself.
 const maxWrappers = 100
 
-// find returns the first of h, the handler inside it and so on that is a T.
+// find returns the first T among h and the handlers that it wraps.
 func find[T any](h Handler) (found T, ok bool) {
 	for range maxWrappers {
 		if found, ok = h.(T); ok {
@@ -45,14 +45,14 @@ func innermost(h Handler) Handler {
 	return h
 }
 
-// ContextPreparer is a [Preparer] whose Prepare may take long, and ends with a context.
+// ContextPreparer is a [Preparer] whose preparation may take long, and which a context can end.
 type ContextPreparer interface {
 	Preparer
 	PrepareContext(ctx context.Context, config []byte, target Target) (Handler, error)
 }
 
-// Prepare binds h to config and target. A handler that is not a [Preparer] is returned as it is, and
-// takes no config. The end of ctx ends the Prepare of a [ContextPreparer].
+// Prepare binds h to config and target. A handler that is not a [Preparer] is returned unchanged, and an
+// error if it has a config. The end of ctx ends the preparation of a [ContextPreparer].
 func Prepare(ctx context.Context, h Handler, config []byte, target Target) (Handler, error) {
 	switch p := h.(type) {
 	case ContextPreparer:
@@ -66,12 +66,12 @@ func Prepare(ctx context.Context, h Handler, config []byte, target Target) (Hand
 	return h, nil
 }
 
-// Releaser is implemented by prepared handlers that must know when they are no longer
-// used. A prepared handler is one that a [Preparer] has returned.
+// Releaser is implemented by prepared handlers that must be notified when they are not used any more. A
+// prepared handler is one that a [Preparer] has returned.
 type Releaser interface {
 	Handler
-	// Release is called once, when the probe has ended or has another handler now. An
-	// attempt may still be under way. Release must not block.
+	// Release is called once, when the probe has ended or has got another handler. An attempt may still be
+	// under way. Release must not block.
 	Release()
 }
 
@@ -82,29 +82,29 @@ func Release(h Handler) {
 	}
 }
 
-// Inheritor is implemented by prepared handlers that take state over from the handler that
-// they replace, for example the key-value store that a plugin has for a probe.
+// Inheritor is implemented by prepared handlers that take over state from the handler that they replace,
+// for example the key-value store of a plugin's probe.
 type Inheritor interface {
 	Handler
-	// Inherit is called before the first attempt, and again if from has changed by then. from is
-	// no [Wrapper]. It may be of any other type and have an attempt in flight. Locks are held: Inherit must
-	// neither block nor call another handler than from.
+	// Inherit is called before the first attempt, and again if from has changed by then. from is not a
+	// [Wrapper]. It may have any other type, and an attempt in flight. The caller holds locks, so Inherit
+	// must neither block nor call a handler other than from.
 	Inherit(from Handler)
 }
 
-// Inherit calls h's Inherit, if it has one, with the handler inside from. With a nil from it does nothing.
+// Inherit calls h's Inherit, if it has one, with the handler inside all wrappers of from. It does nothing
+// if from is nil.
 func Inherit(h, from Handler) {
 	if heir, ok := find[Inheritor](h); ok && from != nil {
 		heir.Inherit(innermost(from))
 	}
 }
 
-// Trier is implemented by prepared handlers that can be tried without touching what they
-// probe.
+// Trier is implemented by prepared handlers that can be tested without an effect on their target.
 type Trier interface {
 	Handler
-	// Try makes an attempt that has no effect, and returns when ctx ends at the latest. Its
-	// error means that the code is broken; what it would say about a target does not count.
+	// Try makes an attempt without an effect. It must return when ctx ends, or earlier. An error means that
+	// the code is broken; a verdict about a target is ignored.
 	Try(ctx context.Context) error
 }
 
@@ -116,11 +116,11 @@ func Try(ctx context.Context, h Handler) error {
 	return nil
 }
 
-// SecretHolder is implemented by prepared handlers that know secrets in their config, such as the
-// values that the schema of a plugin marks.
+// SecretHolder is implemented by prepared handlers that know secrets in their config, such as values that
+// are marked in the schema of a plugin.
 type SecretHolder interface {
 	Handler
-	// Secrets returns the secrets that are in the config.
+	// Secrets returns the secrets in the config.
 	Secrets() []string
 }
 
@@ -132,13 +132,13 @@ func SecretsOf(h Handler) []string {
 	return nil
 }
 
-// SecretChecker is implemented by prepared handlers that show parts of their config to
-// others, for example in the arguments of a command.
+// SecretChecker is implemented by prepared handlers that expose parts of their config, for example in the
+// arguments of a command.
 type SecretChecker interface {
 	Handler
-	// CheckSecrets returns an error if one of the given fields of the config may not be
-	// secret. It is called before the first attempt when the config has secrets. A field is
-	// the path to a string, as in "password", "auth.token" and "users.0.password".
+	// CheckSecrets returns an error if one of the given fields of the config must not be secret. It is
+	// called before the first attempt if the config has secrets. A field is the path of a string, such as
+	// "password", "auth.token" or "users.0.password".
 	CheckSecrets(fields []string) error
 }
 
@@ -150,13 +150,13 @@ func CheckSecrets(h Handler, fields []string) error {
 	return nil
 }
 
-// SecretKeeper is implemented by prepared handlers that write about their config outside of
-// attempts. Within an attempt, [Request.Redact] removes the secrets.
+// SecretKeeper is implemented by prepared handlers that write about their config outside of attempts, for
+// example to a log. Within an attempt, [Request.Redact] removes the secrets.
 type SecretKeeper interface {
 	Handler
-	// KeepSecret is called once, before the first attempt, when the config has secrets.
-	// redact removes them from a text. It may be called concurrently and with locks held:
-	// it neither blocks nor calls a handler.
+	// KeepSecret is called once, before the first attempt, if the config has secrets. redact removes them
+	// from a text. redact may be called concurrently and with locks held: it neither blocks nor calls a
+	// handler.
 	KeepSecret(redact func(text string) string)
 }
 
@@ -167,19 +167,22 @@ func KeepSecret(h Handler, redact func(text string) string) {
 	}
 }
 
-// Describer is implemented by prepared handlers that describe their target better than [Target.Address] does.
+// Describer is implemented by prepared handlers that can describe their target better than
+// [Target.Address].
 type Describer interface {
 	Handler
-	// Describe returns what an attempt with req probes, for people, on one line: "GET
-	// http://10.0.0.7:8080/healthz". name is the name of the handler. The text has neither headers nor the user and
-	// the password of a URL. Whoever knows the secrets of the config removes them. Describe makes no
-	// attempt, does not block, does not call runtime.Goexit, and is called concurrently, also after Release. req is
-	// of no attempt: it has no Attempt, and its target no host while that is not known; see [UnknownHost].
+	// Describe returns a one-line description of the target of an attempt with req, such as "GET
+	// http://10.0.0.7:8080/healthz". name is the name of the handler. The text must not contain headers, or
+	// the user and password of a URL. The caller removes other secrets of the config.
+	//
+	// Describe must not make an attempt, block or call runtime.Goexit. It is called concurrently, even
+	// after Release. req belongs to no attempt: Attempt is 0, and the target has no host while that is
+	// unknown; see [UnknownHost].
 	Describe(name string, req *Request) string
 }
 
-// Describe returns what an attempt of h, the handler called name, probes with req: what h describes, or
-// else its name and the target, as in "redis 10.0.0.7:6379".
+// Describe returns a description of the target of an attempt with req. It is h's own description, or else
+// the name of the handler and the target's address, such as "redis 10.0.0.7:6379".
 func Describe(h Handler, name string, req *Request) string {
 	if d, ok := find[Describer](h); ok {
 		return d.Describe(name, req)

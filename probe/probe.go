@@ -1,6 +1,6 @@
-// Package probe has the types that the core and the handlers share: what a probe is, what a
-// handler gets and returns. It imports the standard library and one internal package of a few
-// lines, so that a handler depends on nothing else of the module.
+// Package probe has the types that the core and the handlers share: probes, requests and outcomes. It
+// imports only the standard library and one small internal package, so a handler depends on nothing else of
+// the module.
 //
 // Start with [Handler], whose comment is the contract between the core and a handler.
 package probe
@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// MaxOutput is the largest number of bytes in the output of an outcome. Longer output is cut,
+// MaxOutput is the maximum length in bytes of the output of an outcome. Longer output is truncated, and
 // never an error (kubelet: maxReadLength of the exec and HTTP probes).
 const MaxOutput = 10 * 1024
 
-// MaxAttempts is the largest number of attempts of one tick. Only an error is retried (kubelet:
+// MaxAttempts is the maximum number of attempts of one tick. Only an error is retried (kubelet:
 // maxProbeRetries).
 const MaxAttempts = 3
 
@@ -30,7 +30,7 @@ type Result uint8
 const (
 	Unknown Result = iota
 	Success
-	Warning // counts as a success, with something to report
+	Warning // counts as a success, but should be reported
 	Failure
 )
 
@@ -44,8 +44,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("Result(%d)", uint8(r))
 }
 
-// ExitCode returns the exit code for r of Nagios plugins and prober's commands: 0 Success, 1
-// Warning, 2 Failure, 3 Unknown.
+// ExitCode returns the exit code for r, as in Nagios plugins and prober's commands: 0 for Success, 1 for
+// Warning, 2 for Failure, 3 for Unknown.
 func (r Result) ExitCode() int {
 	switch r {
 	case Success:
@@ -147,41 +147,42 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("unknown kind %q; known: liveness, readiness, startup", s)
 }
 
-// ErrorPolicy is what to do with a tick whose last attempt ended in an error.
+// ErrorPolicy decides about a tick whose last attempt ended in an error.
 type ErrorPolicy uint8
 
 const (
-	// Discard drops the tick, as the kubelet does: it is counted in metrics, an event is sent,
-	// and the thresholds do not count it.
+	// Discard ignores the tick, as the kubelet does. It counts in metrics and sends an event, but does not
+	// count for the thresholds.
 	Discard ErrorPolicy = iota
-	// CountAsFailure makes the thresholds count the tick as a Failure.
+	// CountAsFailure counts the tick as a Failure for the thresholds.
 	CountAsFailure
 )
 
-// Spec is the schedule and the thresholds of a probe.
+// Spec has the schedule and the thresholds of a probe.
 type Spec struct {
-	InitialDelay     time.Duration // no attempts earlier than this after the container's start
-	Period           time.Duration // from one due time to the next; above 0
-	Timeout          time.Duration // of each attempt; 0 means none
-	SuccessThreshold int           // consecutive successes that decide Success; at least 1
-	FailureThreshold int           // consecutive failures that decide Failure; at least 1
-	WarningIsFailure bool          // count Warning as Failure, not as Success
+	InitialDelay     time.Duration // time after the container's start before the first attempt
+	Period           time.Duration // time between due times; above 0
+	Timeout          time.Duration // timeout of each attempt; 0 means none
+	SuccessThreshold int           // number of consecutive successes that decide Success; at least 1
+	FailureThreshold int           // number of consecutive failures that decide Failure; at least 1
+	WarningIsFailure bool          // count Warning as Failure instead of Success
 	ErrorPolicy      ErrorPolicy
 }
 
-// Target is the address that a probe connects to. Host is a name or an IP address without
-// brackets. Unix is the path of a socket; if it is set, Host and Port are not used.
+// Target is the address that a probe connects to. Host is a name or an IP address without brackets. Unix is
+// the path of a socket; if it is set, Host and Port are ignored.
 type Target struct {
 	Host string `json:"host,omitzero"`
 	Port int    `json:"port,omitzero"`
 	Unix string `json:"unix,omitzero"`
 }
 
-// UnknownHost stands in texts for a host that is not known yet, such as the IP of a pod that waits for one.
+// UnknownHost is shown in descriptions for a host that is not known yet, such as the IP of a pod without
+// one.
 const UnknownHost = "HOST"
 
-// Address returns t for people: "HOST:PORT", "HOST" without a port, or "unix:PATH"; "" for the zero value. A
-// port without a host is one of [UnknownHost].
+// Address returns a description of t: "HOST:PORT", "HOST" without a port, or "unix:PATH"; "" for the zero
+// value. If only the port is set, the host is [UnknownHost].
 func (t Target) Address() string {
 	host := cmp.Or(t.Host, UnknownHost)
 	switch {
@@ -202,7 +203,7 @@ type Pod struct {
 	Name      string
 	UID       string
 	Labels    map[string]string
-	Ports     []Port // of all containers
+	Ports     []Port // ports of all containers
 }
 
 // Container is a probed container. It is shared between probes and read-only.
@@ -218,29 +219,28 @@ type Port struct {
 	Protocol string `json:"protocol,omitzero"` // "TCP", "UDP" or "SCTP"
 }
 
-// Request has the arguments of one attempt. Handlers must not modify what it points to, and must
-// not keep it after they return.
+// Request has the arguments of one attempt. A handler must not modify the data that it points to, and must
+// not keep it after Probe has returned.
 type Request struct {
 	Kind        Kind
-	Attempt     int // 1 to [MaxAttempts]
+	Attempt     int // from 1 to [MaxAttempts]
 	Spec        Spec
-	LastResult  Result // of the tick before this one; Unknown at first
+	LastResult  Result // result of the previous tick; Unknown at first
 	Target      Target // resolved for this attempt
-	PodIP       string // "" while the pod has none
+	PodIP       string // "" if the pod has none yet
 	Pod         *Pod
 	Container   *Container
 	ContainerID string
-	// Trace gets what happens inside the attempt; nil if nobody keeps that. It must not change
-	// how the attempt is made. Of a success without Debug, only phases and calls with their times
-	// are kept: their texts need not be formatted.
+	// Trace gets the events of the attempt; nil if they are not kept. It must not influence the attempt. If
+	// an attempt without Debug succeeds, only phases and calls with their durations are kept, so their
+	// texts need not be formatted.
 	Trace Tracer
-	// Debug means that someone looks at this attempt: an operator has asked for it, or the tick
-	// before was not a success. Its trace has every text, and log lines of every level.
+	// Debug means that the trace of this attempt should be complete: an operator has requested it, or the
+	// previous tick did not succeed. The trace then has every text, and log lines of every level.
 	Debug bool
-	// Redact removes the secrets of the probe's config from a text. The worker redacts
-	// outcome, error and trace. A handler that writes elsewhere, to a log for example,
-	// calls Redact itself, also with locks held: it must not block. Nil means that the
-	// config has no secrets. See [Request.Redacted].
+	// Redact removes the secrets of the probe's config from a text. The worker redacts outcome, error and
+	// trace. A handler that writes elsewhere, for example to a log, must call Redact itself, possibly with
+	// locks held: it must not block. Nil means that the config has no secrets. See [Request.Redacted].
 	Redact func(text string) string
 }
 
@@ -252,19 +252,19 @@ func (r *Request) Redacted(text string) string {
 	return r.Redact(text)
 }
 
-// Outcome is the result of an attempt and what the handler reports with it.
+// Outcome is the result of an attempt, with the information that the handler reports.
 type Outcome struct {
 	Result Result
-	Output string // text for people, cut to MaxOutput bytes
-	Reason Reason // why the result is not Success; "" if no reason of the list fits
-	// Metrics and their Labels must not be modified after the attempt: they are read concurrently.
+	Output string // text for users, truncated to MaxOutput bytes
+	Reason Reason // why the result is not Success; "" if no reason of the list applies
+	// Metrics and their Labels must not be modified after the attempt, because they are read concurrently.
 	Metrics []Metric
-	// Details is a JSON object with more information for programs, or "". A longer one than
-	// MaxOutput is dropped, since a cut JSON object is not valid.
+	// Details is a JSON object with more information for programs, or "". It is dropped if it is longer
+	// than MaxOutput, because truncated JSON is invalid.
 	Details string
 }
 
-// Metric is one number that a handler measured.
+// Metric is a number measured by a handler.
 type Metric struct {
 	Name   string            `json:"name"`
 	Value  float64           `json:"value"`
@@ -274,32 +274,33 @@ type Metric struct {
 
 // Handler carries out probes.
 //
-// The outcome is the verdict about the target. The error means that there is no verdict: a
-// program is missing, a plugin is broken, or the host has a fault. Only an error is retried, at
-// once, with up to [MaxAttempts] attempts in all. After the last one the [ErrorPolicy] of the
-// probe applies. An Outcome of Unknown without an error is not retried and counts as a Failure.
+// The outcome is the verdict about the target. An error means that there is no verdict: a program is
+// missing, a plugin is broken, or the host has a fault. Only an error is retried, at once, up to
+// [MaxAttempts] attempts in total. After the last attempt the [ErrorPolicy] of the probe applies. An
+// Outcome of Unknown without an error is not retried, and counts as a Failure.
 //
-// A missed deadline is a verdict: if ctx expires before the target has answered, Probe returns
-// Failure and a nil error. If ctx is cancelled for any other reason, the outcome is ignored. In
-// both cases Probe returns promptly and leaves nothing running. Code must not begin to use ctx after
-// that: it may belong to another attempt. Probe must not call [runtime.Goexit]. It must not return with its
-// goroutine locked to a thread, see [runtime.LockOSThread]: attempts of other probes run in it too.
+// A missed deadline is a verdict: if ctx expires before the target has answered, Probe must return Failure
+// and a nil error. If ctx is cancelled for any other reason, the outcome is ignored. In both cases Probe
+// must return promptly and leave nothing running. Goroutines must not start to use ctx after Probe has
+// returned, because ctx may then belong to another attempt.
 //
-// Output is at most [MaxOutput] bytes; see [Cut]. Probe is called concurrently.
+// Probe must not call [runtime.Goexit]. It must not return with its goroutine locked to a thread (see
+// [runtime.LockOSThread]), because attempts of other probes run in the same goroutine.
+//
+// Output must have at most [MaxOutput] bytes; see [Cut]. Probe is called concurrently.
 type Handler interface {
 	Probe(ctx context.Context, req Request) (Outcome, error)
 }
 
-// Preparer is a Handler with a configuration. Prepare is called once for each probe, outside of
-// ticks. It validates config, a JSON object ("{}" if the probe has none), and the configured
-// target, whose zero fields are filled in from the pod at each attempt. It returns the handler
-// bound to both. Its errors name the invalid field.
+// Preparer is a Handler with a configuration. Prepare is called once for each probe, outside of ticks. It
+// validates config, a JSON object ("{}" if the probe has none), and target, whose zero fields are filled in
+// from the pod at each attempt. It returns the handler bound to both. Its errors name the invalid field.
 type Preparer interface {
 	Handler
 	Prepare(config []byte, target Target) (Handler, error)
 }
 
-// HandlerFunc is a function that is a [Handler].
+// HandlerFunc is a function that implements [Handler].
 type HandlerFunc func(ctx context.Context, req Request) (Outcome, error)
 
 // Probe calls f.
@@ -307,8 +308,8 @@ func (f HandlerFunc) Probe(ctx context.Context, req Request) (Outcome, error) { 
 
 var _ Handler = HandlerFunc(nil)
 
-// Cut returns s cut to [MaxOutput] bytes. It does not split a valid UTF-8 sequence. The result
-// does not keep the rest of s in memory.
+// Cut returns s truncated to [MaxOutput] bytes. It does not split a valid UTF-8 sequence. The result does
+// not keep the rest of s in memory.
 func Cut(s string) string {
 	if len(s) <= MaxOutput {
 		return s
@@ -317,13 +318,13 @@ func Cut(s string) string {
 	for back := 0; back < 3 && cut > 0 && s[cut]&0xC0 == 0x80; back++ {
 		cut--
 	}
-	if s[cut]&0xC0 == 0x80 { // not valid UTF-8
+	if s[cut]&0xC0 == 0x80 { // invalid UTF-8
 		cut = MaxOutput
 	}
 	return strings.Clone(s[:cut])
 }
 
-// TimedOut returns the outcome of an attempt that has missed its deadline.
+// TimedOut returns the outcome of an attempt that missed its deadline.
 func TimedOut(timeout time.Duration) Outcome {
 	return Outcome{Result: Failure, Reason: ReasonDeadline, Output: "timed out after " + timeout.String()}
 }

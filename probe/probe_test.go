@@ -156,7 +156,7 @@ func TestTracer(t *testing.T) {
 }
 
 func TestCompat(t *testing.T) {
-	// What only some releases do.
+	// Switches that only some releases have.
 	some := map[probe.Compat][]probe.Compat{
 		probe.CompatAddPodStops: {probe.CompatKubeletV1_36}, probe.CompatAddPodSkips: {probe.CompatKubeletV1_37},
 		probe.CompatPortNumbers: {probe.CompatKubeletV1_36}, probe.CompatStatusOnRestart: nil,
@@ -177,7 +177,7 @@ func TestCompat(t *testing.T) {
 	}
 }
 
-// Every switch is described once, and every profile is listed.
+// Every switch must be described once, and every profile must be listed.
 func TestCompatSwitches(t *testing.T) {
 	want := probe.CompatKeepRun
 	names := make(map[string]bool)
@@ -221,7 +221,7 @@ func TestHostReason(t *testing.T) {
 		lookup("no such host"):                                              "",
 		lookup("server misbehaving"):                                        "",
 		fmt.Errorf("10.0.0.1 says: %w", syscall.ENETUNREACH):                "",
-		&probe.Error{Err: dial(syscall.ENETUNREACH)}:                        "", // a router has said so
+		&probe.Error{Err: dial(syscall.ENETUNREACH)}:                        "", // reported by a router
 		&probe.Error{Reason: probe.ReasonHostNetwork, Err: errors.New("x")}: probe.ReasonHostNetwork,
 		errors.New("the target says: network is unreachable"):               "",
 		context.DeadlineExceeded:                                            "",

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Reason is why an attempt did not succeed, from a closed list. It can be the value of
-// a metric label.
+// Reason is the reason why an attempt did not succeed, from a fixed list. It can be the value of a metric
+// label.
 type Reason string
 
-// The closed list of reasons.
+// The fixed list of reasons.
 const (
 	ReasonDNS            Reason = "dns"
 	ReasonConnectRefused Reason = "connect_refused"
@@ -31,28 +31,28 @@ const (
 	ReasonGuest          Reason = "guest"
 	ReasonInternal       Reason = "internal"
 
-	// ReasonHostStall, ReasonHostResources and ReasonHostNetwork are faults of the agent's own host,
-	// not of the target. The agent was stopped or starved of processor time during the attempt, the
-	// host was out of descriptors, memory or ports, or it had no route or no resolver.
+	// ReasonHostStall, ReasonHostResources and ReasonHostNetwork are faults of the agent's own host, not of
+	// the target. The agent was suspended or starved of processor time during the attempt; the host was out
+	// of descriptors, memory or ports; or it had no route or no resolver.
 	ReasonHostStall     Reason = "host_stall"
 	ReasonHostResources Reason = "host_resources"
 	ReasonHostNetwork   Reason = "host_network"
 )
 
-// Error is an attempt's error together with its reason.
+// Error is the error of an attempt with its reason.
 type Error struct {
 	Reason Reason
 	Err    error
 }
 
-// Error returns the text of the error inside.
+// Error returns the text of the wrapped error.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error inside.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ReasonOf returns the reason of the first [Error] in err's chain,
-// [ReasonDeadline] for a deadline, and [ReasonInternal] for anything else.
+// ReasonOf returns the reason of the first [Error] in err's chain, [ReasonDeadline] for a deadline, and
+// [ReasonInternal] for any other error.
 func ReasonOf(err error) Reason {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
@@ -64,9 +64,9 @@ func ReasonOf(err error) Reason {
 }
 
 // resourceErrors are errors of system calls on a host that is out of descriptors, buffers, memory or local
-// ports. networkErrors are those on a host without a route to the target, or without a network: the kernel
-// refuses to send. That of a target which does not answer on its own network is [syscall.EHOSTUNREACH].
-// resolverErrors end a look-up whose resolver cannot be asked.
+// ports. networkErrors are errors on a host without a network, or without a route to the target: the kernel
+// refuses to send. A target that does not answer on the host's own network has the error
+// [syscall.EHOSTUNREACH] instead. resolverErrors are errors of look-ups whose resolver cannot be reached.
 var (
 	resourceErrors = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 	networkErrors  = []error{syscall.ENETUNREACH, syscall.ENETDOWN}
@@ -74,8 +74,8 @@ var (
 )
 
 // HostReason returns [ReasonHostResources] or [ReasonHostNetwork] if the agent's own host caused err, the
-// error of a system call or of the look-up of a name; "" otherwise. An [Error] has its own reason. A router on
-// the way may have caused a network error too: handlers that dial find that out, and give it an Error.
+// error of a system call or of a name look-up; "" otherwise. An [Error] has its own reason. A network error
+// may also be caused by a router; handlers that dial find that out, and return an Error.
 func HostReason(err error) Reason {
 	if e, ok := errors.AsType[*Error](err); ok {
 		if e.Reason.OfHost() {
@@ -86,7 +86,7 @@ func HostReason(err error) Reason {
 	lookup := lookupText(err)
 	caused := func(e error) bool { return errors.Is(err, e) || strings.Contains(lookup, e.Error()) }
 	inLookup := func(e error) bool { return strings.Contains(lookup, e.Error()) }
-	_, called := errors.AsType[*os.SyscallError](err) // else it is the text of a packet
+	_, called := errors.AsType[*os.SyscallError](err) // otherwise the error comes from a received packet
 	switch {
 	case slices.ContainsFunc(resourceErrors, caused):
 		return ReasonHostResources
@@ -103,11 +103,11 @@ func (r Reason) OfHost() bool {
 	return r == ReasonHostStall || r == ReasonHostResources || r == ReasonHostNetwork
 }
 
-// IsHostTrouble reports whether the agent's own host caused err, the error of an attempt: see
+// IsHostTrouble reports whether the agent's own host caused err, the error of an attempt; see
 // [Reason.OfHost].
 func IsHostTrouble(err error) bool { return ReasonOf(err).OfHost() }
 
-// ErrNoSlot matches the error of a handler that could not begin the attempt because it
-// had no free instance, process or slot. The tick is skipped and counted, and is never a
-// Failure of the target. See [SuspendTimeout] for handlers that wait for a slot.
+// ErrNoSlot matches the error of a handler that could not begin the attempt, because it had no free
+// instance, process or slot. The tick is skipped and counted, and is never a Failure of the target. See
+// [SuspendTimeout] for handlers that wait for a slot.
 var ErrNoSlot = errors.New("no free slot")

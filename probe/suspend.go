@@ -6,20 +6,20 @@ import (
 	"github.com/daeace23/prober/internal/suspend"
 )
 
-// SuspendTimeout suspends the timeout of an attempt while its handler waits for a slot: waiting
-// must not use up the time that the target has to answer. Until resume is called, ctx has no
-// deadline and ends only if it is cancelled, because the probe was stopped, paused or changed.
-// resume restarts the timeout with its full length.
+// SuspendTimeout suspends the timeout of an attempt while its handler waits for a slot, so that waiting
+// does not use up the target's time to answer. Until resume is called, ctx has no deadline, and only ends
+// if it is cancelled because the probe was stopped, paused or changed. resume restarts the timeout with its
+// full length.
 //
-// ok is false if ctx has ended, has a deadline of its own, or is not that of an attempt of a
-// worker. Then nothing has changed, and the end of ctx bounds the wait.
+// ok is false if ctx has ended, has a deadline of its own, or does not come from an attempt of a worker.
+// Then nothing has changed, and the end of ctx limits the wait.
 func SuspendTimeout(ctx context.Context) (resume func(), ok bool) {
 	s, ok := ctx.Value(suspend.Key{}).(suspend.Context)
 	if !ok {
 		return nil, false
 	}
-	of, _ := s.Deadline()
-	if deadline, _ := ctx.Deadline(); !deadline.Equal(of) {
+	own, _ := s.Deadline()
+	if deadline, _ := ctx.Deadline(); !deadline.Equal(own) {
 		return nil, false
 	}
 	return s.Suspend()

@@ -2,17 +2,17 @@ package probe
 
 import "time"
 
-// Tracer receives what happens inside one attempt, in order. It is called on the
-// goroutine of the attempt, before that has ended, and must not block. An event after that is dropped, or
-// is in the trace of another attempt that is under way.
+// Tracer receives the events of one attempt, in order. It is called in the goroutine of the attempt, before
+// the attempt has ended, and must not block. A later event is dropped, or appears in the trace of another
+// attempt.
 type Tracer func(TraceEvent)
 
-// TraceEvent is one event inside an attempt.
+// TraceEvent is one event of an attempt.
 type TraceEvent struct {
 	Type     TraceType
 	Name     string        // the phase ("dns", "connect", "tls", "first byte", "headers", "body"), call, or log level
-	Detail   string        // for people; secrets are redacted
-	Duration time.Duration // how long it took; 0 for a log line
+	Detail   string        // text for users; secrets are redacted
+	Duration time.Duration // duration of the event; 0 for a log line
 }
 
 // TraceType is the type of a [TraceEvent].
@@ -24,11 +24,11 @@ const (
 	TraceCall   TraceType = "call"
 	TraceLog    TraceType = "log"
 	TraceDenied TraceType = "denied"
-	// TraceWait is what the attempt was waiting for at its deadline: Name is the call,
-	// Duration how long it had waited, Detail where and what the peer had done.
+	// TraceWait is the call in which the attempt was waiting at its deadline. Name is the call, Duration
+	// the time it had waited, and Detail the peer's address and last action.
 	TraceWait TraceType = "wait"
-	// TraceRetry begins another attempt of a tick: Name is its number, Duration how long the
-	// attempt before took, Detail its error. Only workers emit it.
+	// TraceRetry begins another attempt of a tick. Name is its number, Duration the duration of the
+	// previous attempt, and Detail its error. Only workers emit it.
 	TraceRetry TraceType = "retry"
 )
 
@@ -39,7 +39,7 @@ func (t Tracer) Emit(e TraceEvent) {
 	}
 }
 
-// Phase reports to t that a phase which began at start has ended now.
+// Phase reports a phase that began at start and has ended now.
 func (t Tracer) Phase(name, detail string, start time.Time) {
 	if t != nil {
 		t(TraceEvent{Type: TracePhase, Name: name, Detail: detail, Duration: time.Since(start)})

@@ -10,11 +10,10 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// Config is the configuration of a probe: a JSON object that the host has validated with the
-// schema of the manifest, with its defaults. Methods find a value by a dotted path
-// ("tls.server.name"); a number is an index into an array. Without a value they return the
-// fallback. If the value has another type, they return the fallback and keep the error, which
-// fails the attempt.
+// Config is the configuration of a probe: a JSON object that the host has validated with the schema of the
+// manifest, and completed with its defaults. Methods find a value by a dotted path ("tls.server.name"); a
+// number is an index into an array. If there is no value, they return the fallback. If the value has
+// another type, they return the fallback and keep the error, which fails the attempt.
 type Config struct {
 	doc []byte
 	err error
@@ -40,13 +39,13 @@ func (c *Config) Has(path string) bool {
 	return ok
 }
 
-// JSON returns the value at path as JSON, or nil. It must not be changed.
+// JSON returns the value at path as JSON, nil if there is none. It must not be modified.
 func (c *Config) JSON(path string) []byte {
 	v, _ := c.lookup(path)
 	return slices.Clip(v.json)
 }
 
-// String returns the string at path. It returns a number or bool as a string too.
+// String returns the string at path. It also returns a number or bool, as a string.
 func (c *Config) String(path, fallback string) string {
 	return get(c, path, fallback, "a string", func(text string) (string, error) { return text, nil })
 }
@@ -73,8 +72,8 @@ func (c *Config) Duration(path string, fallback time.Duration) time.Duration {
 	return get(c, path, fallback, "a duration", parseDuration)
 }
 
-// parseDuration is time.ParseDuration, which takes a guest longer than the rest of a look-up. Most
-// durations are a number of one unit.
+// parseDuration is a faster time.ParseDuration, which takes a guest longer than the rest of a look-up. Most
+// durations are a number with one unit.
 func parseDuration(text string) (time.Duration, error) {
 	n, i := time.Duration(0), 0
 	for ; i < min(len(text), 6) && '0' <= text[i] && text[i] <= '9'; i++ {
@@ -117,24 +116,24 @@ func (c *Config) fail(path string, value []byte, want string) {
 	}
 }
 
-// Lookup returns the value at a dotted path of any JSON document: a string without its quotes,
-// anything else as JSON. It costs a guest a fraction of encoding/json. ok is false if there is
-// no value or it is null.
+// Lookup returns the value at a dotted path of any JSON document: a string without its quotes, any other
+// value as JSON. In a guest it costs a fraction of encoding/json. ok is false if there is no value or it is
+// null.
 func Lookup(doc []byte, path string) (text string, ok bool) {
 	value, ok := abi.Lookup(doc, path)
 	return abi.Text(value), ok
 }
 
-// ValidJSON reports whether doc is one JSON document.
+// ValidJSON reports whether doc is a single JSON document.
 func ValidJSON(doc []byte) bool { return abi.Valid(doc) }
 
 // value is a value of a config.
 type value struct {
 	json []byte
-	text string // a string without its quotes
+	text string // a string without its quotes, any other value as JSON
 }
 
-// find looks for the value at path.
+// find returns the value at path.
 func (c *Config) find(path string) (value, bool) {
 	json, ok := abi.Lookup(c.doc, path)
 	return value{json, abi.Text(json)}, ok

@@ -1,9 +1,9 @@
 package sdk
 
-// found has the values that attempts with the same request have looked up in its config. A search
-// takes longer than everything else in a short call.
+// found caches the values that attempts with the same request have looked up in its config. A search takes
+// longer than the rest of a short call.
 var found struct {
-	of     *Config // nil in the first attempt with a request
+	config *Config // nil in the first attempt with a request
 	values []foundValue
 }
 
@@ -13,10 +13,10 @@ type foundValue struct {
 	ok bool
 }
 
-const maxFound = 16 // values; a plugin may look up any number
+const maxFound = 16 // maximum number of values; a plugin may look up more
 
 func (c *Config) lookup(path string) (value, bool) {
-	if c != found.of {
+	if c != found.config {
 		return c.find(path)
 	}
 	for i := range found.values {

@@ -40,9 +40,9 @@ func hostInfo(handle int32, buf unsafe.Pointer, size uint32) int32
 //go:wasmimport prober_v1_net poll
 func hostPoll(handles unsafe.Pointer, n uint32, timeoutMs int32) int32
 
-// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials,
-// if a grant of the operator allows it. In a native program net.Dialer does. The connection is
-// closed at the end of the attempt.
+// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials, if a grant of
+// the operator allows it. In a native program Dial uses net.Dialer. The connection is closed at the end of
+// the attempt.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if err := ended(ctx); err != nil {
 		return nil, opError("dial", network, addr, err)
@@ -62,7 +62,7 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return c, nil
 }
 
-// dialTarget connects to the target of r. The host knows that of the current request without a URL.
+// dialTarget connects to the target of r. Without a URL, the host dials the target of the current request.
 func dialTarget(ctx context.Context, r *Request) (net.Conn, error) {
 	network := "tcp"
 	if r.Target.Unix != "" {
@@ -94,8 +94,8 @@ func (c *conn) dial(ctx context.Context, url string) error {
 	return nil
 }
 
-// ended is ctx.Err for a host call. It does not ask the host whether the attempt is over: then the host
-// ends the guest in the call.
+// ended returns ctx.Err before a host call. It does not ask the host whether the attempt has ended, because
+// the host then ends the guest in the call.
 func ended(ctx context.Context) error {
 	if c, ok := ctx.(*callContext); ok && c.real == nil && !c.ended {
 		return nil
@@ -103,8 +103,8 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// timeoutOf returns the timeout of a host call under ctx. The host itself enforces the deadline
-// of the attempt.
+// timeoutOf returns the timeout of a host call under ctx. The host itself enforces the deadline of the
+// attempt.
 func timeoutOf(ctx context.Context) int32 {
 	if _, ok := ctx.(*callContext); ok {
 		return abi.UntilDeadline
@@ -116,8 +116,8 @@ func timeoutOf(ctx context.Context) int32 {
 	return max(1, int32(min(time.Until(t).Milliseconds()+1, 1<<30)))
 }
 
-// StartTLS starts TLS on a connection of [Dial]: by the host in a guest, by crypto/tls in a
-// native program. The connection that it returns replaces from.
+// StartTLS starts TLS on a connection of [Dial]: by the host in a guest, with crypto/tls in a native
+// program. The returned connection replaces from.
 func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error) {
 	c, ok := from.(*conn)
 	if !ok {
@@ -134,8 +134,8 @@ func StartTLS(ctx context.Context, from net.Conn, o TLSOptions) (net.Conn, error
 	return c, nil
 }
 
-// Inspect describes a connection of [Dial]: its addresses, how long dialing took, and its TLS.
-// A native program does not know the durations.
+// Inspect describes a connection of [Dial]: its addresses, the durations of dialing, and its TLS. A native
+// program does not know the durations.
 func Inspect(from net.Conn) (ConnInfo, error) {
 	c, ok := from.(*conn)
 	if !ok {
@@ -148,8 +148,8 @@ func Inspect(from net.Conn) (ConnInfo, error) {
 	return abi.Decode[abi.ConnInfo](doc)
 }
 
-// callError is the error of a host call. It matches the syscall.Errno of the same number, and
-// so fs.ErrPermission and the like.
+// callError is the error of a host call. It matches the syscall.Errno of the same number, and thereby
+// errors such as fs.ErrPermission.
 type callError struct {
 	errno abi.Errno
 	text  string
@@ -177,15 +177,15 @@ func hostError(code int32) error {
 
 func opError(op, network, addr string, err error) error {
 	if e, ok := errors.AsType[*callError](err); ok && (strings.HasPrefix(e.text, op+" ") || strings.HasPrefix(e.text, op+": ")) {
-		return err // it already has the operation and the address
+		return err // it already contains the operation and the address
 	}
 	return &net.OpError{Op: op, Net: network, Addr: address{network, addr}, Err: err}
 }
 
-// opError is opError for c.
+// opError is the function [opError] for c.
 func (c *conn) opError(op string, err error) error { return opError(op, c.network, c.address(), err) }
 
-// address returns what was dialled.
+// address returns the dialled address.
 func (c *conn) address() string {
 	if c.addr != "" {
 		return c.addr
@@ -198,14 +198,14 @@ type address struct{ network, addr string }
 func (a address) Network() string { return a.network }
 func (a address) String() string  { return a.addr }
 
-// conn is a connection of the host. A guest has one thread, so nothing here needs a lock, but a
-// host call that blocks stops every goroutine. So reads do not block in the host while another
-// goroutine could run: http.Transport begins to read before it writes.
+// conn is a connection of the host. A guest has one thread, so conn needs no locks, but a host call that
+// blocks stops every goroutine. So reads do not block in the host while another goroutine could run:
+// http.Transport begins to read before it writes.
 type conn struct {
 	handle        int32
-	attempt       uint64 // that the handle belongs to
+	attempt       uint64 // the attempt that the handle belongs to
 	network, addr string
-	target        probe.Target // of the request, if addr is empty
+	target        probe.Target // target of the request, used if addr is empty
 	readDeadline  time.Time
 	writeDeadline time.Time
 	closed        bool
@@ -216,15 +216,15 @@ var _ net.Conn = (*conn)(nil)
 var (
 	errNotOurs = errors.New("not a connection of sdk.Dial")
 
-	// activity counts the events of all connections.
+	// activity counts the events on all connections.
 	activity uint64
-	// readers are the handles of connections that goroutines read.
+	// readers has the handles of connections that goroutines are reading.
 	readers []int32
 )
 
-// The longest waits in the host, in milliseconds, while other goroutines might run: a timer of
-// the guest is late by this much at most. Waits for data on any connection get longer, by a
-// quarter each time, so that a server that does not answer costs little CPU time.
+// The longest waits in the host, in milliseconds, while other goroutines may run. They limit how late a
+// timer of the guest may be. Each wait for data on any connection is a quarter longer than the previous
+// one, so a server that does not answer costs little CPU time.
 const (
 	maxPark = 10
 	maxRest = 100
@@ -236,22 +236,22 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	park := int32(1)
-	for runtime.NumGoroutine() == 1 { // nothing else could run meanwhile but a timer
+	for runtime.NumGoroutine() == 1 { // only a timer could run meanwhile
 		park = until(c.readDeadline, park)
 		if n, err := c.read(p, park); n != 0 || err != nil {
 			return n, err
 		}
 		runtime.Gosched() // runs timers, which may start goroutines
-		park = longer(park)
+		park = nextPark(park)
 	}
 	return c.readAmong(p, park)
 }
 
-// readAmong is the rest of Read if other goroutines may run.
+// readAmong is the part of Read for the case that other goroutines may run.
 func (c *conn) readAmong(p []byte, park int32) (int, error) {
 	waiting := false
 	defer func() {
-		if i := slices.Index(readers, c.handle); waiting && c.attempt == attempts && i >= 0 { // else the handle belongs to another connection
+		if i := slices.Index(readers, c.handle); waiting && c.attempt == attempts && i >= 0 { // otherwise the handle belongs to another connection
 			readers = slices.Delete(readers, i, i+1)
 		}
 	}()
@@ -267,8 +267,8 @@ func (c *conn) readAmong(p []byte, park int32) (int, error) {
 	}
 }
 
-// read reads what the host has, and waits for it for up to timeoutMs. It returns 0 and no error
-// if there was nothing.
+// read reads available data from the host, waiting for up to timeoutMs. It returns 0 and no error if there
+// was none.
 func (c *conn) read(p []byte, timeoutMs int32) (int, error) {
 	if err := c.usable(c.readDeadline); err != nil {
 		return 0, c.opError("read", err)
@@ -286,7 +286,7 @@ func (c *conn) read(p []byte, timeoutMs int32) (int, error) {
 	}
 }
 
-// yield lets the other goroutines run. If they did nothing on a connection, it waits in the host
+// yield lets the other goroutines run. If they have done nothing on a connection, it waits in the host
 // until a reader has data, for up to park milliseconds. It returns the next value of park.
 func yield(park int32, deadline time.Time) int32 {
 	before := activity
@@ -296,10 +296,10 @@ func yield(park int32, deadline time.Time) int32 {
 	}
 	park = until(deadline, park)
 	hostPoll(unsafe.Pointer(&readers[0]), uint32(len(readers)), park)
-	return longer(park)
+	return nextPark(park)
 }
 
-// until returns park, or the milliseconds until deadline if that is sooner.
+// until returns the milliseconds until deadline, but at most park.
 func until(deadline time.Time, park int32) int32 {
 	if deadline.IsZero() {
 		return park
@@ -307,8 +307,8 @@ func until(deadline time.Time, park int32) int32 {
 	return min(park, max(1, int32(min(time.Until(deadline).Milliseconds(), maxRest))))
 }
 
-// longer returns the wait after one of park milliseconds.
-func longer(park int32) int32 { return min(park+max(1, park/4), maxRest) }
+// nextPark returns the wait that follows a wait of park milliseconds.
+func nextPark(park int32) int32 { return min(park+max(1, park/4), maxRest) }
 
 func (c *conn) usable(deadline time.Time) error {
 	if c.closed || c.attempt != attempts {

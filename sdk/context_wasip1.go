@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// callContext is the context of one call. Most calls use nothing but its deadline, so its timer
-// starts with the first call of Done: a timer costs more than the rest of a short call.
+// callContext is the context of one call. Most calls only use its deadline, so its timer starts at the
+// first call of Done: a timer costs more than the rest of a short call.
 type callContext struct {
-	asked    bool      // the host for the deadline
+	asked    bool      // the host was asked for the deadline
 	ended    bool      // the call has ended
-	deadline time.Time // zero: none
+	deadline time.Time // zero: no deadline
 	real     context.Context
 	cancel   context.CancelFunc
 }
 
 var _ context.Context = (*callContext)(nil)
 
-// contexts are the contexts of the next calls. Several at once cost little more than one. A
-// context is not used twice: a goroutine may ask one that has ended.
+// contexts has the contexts of the next calls. Allocating several at once costs little more than one. A
+// context is not reused, because a goroutine may use it after its end.
 var contexts []callContext
 
 func newContext() *callContext {
@@ -85,8 +85,8 @@ func (c *callContext) Err() error {
 	}
 }
 
-// Value implements [context.Context]. Derived contexts, which have called Done, find the real
-// context with it and need no goroutine to watch this one.
+// Value implements [context.Context]. A derived context, which has called Done, finds the real context
+// through it, and needs no goroutine to watch this one.
 func (c *callContext) Value(key any) any {
 	if c.real == nil {
 		return nil

@@ -21,12 +21,11 @@ import (
 )
 
 const (
-	dnsRounds   = 2               // over all servers, since datagrams may be lost
-	dnsPatience = 2 * time.Second // for a server, in a round
+	dnsRounds   = 2               // rounds over all servers, because datagrams may be lost
+	dnsPatience = 2 * time.Second // timeout for a server in a round
 )
 
-// LookupDNS asks a DNS server. It returns an error if no server answers. It needs the
-// capability "dns".
+// LookupDNS queries a DNS server. It returns an error if no server answers. It needs the capability "dns".
 func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 	start := time.Now()
 	h := hostOf(ctx)
@@ -52,7 +51,7 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 	return answer, nil
 }
 
-// dnsServers returns the servers to ask.
+// dnsServers returns the servers to query.
 func (h Host) dnsServers(named string) ([]string, error) {
 	switch {
 	case named == "target" && h.Target.Host == "":
@@ -68,7 +67,7 @@ func (h Host) dnsServers(named string) ([]string, error) {
 		return h.DNSServers, nil
 	}
 	var servers []string
-	text, _ := os.ReadFile("/etc/resolv.conf") // without one it is the system's default
+	text, _ := os.ReadFile("/etc/resolv.conf") // without the file, the default is 127.0.0.1
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" {
 			servers = append(servers, net.JoinHostPort(fields[1], "53"))
@@ -80,8 +79,8 @@ func (h Host) dnsServers(named string) ([]string, error) {
 	return servers, nil
 }
 
-// ask asks one server over UDP, and over TCP if the answer is too long. It takes at most one of
-// the shares of the remaining time.
+// ask queries one server over UDP, and over TCP if the answer is truncated. It takes at most 1/shares of
+// the remaining time.
 func (h Host) ask(ctx context.Context, server string, question *dnswire.Question, shares int) (DNSAnswer, error) {
 	patience := dnsPatience
 	if deadline, ok := ctx.Deadline(); ok {

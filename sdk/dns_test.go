@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// dnsServer knows db.test, over udp as far as it is short, and over tcp.
+// dnsServer starts a server for db.test. Its answers over UDP are truncated if they are long.
 func dnsServer(t *testing.T) probe.Target {
 	t.Helper()
 	udp, tcp := onePort(t)
@@ -50,7 +50,7 @@ func dnsServer(t *testing.T) probe.Target {
 	return targetOf(udp.LocalAddr())
 }
 
-// onePort listens on a port that is free both ways.
+// onePort listens on a port that is free for UDP and TCP.
 func onePort(t *testing.T) (net.PacketConn, net.Listener) {
 	t.Helper()
 	var err error
@@ -70,7 +70,7 @@ func onePort(t *testing.T) (net.PacketConn, net.Listener) {
 	return nil, nil
 }
 
-// answerTo returns the answer to a question; one over udp is short.
+// answerTo returns the answer to a question. A long answer over UDP is truncated.
 func answerTo(question []byte, udp bool) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(question)
@@ -101,7 +101,7 @@ func answerTo(question []byte, udp bool) []byte {
 	return packed
 }
 
-// zone is what there is of the type of q.
+// zone returns the records of q's type.
 func zone(q dnsmessage.Question) []dnsmessage.Resource {
 	deep := dnsmessage.MustNewName("deep.db.test.")
 	record := func(name dnsmessage.Name, ttl uint32, body dnsmessage.ResourceBody) dnsmessage.Resource {

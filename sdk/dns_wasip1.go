@@ -15,8 +15,7 @@ func hostDNSLookup(req unsafe.Pointer, n uint32, timeoutMs int32) int32
 //go:wasmimport prober_v1_dns read
 func hostDNSRead(handle int32, buf unsafe.Pointer, size uint32, timeoutMs int32) int32
 
-// LookupDNS asks a DNS server. It returns an error if no server answers. It needs the
-// capability "dns".
+// LookupDNS queries a DNS server. It returns an error if no server answers. It needs the capability "dns".
 func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 	if err := ctx.Err(); err != nil {
 		return DNSAnswer{}, opError("lookup", "udp", q.Name, err)
@@ -42,7 +41,7 @@ func LookupDNS(ctx context.Context, q DNSQuery) (DNSAnswer, error) {
 		if err := ctx.Err(); err != nil {
 			return DNSAnswer{}, opError("lookup", "udp", q.Name, err)
 		}
-		if runtime.Gosched(); attempt != attempts { // the handle belongs to another lookup
+		if runtime.Gosched(); attempt != attempts { // the handle belongs to another look-up
 			return DNSAnswer{}, opError("lookup", "udp", q.Name, net.ErrClosed)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// A plugin that leaves HTTP to the host, and remembers how long the queue was.
+// A plugin that makes HTTP requests with the host, and remembers the length of a queue.
 func queue(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
-	resp, err := sdk.HTTP(ctx, sdk.HTTPRequest{URL: "http:///queue"}) // of the target
+	resp, err := sdk.HTTP(ctx, sdk.HTTPRequest{URL: "http:///queue"}) // a URL of the target
 	if err != nil {
 		return sdk.Failuref("%v", err), nil
 	}
@@ -37,7 +37,7 @@ func queue(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return sdk.Successf("the queue has %d", now), r.KV().Set("length", []byte(length))
 }
 
-// A test plays the host in which a plugin runs natively.
+// A test replaces the host of a native plugin.
 func ExampleWithHost() {
 	ctx := sdk.WithHost(context.Background(), sdk.Host{
 		KV: map[string][]byte{"length": []byte("3")},

@@ -38,12 +38,12 @@ func hostDeadlineMs() int64
 func hostLastError(buf unsafe.Pointer, size uint32) int32
 
 var (
-	// registered is the plugin of the guest, for the exported functions.
+	// registered is the plugin of the guest.
 	registered Plugin
 
-	// attempts counts the calls of probe. The host closes all handles at the end of a call, and
-	// the next one reuses their numbers. A goroutine that outlives its attempt in a pooled guest
-	// must not use them.
+	// attempts counts the calls of probe. The host closes all handles at the end of a call, and reuses
+	// their numbers in the next one. A goroutine that outlives its attempt in a pooled guest must not use
+	// its handles.
 	attempts uint64
 )
 
@@ -52,13 +52,12 @@ func register(p Plugin) {
 	reserve()
 }
 
-// heapReserve is the heap that most probes need, in bytes.
+// heapReserve is the heap size that most probes need, in bytes.
 const heapReserve = 1 << 20
 
-// reserve grows the heap before the host takes the image to which it resets the guest. Otherwise
-// each call would grow the heap, and the memory of the guest. Then it does what a call does:
-// otherwise each call would be the first after a garbage collection, which takes three times as
-// long.
+// reserve grows the heap before the host takes the snapshot to which it resets the guest. Otherwise each
+// call would grow the heap and the memory of the guest. Then it does the work of a call. Otherwise each
+// call would be the first after a garbage collection, which takes three times as long.
 func reserve() {
 	allocate(heapReserve)
 	runtime.GC()
@@ -66,12 +65,11 @@ func reserve() {
 	warmUp()
 }
 
-// largestTouched is in bytes. Larger allocations are rare.
+// largestTouched is the largest size for touchSizes, in bytes. Larger allocations are rare.
 const largestTouched = 1 << 10
 
-// touchSizes allocates a value of each size, with and without pointers. The first allocation of
-// a size class costs as much as ten others, and in a guest that is reset every call would make
-// it.
+// touchSizes allocates a value of each size, with and without pointers. The first allocation of a size
+// class costs as much as ten others, and a guest that is reset would repeat it in every call.
 func touchSizes() {
 	for n := 16; n <= largestTouched; n += 16 {
 		sink = make([]byte, n)
@@ -80,7 +78,7 @@ func touchSizes() {
 	sink, pointers = nil, nil
 }
 
-// warmUp does what every call does, so that the allocator and the scheduler are initialized.
+// warmUp does the work of a call, so that the allocator and the scheduler are initialized.
 func warmUp() {
 	doc := abi.AppendRequest(nil, &abi.Request{
 		Plugin: abi.Plugin{Name: "warm"}, Pod: abi.Pod{Name: "up", Labels: map[string]string{"a": "b"}},
@@ -101,7 +99,7 @@ func warmUp() {
 //go:noinline
 func allocate(n int) { sink = make([]byte, n); sink = nil }
 
-// Values that are assigned to these are on the heap.
+// Values that are assigned to these variables escape to the heap.
 var (
 	sink     []byte
 	pointers []*byte
@@ -121,7 +119,7 @@ func pointer[T ~string | ~[]byte](data T) (unsafe.Pointer, uint32) {
 	}
 }
 
-// pull returns the result of a host call that fills a buffer, which it enlarges if necessary.
+// pull returns the result of a host call that fills a buffer. It enlarges the buffer if necessary.
 func pull(size int, call func(buf unsafe.Pointer, size uint32) int32) ([]byte, error) {
 	for {
 		buf := make([]byte, size)
@@ -182,7 +180,7 @@ func fail(err error) int32 {
 	return -1
 }
 
-// answer passes out to the host, with message and metric unless that needs result_write.
+// answer passes out to the host with message and metric, or with result_write if out has other fields.
 func answer(out probe.Outcome) int32 {
 	more := out.Details != "" || out.Reason != ""
 	for _, m := range out.Metrics {
@@ -206,26 +204,26 @@ func answer(out probe.Outcome) int32 {
 	return int32(out.Result.ExitCode())
 }
 
-// requestBuffer receives the request, if it fits. [sameBytes] reads beyond its end.
+// requestBuffer receives the request if it is small enough. [sameBytes] reads beyond its end.
 var requestBuffer [4096 + 8]byte
 
-const maxBuffered = len(requestBuffer) - 8 // bytes of a request
+const maxBuffered = len(requestBuffer) - 8 // maximum size of a request in bytes
 
-// features receives the features of the host, which are not used.
+// features receives the features of the host, which are unused.
 var features [8]string
 
-// call is the request of a call, in one allocation.
+// call has the request of a call, in one allocation.
 type call struct {
 	Request
 	config Config
 	ctx    *callContext
 }
 
-// last is the request of the last call. Most attempts of a probe have the same request as the one
-// before, and comparing takes a tenth of the time of decoding. The copy restores what the
-// plugin has changed.
+// last has the request of the last call. Most attempts of a probe have the same request as the previous
+// one, and comparing takes a tenth of the time of decoding. copy restores fields that the plugin has
+// modified.
 var last struct {
-	doc  []byte // nil if the document did not fit requestBuffer
+	doc  []byte // nil if the document did not fit into requestBuffer
 	call *call
 	copy Request
 }
@@ -236,7 +234,7 @@ func readRequest() (*call, error) {
 	if n > 0 && n == len(last.doc) && sameBytes(&requestBuffer[0], &last.doc[0], n) {
 		last.call.Request = last.copy
 		last.call.config.err = nil
-		found.of = &last.call.config
+		found.config = &last.call.config
 	} else if err := decodeRequest(n); err != nil {
 		last.doc = nil
 		return nil, fmt.Errorf("read the request: %w", err)
@@ -273,14 +271,15 @@ func decodeRequest(n int) error {
 		Config:           &r.config,
 	}
 	last.doc, last.call, last.copy = nil, r, r.Request
-	found.of, found.values = nil, nil
+	found.config, found.values = nil, nil
 	if len(doc) <= maxBuffered {
 		last.doc = doc
 	}
 	return nil
 }
 
-// requestDoc returns a copy of the request of n bytes in requestBuffer, with [abi.Room] after it.
+// requestDoc returns a copy of the request of n bytes in requestBuffer, with a spare capacity of
+// [abi.Room].
 func requestDoc(n int) ([]byte, error) {
 	if n < 0 || n > maxBuffered {
 		return pull(max(n, 1), hostRequestRead)
@@ -290,8 +289,8 @@ func requestDoc(n int) ([]byte, error) {
 	return doc, nil
 }
 
-// sameBytes reports whether the n bytes at a and b are the same. It reads up to eight bytes more,
-// which must exist. Go's own comparison reads one byte at a time in a guest.
+// sameBytes reports whether the n bytes at a and b are equal. It reads up to eight bytes more, which must
+// exist. In a guest, Go's own comparison reads one byte at a time.
 func sameBytes(a, b *byte, n int) bool {
 	x, y, i := unsafe.Pointer(a), unsafe.Pointer(b), 0
 	for ; i+32 <= n; i += 32 {

@@ -17,8 +17,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Host replaces the host of a plugin in a native program, for tests. Fields that are zero mean
-// the real network.
+// Host replaces the host of a plugin in a native program, for tests. A zero field means the real network.
 type Host struct {
 	// Target is the target of the probe, for URLs without a host. [Native] sets it.
 	Target probe.Target
@@ -31,27 +30,26 @@ type Host struct {
 	// [Inspect] describes it.
 	Handshake func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
 
-	// RoundTrip makes one request of [HTTP], instead of Dial and Handshake. It follows no
-	// redirects.
+	// RoundTrip makes one request of [HTTP], instead of Dial and Handshake. It must not follow redirects.
 	RoundTrip func(*http.Request) (*http.Response, error)
 
-	// DNSServers are asked by a [DNSQuery] without a server. Each is an IP and a port. Nil means
+	// DNSServers are queried by a [DNSQuery] without a server. Each is an IP address and a port. Nil means
 	// the servers in /etc/resolv.conf.
 	DNSServers []string
 
-	// Echo replies to the requests of [Echo], which have a host. Without it there are no replies.
+	// Echo replies to the requests of [Echo], which have a host. If it is nil, there are no replies.
 	Echo func(ctx context.Context, q EchoRequest) (EchoReply, error)
 
-	// KV has the values of [KV], instead of a map of the handler. An attempt that ends with an
-	// outcome changes it.
+	// KV has the values of [KV], instead of a map of the handler. It changes if an attempt ends with an
+	// outcome.
 	KV map[string][]byte
 
-	open *connections // of the attempt; nil without one
+	open *connections // connections of the attempt; nil without one
 }
 
 type hostKey struct{}
 
-// WithHost returns a context that has a plugin use h. It exists in native programs only.
+// WithHost returns a context in which a plugin uses h. It exists only in native programs.
 func WithHost(ctx context.Context, h Host) context.Context {
 	return context.WithValue(ctx, hostKey{}, h)
 }
@@ -69,9 +67,9 @@ func dialTarget(ctx context.Context, r *Request) (net.Conn, error) {
 	return Dial(ctx, "tcp", r.Addr())
 }
 
-// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials,
-// if a grant of the operator allows it. In a native program net.Dialer does. The connection is
-// closed at the end of the attempt.
+// Dial connects to addr. network is "tcp", "udp", "tls" or "unix". In a guest the host dials, if a grant of
+// the operator allows it. In a native program Dial uses net.Dialer. The connection is closed at the end of
+// the attempt.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if network == "tls" {
 		raw, err := Dial(ctx, "tcp", addr)
@@ -107,13 +105,13 @@ func (h Host) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// dialled is a connection with the host that was dialed.
+// dialled is a connection with the dialled host.
 type dialled struct {
 	net.Conn
-	host string // a name or an address; "" of a socket
+	host string // a name or an address; "" for a Unix socket
 }
 
-// connections are those of an attempt. They end with it, as in a guest.
+// connections has the connections of an attempt. They are closed at its end, as in a guest.
 type connections struct {
 	mu    sync.Mutex
 	all   []net.Conn
@@ -136,12 +134,12 @@ func (c *connections) end() {
 	defer c.mu.Unlock()
 	c.ended = true
 	for _, conn := range c.all {
-		_ = conn.Close() // most are closed already
+		_ = conn.Close() // most are already closed
 	}
 }
 
-// StartTLS starts TLS on a connection of [Dial]: by the host in a guest, by crypto/tls in a
-// native program. The connection that it returns replaces conn.
+// StartTLS starts TLS on a connection of [Dial]: by the host in a guest, with crypto/tls in a native
+// program. The returned connection replaces conn.
 func StartTLS(ctx context.Context, conn net.Conn, o TLSOptions) (net.Conn, error) {
 	config, err := o.config()
 	if err != nil {
@@ -160,7 +158,7 @@ func StartTLS(ctx context.Context, conn net.Conn, o TLSOptions) (net.Conn, error
 	return secured, nil
 }
 
-// handshakeError has the message that the host of a guest returns.
+// handshakeError has the same message as the error of the host of a guest.
 type handshakeError struct {
 	op  string
 	err error
@@ -196,8 +194,8 @@ func (o TLSOptions) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// Inspect describes a connection of [Dial]: its addresses, how long dialing took, and its TLS.
-// A native program does not know the durations.
+// Inspect describes a connection of [Dial]: its addresses, the durations of dialing, and its TLS. A native
+// program does not know the durations.
 func Inspect(conn net.Conn) (ConnInfo, error) {
 	info := ConnInfo{
 		Network: conn.RemoteAddr().Network(), Local: conn.LocalAddr().String(), Remote: conn.RemoteAddr().String(),

@@ -10,10 +10,10 @@ import (
 // HTTPRequest is a request of [HTTP]. Only URL is required.
 type HTTPRequest struct {
 	Method    string // "" is GET
-	URL       string // without a host, as in http:///healthz, that of the target
+	URL       string // a URL without a host, such as http:///healthz, is for the target
 	Header    map[string]string
 	Body      []byte
-	Redirects int        // how many redirects are followed, 3 by default and 10 at most; each must be granted
+	Redirects int        // maximum number of redirects to follow, 3 by default and 10 at most; each must be granted
 	TLS       TLSOptions // ALPN must be empty: the host chooses it
 }
 
@@ -21,8 +21,8 @@ type HTTPRequest struct {
 type HTTPResponse struct {
 	Status    int
 	Proto     string            // "HTTP/1.1"
-	URL       string            // of the last hop
-	Redirects int               // how many were followed
+	URL       string            // URL of the last hop
+	Redirects int               // number of redirects followed
 	Remote    string            // address of the server
 	Header    map[string]string // names in lower case, values of one name joined by ", "
 	Timings   HTTPTimings
@@ -30,11 +30,11 @@ type HTTPResponse struct {
 	Body      io.ReadCloser
 }
 
-// HTTPTimings is how long the phases of the last hop took.
+// HTTPTimings has the durations of the phases of the last hop.
 type HTTPTimings struct{ DNS, Connect, TLS, FirstByte time.Duration }
 
-// TLSInfo describes a TLS handshake: its Version ("TLS 1.3"), Cipher, ALPN and ServerName, and
-// the Certificates of the server, its own first.
+// TLSInfo describes a TLS handshake: its Version ("TLS 1.3"), Cipher, ALPN and ServerName, and the
+// Certificates of the server, the leaf first.
 type TLSInfo = abi.TLSInfo
 
 func newHTTPResponse(h abi.HTTPHead, body io.ReadCloser) *HTTPResponse {

@@ -19,9 +19,9 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// HTTP makes a request with the HTTP client of the host, and returns when the header of the
-// response has come. A status such as 500 is not an error. URLs of other hosts than the target
-// need a grant. It is a fraction of the size of net/http, for which there is sdk/sdkhttp.
+// HTTP makes a request with the HTTP client of the host, and returns after the response header was
+// received. A status such as 500 is not an error. URLs of hosts other than the target need a grant. HTTP
+// takes a fraction of the size of net/http, for which there is sdk/sdkhttp.
 func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	req, err := hostOf(ctx).newRequest(ctx, &r)
 	if err != nil {
@@ -49,7 +49,7 @@ func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	return x.response(resp), nil
 }
 
-// newRequest returns r for net/http. A URL without a host is one of the target.
+// newRequest returns r for net/http. A URL without a host is for the target.
 func (h Host) newRequest(ctx context.Context, r *HTTPRequest) (*http.Request, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" {
@@ -77,7 +77,7 @@ func (h Host) newRequest(ctx context.Context, r *HTTPRequest) (*http.Request, er
 	return req, nil
 }
 
-// exchange is a request with its redirects. head is that of the last hop.
+// exchange is a request with its redirects. head is the head of the last hop.
 type exchange struct {
 	host      Host
 	options   TLSOptions
@@ -145,7 +145,7 @@ func (x *exchange) response(resp *http.Response) *HTTPResponse {
 	return newHTTPResponse(*h, &httpBody{resp.Body, &x.transport})
 }
 
-// httpBody is a body that closes its connection.
+// httpBody is a response body whose Close closes the connection.
 type httpBody struct {
 	io.ReadCloser
 	transport *http.Transport

@@ -22,9 +22,9 @@ func hostHTTPRead(handle int32, buf unsafe.Pointer, size uint32, timeoutMs int32
 //go:wasmimport prober_v1_http close
 func hostHTTPClose(handle int32) int32
 
-// HTTP makes a request with the HTTP client of the host, and returns when the header of the
-// response has come. A status such as 500 is not an error. URLs of other hosts than the target
-// need a grant. It is a fraction of the size of net/http, for which there is sdk/sdkhttp.
+// HTTP makes a request with the HTTP client of the host, and returns after the response header was
+// received. A status such as 500 is not an error. URLs of hosts other than the target need a grant. HTTP
+// takes a fraction of the size of net/http, for which there is sdk/sdkhttp.
 func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, opError("http", "tcp", r.URL, err)
@@ -52,10 +52,10 @@ func HTTP(ctx context.Context, r HTTPRequest) (*HTTPResponse, error) {
 	return newHTTPResponse(head, &httpBody{handle, attempts}), nil
 }
 
-// httpBody is a body of the host. After Close its handle is 0.
+// httpBody is a response body of the host. After Close its handle is 0.
 type httpBody struct {
 	handle  int32
-	attempt uint64 // that the handle belongs to
+	attempt uint64 // the attempt that the handle belongs to
 }
 
 var _ io.ReadCloser = (*httpBody)(nil)

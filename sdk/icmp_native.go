@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Echo sends an ICMP echo request and waits for its reply. It returns an error if none comes. It needs
-// the capability "icmp". A native program has no sockets for it: only [Host].Echo replies there.
+// Echo sends an ICMP echo request and waits for its reply. It returns an error if there is none. It needs
+// the capability "icmp". A native program has no sockets for ICMP: only [Host].Echo replies there.
 func Echo(ctx context.Context, q EchoRequest) (EchoReply, error) {
 	h := hostOf(ctx)
 	if h.Echo == nil {

@@ -13,8 +13,8 @@ func hostEcho(req unsafe.Pointer, n uint32, timeoutMs int32) int32
 //go:wasmimport prober_v1_icmp read
 func hostEchoRead(handle int32, buf unsafe.Pointer, size uint32) int32
 
-// Echo sends an ICMP echo request and waits for its reply. It returns an error if none comes. It needs
-// the capability "icmp", and stops all goroutines meanwhile.
+// Echo sends an ICMP echo request and waits for its reply. It returns an error if there is none. It needs
+// the capability "icmp". It blocks all goroutines of the guest.
 func Echo(ctx context.Context, q EchoRequest) (EchoReply, error) {
 	if err := ctx.Err(); err != nil {
 		return EchoReply{}, opError("echo", "icmp", q.Host, err)

@@ -16,13 +16,13 @@ const maxKVKey = 256 // bytes
 // store has the values of a native probe.
 type store struct {
 	mu   sync.Mutex
-	data map[string][]byte // never changed, only replaced
+	data map[string][]byte // never modified, only replaced
 }
 
-// draft has the values of one attempt, which commit copies to the store or to [Host.KV].
+// draft has the values of one attempt. commit copies them to the store or to [Host.KV].
 type draft struct {
 	store   *store
-	played  map[string][]byte // [Host.KV], instead of store; nil for none
+	played  map[string][]byte // [Host.KV], used instead of store if not nil
 	data    map[string][]byte
 	changed bool
 }
@@ -36,7 +36,7 @@ func (d *draft) begin(s *store, played map[string][]byte) {
 	}
 }
 
-// write returns the map for changes.
+// write returns the map to modify.
 func (d *draft) write() map[string][]byte {
 	if !d.changed {
 		d.data = maps.Clone(d.data)
@@ -68,7 +68,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// Get returns the value of key, or nil.
+// Get returns the value of key, nil if there is none.
 func (k *KV) Get(key string) ([]byte, error) {
 	value, ok := k.draft.data[key]
 	if err := checkKey(key); err != nil || !ok {
@@ -77,8 +77,8 @@ func (k *KV) Get(key string) ([]byte, error) {
 	return append([]byte{}, value...), nil
 }
 
-// Set keeps value under key, which must have 1 to 256 bytes. It returns an error if that exceeds
-// a limit, and changes nothing then.
+// Set stores value under key, which must have 1 to 256 bytes. It returns an error, and changes nothing, if
+// a limit would be exceeded.
 func (k *KV) Set(key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err

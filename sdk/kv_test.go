@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// hoarder keeps one key more than is allowed.
+// hoarder stores one key more than is allowed.
 type hoarder struct{}
 
 func (hoarder) Probe(_ context.Context, r *sdk.Request) (probe.Outcome, error) {

@@ -15,10 +15,10 @@ func hostKVSet(key unsafe.Pointer, n uint32, value unsafe.Pointer, valueLen uint
 //go:wasmimport prober_v1_kv delete
 func hostKVDelete(key unsafe.Pointer, n uint32) int32
 
-// draft is empty: the host has the values.
+// draft is empty, because the host has the values.
 type draft struct{}
 
-// Get returns the value of key, or nil.
+// Get returns the value of key, nil if there is none.
 func (*KV) Get(key string) ([]byte, error) {
 	ptr, n := pointer(key)
 	value, err := pull(256, func(buf unsafe.Pointer, size uint32) int32 { return hostKVGet(ptr, n, buf, size) })
@@ -32,8 +32,8 @@ func (*KV) Get(key string) ([]byte, error) {
 	}
 }
 
-// Set keeps value under key, which must have 1 to 256 bytes. It returns an error if that exceeds
-// a limit, and changes nothing then.
+// Set stores value under key, which must have 1 to 256 bytes. It returns an error, and changes nothing, if
+// a limit would be exceeded.
 func (*KV) Set(key string, value []byte) error {
 	ptr, n := pointer(key)
 	data, size := pointer(value)

@@ -17,8 +17,8 @@ func (r *Request) Logf(level Level, format string, args ...any) {
 	r.trace.Emit(probe.TraceEvent{Type: probe.TraceLog, Name: level.String(), Detail: fmt.Sprintf(format, args...)})
 }
 
-// NewRequest returns a request for a plugin in a native program, such as a test. config is a
-// JSON object or nil. The [KV] of the request is empty.
+// NewRequest returns a request for a plugin in a native program, such as a test. config is a JSON object or
+// nil. The [KV] of the request is empty.
 func NewRequest(req probe.Request, config []byte) (*Request, error) {
 	c, err := NewConfig(config)
 	if err != nil {
@@ -45,8 +45,8 @@ func NewRequest(req probe.Request, config []byte) (*Request, error) {
 	return r, nil
 }
 
-// Native returns p as a handler in a native program, without a sandbox. It does not apply the
-// schema of the manifest. Each handler that Prepare returns has a [KV] of its own.
+// Native returns p as a handler in a native program, without a sandbox. It does not apply the schema of the
+// manifest. Each handler returned by Prepare has its own [KV].
 func Native(p Plugin) probe.Preparer { return native{plugin: p, kept: &store{}} }
 
 type native struct {
@@ -98,8 +98,8 @@ func (n native) Probe(ctx context.Context, req probe.Request) (probe.Outcome, er
 	return out, nil
 }
 
-// endOf returns the error of ctx, or DeadlineExceeded after its deadline: a dial may end before
-// the timer of ctx fires.
+// endOf returns the error of ctx, or DeadlineExceeded after its deadline: a dial may end before the timer
+// of ctx fires.
 func endOf(ctx context.Context) error {
 	ended := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ended == nil && ok && !time.Now().Before(deadline) {

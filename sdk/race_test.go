@@ -2,5 +2,5 @@
 
 package sdk_test
 
-// The race detector makes wazero compile a guest of Go for half a minute.
+// With the race detector, wazero takes half a minute to compile a Go guest.
 const interpreter = true

@@ -1,7 +1,7 @@
 // Package sdk is the SDK for plugins in Go.
 //
-// A plugin is a value with one method. It is registered in init, since the main function of
-// a guest never runs:
+// A plugin is a value with one method. It must be registered in init, because the main function of a guest
+// never runs:
 //
 //	func init() { sdk.Register(check{}) }
 //
@@ -14,16 +14,15 @@
 //		return sdk.Successf("connected"), nil
 //	}
 //
-// `prober plugin new` writes such a plugin with its manifest and tests. `prober plugin build`
-// compiles it to a guest, with GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared. The same
-// source compiles to a native program, for its tests: see [Native] and sdk/sdktest.
-// docs/plugins/tutorial.md is a tutorial.
+// `prober plugin new` writes such a plugin with its manifest and tests. `prober plugin build` compiles it
+// to a guest, with GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared. For tests, the same source
+// compiles to a native program: see [Native] and sdk/sdktest. docs/plugins/tutorial.md is a tutorial.
 //
-// A guest has no network of its own: net.Dial reaches a fake network inside the guest. [Dial]
-// reaches the real one. Database drivers, clients of queues and caches, and net/http (with
-// sdk/sdkhttp) can use it as their dialer. [HTTP] and [LookupDNS] leave the protocol to the
-// host, and [Request.KV] keeps values from attempt to attempt. A guest imports only what it
-// calls, and needs grants only for that.
+// A guest has no network of its own: net.Dial reaches a fake network inside the guest. [Dial] reaches the
+// real one. Database drivers, clients of queues and caches, and net/http (with sdk/sdkhttp) can use it as
+// their dialer. [HTTP] and [LookupDNS] use the host's implementation of the protocol, and [Request.KV]
+// keeps values from attempt to attempt. A guest imports only the host functions that it calls, and only
+// needs grants for these.
 //
 // A native program uses the real network; [WithHost] replaces it in tests.
 package sdk
@@ -41,38 +40,38 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Plugin carries out probes. The outcome is the verdict about the target. An error means that
-// there is no verdict, and the host tries again. ctx ends at the timeout of the probe, which
-// the host reports as a Failure.
+// Plugin carries out probes. The outcome is the verdict about the target. An error means that there is no
+// verdict, and the host retries the attempt. ctx ends at the timeout of the probe, which the host reports
+// as a Failure.
 type Plugin interface {
 	Probe(ctx context.Context, r *Request) (probe.Outcome, error)
 }
 
-// ConfigValidator is a Plugin that checks what the schema in its manifest cannot express. The
+// ConfigValidator is a Plugin with checks of the config that the schema in its manifest cannot express. The
 // error is shown to the user who configured the probe.
 type ConfigValidator interface {
 	ValidateConfig(c *Config) error
 }
 
-// Func is a function that is a [Plugin].
+// Func is a function that implements [Plugin].
 type Func func(ctx context.Context, r *Request) (probe.Outcome, error)
 
 // Probe calls f.
 func (f Func) Probe(ctx context.Context, r *Request) (probe.Outcome, error) { return f(ctx, r) }
 
-// Register makes p the plugin of this guest. Call it once, from init. In a native program it
-// does nothing: see [Native].
+// Register makes p the plugin of this guest. Call it once, from init. It has no effect in a native program:
+// see [Native].
 func Register(p Plugin) { register(p) }
 
-// Request describes one attempt. Fields that the host does not know are zero. Its labels and ports
-// must not be changed.
+// Request describes one attempt. Fields that the host does not know are zero. Its labels and ports must not
+// be modified.
 type Request struct {
 	Kind             probe.Kind
-	Attempt          int           // 1 to 3 within one tick
-	Period           time.Duration // from tick to tick
-	Timeout          time.Duration // of each attempt; the context ends with it
-	FailureThreshold int           // consecutive Failures that decide the result
-	LastResult       probe.Result  // of the previous tick
+	Attempt          int           // from 1 to 3 within one tick
+	Period           time.Duration // time between ticks
+	Timeout          time.Duration // timeout of each attempt; the context ends with it
+	FailureThreshold int           // number of consecutive Failures that decide the result
+	LastResult       probe.Result  // result of the previous tick
 	Target           probe.Target
 	Pod              probe.Pod
 	Container        probe.Container
@@ -80,7 +79,7 @@ type Request struct {
 	Config           *Config // never nil
 
 	kv    KV
-	trace probe.Tracer // of a native program
+	trace probe.Tracer // in a native program
 }
 
 var errNoTarget = errors.New("dial: the probe has no target")
@@ -131,7 +130,7 @@ func Successf(format string, args ...any) probe.Outcome {
 	return outcome(probe.Success, format, args)
 }
 
-// Warningf returns the outcome for a healthy target with something to report.
+// Warningf returns the outcome for a healthy target with a warning.
 func Warningf(format string, args ...any) probe.Outcome {
 	return outcome(probe.Warning, format, args)
 }
@@ -141,8 +140,8 @@ func Failuref(format string, args ...any) probe.Outcome {
 	return outcome(probe.Failure, format, args)
 }
 
-// Unknownf returns the outcome for a target whose health is not known. It counts as a Failure
-// and is not tried again.
+// Unknownf returns the outcome for a target whose health is unknown. It counts as a Failure and is not
+// retried.
 func Unknownf(format string, args ...any) probe.Outcome {
 	return outcome(probe.Unknown, format, args)
 }
@@ -151,8 +150,8 @@ func outcome(result probe.Result, format string, args []any) probe.Outcome {
 	return probe.Outcome{Result: result, Output: probe.Cut(sprintf(format, args))}
 }
 
-// sprintf is fmt.Sprintf. Most messages have no verbs, or only strings and integers, which cost a
-// guest half of the time without fmt.
+// sprintf is fmt.Sprintf. Most messages have no verbs, or only strings and integers; without fmt these take
+// a guest half of the time.
 func sprintf(format string, args []any) string {
 	if len(args) == 0 && strings.IndexByte(format, '%') < 0 {
 		return format

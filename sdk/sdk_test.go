@@ -23,7 +23,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// TestImportDirectivesMatchContract checks the directives of files that only guests compile.
+// TestImportDirectivesMatchContract checks the directives in files that only guests compile.
 func TestImportDirectivesMatchContract(t *testing.T) {
 	files, err := filepath.Glob("*_wasip1.go")
 	if err != nil || len(files) == 0 {
@@ -78,7 +78,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestDurationsAreThoseOfPackageTime(t *testing.T) {
+func TestDurationsMatchPackageTime(t *testing.T) {
 	for _, text := range []string{
 		"0", "0s", "10s", "007m", "250ms", "999999h", "1000000h", "9999999h", "1m30s", "-5s", "+5s", "1.5s", "s", "", "5", "5 s", "5S", "3us", "3µs", "1e3s", ".s", "99999999999999999999s",
 	} {
@@ -196,7 +196,7 @@ func TestNativeOutcomes(t *testing.T) {
 	}
 }
 
-// ending is a context whose deadline comes after some calls of Err.
+// ending is a context whose deadline passes after some calls of Err.
 type ending struct {
 	context.Context
 	left int
@@ -210,7 +210,7 @@ func (c *ending) Err() error {
 	return nil
 }
 
-// The deadline may come while the plugin returns.
+// The deadline may pass while the plugin returns.
 func TestNativeDeadlineIsNotAnError(t *testing.T) {
 	fine := sdk.Func(func(context.Context, *sdk.Request) (probe.Outcome, error) { return sdk.Successf("fine"), nil })
 	var got []string
@@ -243,7 +243,7 @@ func TestMinimalPluginIsShort(t *testing.T) {
 	}
 }
 
-func TestOutcomeIsFormattedAsByFmt(t *testing.T) {
+func TestOutcomeFormatMatchesFmt(t *testing.T) {
 	name := "db"
 	for _, c := range []struct {
 		format string

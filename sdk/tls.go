@@ -8,21 +8,21 @@ import (
 
 // TLSOptions configures [StartTLS].
 type TLSOptions struct {
-	ServerName         string   // default: the host that was dialed
+	ServerName         string   // default: the dialled host
 	ALPN               []string // protocols to offer
 	InsecureSkipVerify bool     // accept any certificate
-	CA                 string   // PEM of the roots; default: those of the system
+	CA                 string   // roots in PEM; default: the system's
 }
 
 // Certificate is a certificate of the peer: its Subject, Issuer, NotBefore, NotAfter, SANs, and
 // SHA256 in hexadecimal.
 type Certificate = abi.Certificate
 
-// ConnInfo describes a connection: its Network, the addresses Local and Remote, how long DNS,
-// Connect and TLS took, and the TLS of the Peer, nil without TLS.
+// ConnInfo describes a connection: its Network, the addresses Local and Remote, the durations DNS, Connect
+// and TLS, and the TLS of the Peer, nil without TLS.
 type ConnInfo = abi.ConnInfo
 
-// PeerCertificates returns the certificates of the peer, its own first; nil without TLS.
+// PeerCertificates returns the certificates of the peer, the leaf first; nil without TLS.
 func PeerCertificates(conn net.Conn) ([]Certificate, error) {
 	info, err := Inspect(conn)
 	if err != nil || info.Peer == nil {

@@ -35,8 +35,8 @@ var (
 	minimal    = built("minimal")
 )
 
-// built returns a function that builds a guest of testdata once. It opens the sources too: go
-// test caches a result until a file that the test has opened changes.
+// built returns a function that builds a guest of testdata once. It also opens the source files, so that go
+// test does not use a cached result after they have changed.
 func built(name string) func() ([]byte, error) {
 	return sync.OnceValues(func() ([]byte, error) {
 		for _, pattern := range []string{"testdata/*/*.go", "*.go", "sdkhttp/*.go", "../internal/abi/*.go"} {
@@ -74,12 +74,12 @@ func buildGuest(t *testing.T, built func() ([]byte, error)) []byte {
 	return module
 }
 
-// imports returns the modules of prober from which a guest imports.
+// imports returns the prober modules that a guest imports from.
 func imports(t *testing.T, module []byte) []string {
 	t.Helper()
 	var names []string
 	for _, name := range []string{"prober_v1_dns", "prober_v1_http", "prober_v1_icmp", "prober_v1_kv", "prober_v1_net"} {
-		// in the section of imports a name follows its length
+		// In the import section, the length of a name precedes it.
 		if strings.Contains(string(module), string(rune(len(name)))+name) {
 			names = append(names, name)
 		}
@@ -123,7 +123,7 @@ func load(t *testing.T, module []byte, isolation plugin.Isolation) probe.Prepare
 	return guest
 }
 
-// replies is a network in which every host but one replies to echo requests.
+// replies is a network in which every host except one replies to echo requests.
 func replies(_ context.Context, r wasm.EchoRequest) (wasm.EchoReply, error) {
 	if r.Addr.String() == "10.0.0.98" {
 		return wasm.EchoReply{}, errors.New("10.0.0.1 says: host unreachable")
@@ -141,7 +141,7 @@ func nativeReplies(ctx context.Context, q sdk.EchoRequest) (sdk.EchoReply, error
 	return sdk.EchoReply{Local: reply.Local.String(), Remote: q.Host, Payload: reply.Payload, HopLimit: reply.HopLimit, RTT: reply.RTT}, err
 }
 
-// web starts a server that repeats the request.
+// web starts a server whose response repeats the request.
 func web(t *testing.T) (plain, secure probe.Target, ca string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -171,7 +171,7 @@ func targetOf(addr net.Addr) probe.Target {
 	return probe.Target{}
 }
 
-// echoServer starts a server that repeats what it receives, and closes a connection after ".".
+// echoServer starts a server that echoes bytes, and closes a connection after ".".
 func echoServer(t *testing.T) probe.Target {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -235,7 +235,7 @@ func TestGuestAndNativeAgree(t *testing.T) {
 		name   string
 		config string
 		target probe.Target
-		want   []string // of attempts one after the other
+		want   []string // of consecutive attempts
 	}{
 		{"dial", `{"do":"dial"}`, plain, []string{"success: tcp to " + fmt.Sprintf("%s:%d", plain.Host, plain.Port)}},
 		{"HTTP to the target", `{"do":"http","url":"http:///a?b=c"}`, plain, []string{"success: 200 HTTP/1.1 a, b after 0: GET /a?b=c by web: "}},
@@ -286,8 +286,8 @@ func TestGuestAndNativeAgree(t *testing.T) {
 	}
 }
 
-// TestPooledGuestCannotUseEarlierAttempt keeps something of the first attempt in a guest that is
-// not reset. In the second one its handle belongs to something else.
+// TestPooledGuestCannotUseEarlierAttempt keeps a handle of the first attempt in a guest that is not reset.
+// In the second attempt, the same handle belongs to something else.
 func TestPooledGuestCannotUseEarlierAttempt(t *testing.T) {
 	plain, _, _ := web(t)
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -324,8 +324,8 @@ func TestPooledGuestCannotUseEarlierAttempt(t *testing.T) {
 	}
 }
 
-// TestPooledGuestReadsEachRequest makes attempts of several probes in one instance. The guest
-// changes each request, and decodes only those that differ from the one before.
+// TestPooledGuestReadsEachRequest makes attempts of several probes in one instance. The guest modifies each
+// request, and only decodes requests that differ from the previous one.
 func TestPooledGuestReadsEachRequest(t *testing.T) {
 	guest := load(t, buildGuest(t, everything), plugin.Pooled)
 	target := func(port int) probe.Target { return probe.Target{Host: "10.0.0.7", Port: port} }
@@ -358,7 +358,7 @@ func TestPooledGuestReadsEachRequest(t *testing.T) {
 	}
 }
 
-// An operator has to grant only what a guest imports.
+// An operator only needs to grant the modules that a guest imports.
 func TestGuestImportsOnlyWhatItCalls(t *testing.T) {
 	for _, c := range []struct {
 		module []byte

@@ -14,20 +14,20 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// TestExample checks the pod of the page and of the examples: each of the kubelet's probes asks for one
-// that the annotation has, at the port of the sidecar, and nothing is set that a kubelet would not know.
+// TestExample checks the pod in the docs and the examples: each of the kubelet's probes requests a probe of
+// the annotation at the port of the sidecar, and all fields are known to the kubelet.
 func TestExample(t *testing.T) {
 	text, err := os.ReadFile("../../examples/kubernetes/sidecar.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/sidecar.md")
+	page, err := os.ReadFile("../../docs/kubernetes/sidecar.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != 1 || blocks[0][1] != string(text) {
-		t.Error("docs/sidecar.md and examples/kubernetes/sidecar.yaml are not the same pod")
+		t.Error("docs/kubernetes/sidecar.md and examples/kubernetes/sidecar.yaml are not the same pod")
 	}
 	var pod v1.Pod
 	if err := yaml.UnmarshalStrict(text, &pod); err != nil {

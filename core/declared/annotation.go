@@ -23,8 +23,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Annotation is the pod annotation that holds the probes which v1.Probe cannot express: a YAML
-// mapping from container to kind to probe.
+// Annotation is the pod annotation for probes that v1.Probe cannot express: a YAML mapping from container
+// to kind to probe.
 const Annotation = "prober.dev/probes"
 
 func annotationPath() *field.Path { return field.NewPath("metadata", "annotations").Key(Annotation) }
@@ -32,8 +32,8 @@ func annotationPath() *field.Path { return field.NewPath("metadata", "annotation
 // minDuration is the shortest period and timeout that the annotation accepts.
 const minDuration = 10 * time.Millisecond
 
-// annotationProbe is one probe of the annotation: the fields of v1.Probe and more, but for the configs of
-// built-in handlers.
+// annotationProbe is one probe of the annotation: the fields of v1.Probe and more. The configs of built-in
+// handlers are decoded separately.
 type annotationProbe struct {
 	Plugin *pluginAction `json:"plugin"`
 	times
@@ -45,7 +45,7 @@ type annotationProbe struct {
 	Paused                        bool   `json:"paused"`
 }
 
-// times has both spellings of every duration.
+// times has both spellings of each duration.
 type times struct {
 	InitialDelaySeconds *int32  `json:"initialDelaySeconds"`
 	PeriodSeconds       *int32  `json:"periodSeconds"`
@@ -67,9 +67,9 @@ type pluginTarget struct {
 	Unix string              `json:"unix"`
 }
 
-// parseAnnotation reads the annotation of pod. A probe with an error is nil in the map. There
-// is no map when the annotation cannot be read. refused are the probes that the part with an
-// error may declare.
+// parseAnnotation parses the annotation of pod. A probe with an error is nil in the map. The map is nil if
+// the annotation cannot be parsed. refused are the probes that the invalid part may declare. left is the
+// number of bytes left for the commands of the pod.
 func parseAnnotation(pod *v1.Pod, left *int) (probes map[Name]*Probe, refused []Name, errs []error) {
 	text, ok := pod.Annotations[Annotation]
 	if !ok {
@@ -89,7 +89,7 @@ func parseAnnotation(pod *v1.Pod, left *int) (probes map[Name]*Probe, refused []
 	for _, name := range slices.Sorted(maps.Keys(containers)) {
 		path := path.Key(name)
 		c, err := probedContainer(pod, name, path)
-		if err != nil { // they may be meant for any container
+		if err != nil { // its probes may be meant for any container
 			errs, anyContainer = append(errs, err), true
 			continue
 		}
@@ -124,15 +124,15 @@ func parseAnnotation(pod *v1.Pod, left *int) (probes map[Name]*Probe, refused []
 	return probes, refused, errs
 }
 
-// The bounds of the errors of an annotation, whose author may make tens of thousands.
+// Limits of the errors of an annotation. Its author may cause tens of thousands.
 const (
 	maxErrors = 100
-	maxReason = 4 << 10 // bytes of what the parser of YAML says
+	maxReason = 4 << 10 // bytes of a message of the YAML parser
 )
 
-// AnnotationJSON returns the text of the annotation [Annotation] as JSON. It is the only reader of that
-// text: YAML and JSON differ about some characters and escapes. A text that is JSON is not parsed as YAML,
-// which takes twenty times as long: programs that make pods by the thousand write JSON.
+// AnnotationJSON converts the text of [Annotation] to JSON. All code must use it to read that text, because
+// YAML and JSON differ in some characters and escapes. JSON text is not parsed as YAML, which takes twenty
+// times as long; programs that make thousands of pods write JSON.
 func AnnotationJSON(text string) ([]byte, error) {
 	if b := []byte(text); len(b) > 0 && b[0] == '{' && json.Valid(b) && !repeatsNames(b) {
 		return b, nil
@@ -143,12 +143,13 @@ func AnnotationJSON(text string) ([]byte, error) {
 	return yaml.YAMLToJSONStrict([]byte(text))
 }
 
-// maxAliases bounds the memory of what the aliases in a YAML text stand for, in bytes. The API server lets all
-// annotations of a pod have 256 KiB.
+// maxAliases limits the expanded size of the aliases in a YAML text, in bytes. The API server allows 256
+// KiB for all annotations of a pod.
 const maxAliases = 1 << 20
 
-// checkYAML refuses what the decoder would drop, a second document, and aliases that make a text too large: an
-// alias takes two bytes, and may stand for all the rest. It resolves no value, which takes time for each alias.
+// checkYAML rejects a second document, which the decoder would drop, and aliases that expand to a too large
+// text: an alias takes two bytes, and may stand for the rest of the text. It does not expand aliases,
+// because that takes time for each one.
 func checkYAML(text string) error {
 	documents := yamlv3.NewDecoder(strings.NewReader(text))
 	for n := 0; ; n++ {
@@ -162,26 +163,26 @@ func checkYAML(text string) error {
 			return fmt.Errorf("line %d: must be one document: another one begins here", document.Content[0].Line)
 		}
 		a := aliases{known: make(map[*yamlv3.Node]int)}
-		if a.size(&document); a.inItself != "" {
-			return fmt.Errorf("anchor %q contains itself", a.inItself)
+		if a.size(&document); a.recursive != "" {
+			return fmt.Errorf("anchor %q contains itself", a.recursive)
 		}
 		if a.added > maxAliases {
-			return fmt.Errorf("the aliases stand for more than %d bytes", maxAliases)
+			return fmt.Errorf("the aliases expand to more than %d bytes", maxAliases)
 		}
 	}
 }
 
-// aliases adds up the memory of what the aliases in a document stand for.
+// aliases adds up the expanded size of the aliases in a document.
 type aliases struct {
-	known    map[*yamlv3.Node]int // the sizes of anchors; open while one is being added up
-	depth    int                  // of aliases that n is below
-	added    int
-	inItself string // an anchor that is
+	known     map[*yamlv3.Node]int // sizes of anchors; computing while one is being added up
+	depth     int                  // number of aliases around the current node
+	added     int
+	recursive string // an anchor that contains itself
 }
 
-const open = -1
+const computing = -1
 
-// size returns the memory of a value with its aliases written out: at most a little more than maxAliases.
+// size returns the size of n with its aliases expanded, capped at maxAliases plus 1.
 func (a *aliases) size(n *yamlv3.Node) int {
 	if n.Kind == yamlv3.AliasNode {
 		a.depth++
@@ -192,13 +193,13 @@ func (a *aliases) size(n *yamlv3.Node) int {
 		return size
 	}
 	if size, known := a.known[n]; known {
-		if size == open {
-			a.inItself, size = n.Anchor, 0
+		if size == computing {
+			a.recursive, size = n.Anchor, 0
 		}
 		return size
 	}
 	if n.Anchor != "" {
-		a.known[n] = open
+		a.known[n] = computing
 	}
 	size := 32 + len(n.Value)
 	for _, child := range n.Content {
@@ -210,7 +211,7 @@ func (a *aliases) size(n *yamlv3.Node) int {
 	return size
 }
 
-// repeatsNames reports whether an object in a valid JSON text has a name twice.
+// repeatsNames reports whether an object in a valid JSON text has a duplicate name.
 func repeatsNames(text []byte) bool {
 	type level struct {
 		names map[string]bool // nil for a list
@@ -220,7 +221,7 @@ func repeatsNames(text []byte) bool {
 	for d := json.NewDecoder(bytes.NewReader(text)); ; {
 		token, err := d.Token()
 		if err != nil {
-			return false // the end
+			return false // end of the text
 		}
 		if token == json.Delim('}') || token == json.Delim(']') {
 			levels = levels[:len(levels)-1]
@@ -261,7 +262,7 @@ func everyKind(container string) (names []Name) {
 	return names
 }
 
-// probedContainer returns the container called name, if it may have probes.
+// probedContainer returns the container called name, or an error if it cannot have probes.
 func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container, error) {
 	c, sidecar := Container(pod, name)
 	if c == nil {
@@ -273,8 +274,9 @@ func probedContainer(pod *v1.Pod, name string, path *field.Path) (*v1.Container,
 	return c, nil
 }
 
-// fromAnnotation reads one probe of the annotation. A template leaves open what an address sets: the variables
-// of a command, and the port of a built-in handler. left is what the commands of the pod may take, nil for a template.
+// fromAnnotation parses one probe of the annotation. left is the number of bytes left for the commands of
+// the pod. It is nil for a template, which may omit the port of a built-in handler and does not expand
+// variables.
 func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path *field.Path, left *int) (Probe, field.ErrorList) {
 	var a annotationProbe
 	actions, raw, errs := builtinFields(raw, path)
@@ -298,13 +300,13 @@ func fromAnnotation(c *v1.Container, kind probe.Kind, raw json.RawMessage, path 
 	return config, errs
 }
 
-// builtinFields decodes the configs of the built-in handlers in a probe: one for each of the table, nil if it is
-// not set. rest is the probe without them.
+// builtinFields decodes the configs of built-in handlers in a probe. actions has an element for each entry
+// of builtins, nil if it is not set. rest is the probe without these configs.
 func builtinFields(raw json.RawMessage, path *field.Path) (actions []action, rest json.RawMessage, errs field.ErrorList) {
 	actions = make([]action, len(builtins))
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
-		return actions, raw, nil // no object: reported for the whole
+		return actions, raw, nil // not an object: reported for the whole probe
 	}
 	found := false
 	for i := range builtins {
@@ -331,7 +333,7 @@ func builtinFields(raw json.RawMessage, path *field.Path) (actions []action, res
 	return actions, rest, errs
 }
 
-// action fills in the handler of config.
+// action sets the handler of config.
 func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Container, path *field.Path, left *int, errs *field.ErrorList) {
 	if a.Plugin == nil {
 		checked := slices.Clone(actions)
@@ -341,7 +343,7 @@ func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Containe
 			}
 			a.setDefaults()
 			if left == nil && a.place().Port == (intstr.IntOrString{}) {
-				checked[i], _ = a.at(Destination{Port: 1}) // any port will do
+				checked[i], _ = a.forDestination(Destination{Port: 1}) // any port is valid here
 			}
 		}
 		*errs = append(*errs, validateActions(checked, path)...)
@@ -352,7 +354,7 @@ func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Containe
 					*errs = append(*errs, field.Invalid(path.Child("exec", "command"), field.OmitValueType{}, err.Error()))
 				}
 			}
-			config.use(&builtins[i], actions[i], path, errs)
+			config.setBuiltin(&builtins[i], actions[i], path, errs)
 		}
 		return
 	}
@@ -368,16 +370,16 @@ func (a *annotationProbe) action(config *Probe, actions []action, c *v1.Containe
 	switch b := builtinNamed(a.Plugin.Name); {
 	case config.Config[0] != '{':
 		*errs = append(*errs, field.Invalid(plugin.Child("config"), field.OmitValueType{}, "must be an object"))
-	case b != nil: // one spelling of each field reaches the handler, and the policy of an agent
+	case b != nil: // so that the handler and the policy of an agent see one spelling of each field
 		config.asPlugin = true
 		action := b.config()
 		*errs = append(*errs, decodeStrict(config.Config, action, plugin.Child("config"))...)
-		config.use(b, action, plugin.Child("config"), errs)
+		config.setBuiltin(b, action, plugin.Child("config"), errs)
 	}
 }
 
-// use makes c a probe of a built-in handler, whose config is at path.
-func (c *Probe) use(b *Builtin, a action, path *field.Path, errs *field.ErrorList) {
+// setBuiltin makes c a probe of a built-in handler, whose config is at path.
+func (c *Probe) setBuiltin(b *Builtin, a action, path *field.Path, errs *field.ErrorList) {
 	if err := c.setAction(b, a); err != nil {
 		*errs = append(*errs, field.Invalid(path, field.OmitValueType{}, err.Error()))
 	}
@@ -398,7 +400,7 @@ func (t *pluginTarget) resolve(c *v1.Container, path *field.Path, errs *field.Er
 	return target
 }
 
-// spec reads times, thresholds and policies, with the API's defaults.
+// spec parses durations, thresholds and policies, with the API's defaults.
 func (a *annotationProbe) spec(path *field.Path, errs *field.ErrorList) probe.Spec {
 	s := probe.Spec{
 		InitialDelay:     duration(path, "initialDelay", a.InitialDelay, a.InitialDelaySeconds, 0, 0, errs),
@@ -424,7 +426,7 @@ func (a *annotationProbe) spec(path *field.Path, errs *field.ErrorList) probe.Sp
 	return s
 }
 
-// duration reads one duration that has two spellings, NAME and NAMESeconds.
+// duration parses a duration that has two spellings, NAME and NAMESeconds.
 func duration(path *field.Path, name string, text *string, seconds *int32, fallback, least time.Duration, errs *field.ErrorList) time.Duration {
 	at, value := path.Child(name), fallback
 	var err error
@@ -458,7 +460,7 @@ func threshold(path *field.Path, n *int32, fallback int, errs *field.ErrorList) 
 	return int(*n)
 }
 
-// compactJSON returns raw without white space, and "{}" for an empty or null config.
+// compactJSON returns raw without white space, "{}" for an empty or null config.
 func compactJSON(raw json.RawMessage) []byte {
 	var b bytes.Buffer
 	if len(raw) == 0 || string(raw) == "null" || json.Compact(&b, raw) != nil {
@@ -467,13 +469,13 @@ func compactJSON(raw json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// decodeStrict decodes raw into into, a pointer to a struct. Its errors name the field: one
-// that is unknown, in this very spelling, or one of another type.
+// decodeStrict decodes raw into into, a pointer to a struct. Its errors name the field if it is unknown,
+// compared case-sensitively, or has a wrong type.
 func decodeStrict(raw json.RawMessage, into any, path *field.Path) (errs field.ErrorList) {
 	unknown, err := kjson.UnmarshalStrict(raw, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		name := wrong.Field
-		for _, embedded := range [...]string{"times.", "HTTPGetAction."} { // no part of the path
+		for _, embedded := range [...]string{"times.", "HTTPGetAction."} { // not part of the path
 			name = strings.TrimPrefix(name, embedded)
 		}
 		path = path.Child(name)

@@ -18,7 +18,7 @@ import (
 
 const at = `metadata.annotations[prober.dev/probes]`
 
-// one returns the only probe of the annotation text.
+// one returns the only probe of an annotation.
 func one(t *testing.T, text string) declared.Probe {
 	t.Helper()
 	configs, errs := declared.ProbesOf(annotated(text))
@@ -304,7 +304,7 @@ func TestAnnotationInJSON(t *testing.T) {
 	}
 }
 
-// A few thousand bytes of YAML stand for hundreds of millions with their aliases written out.
+// A few thousand bytes of YAML can stand for hundreds of millions with their aliases expanded.
 func TestAnnotationIsBounded(t *testing.T) {
 	const size = 250 << 10
 	aliases := "b: [" + strings.Repeat("*a,", size/6) + "]\n"
@@ -313,7 +313,7 @@ func TestAnnotationIsBounded(t *testing.T) {
 	for i := 1; i < 5000; i++ {
 		chain.WriteString(fmt.Sprintf("a%d: &a%d [*a%d]\n", i, i, i-1))
 	}
-	const bomb = "the aliases stand for more than 1048576 bytes"
+	const bomb = "the aliases expand to more than 1048576 bytes"
 	for name, c := range map[string]struct{ text, want string }{
 		"binary scalar":     {"a: &a !!binary " + strings.Repeat("QUFB", size/8) + "\n" + aliases, bomb},
 		"long number":       {"a: &a 1" + strings.Repeat("1", size/2) + "\n" + aliases, bomb},
@@ -354,7 +354,7 @@ func TestAnnotationWithAliases(t *testing.T) {
 	}
 }
 
-// A reference takes four bytes, and a variable may have as many as the pod.
+// A reference takes four bytes, and a variable may be as large as the pod.
 func TestCommandsAreBounded(t *testing.T) {
 	const value, each = 100 << 10, 15
 	command := strings.Repeat("$(A)", each)
@@ -393,7 +393,8 @@ func TestCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// An annotation of 256 KiB has room for tens of thousands of mistakes, all of which would be compared and kept.
+// An annotation of 256 KiB has room for tens of thousands of errors, all of which would be compared and
+// kept.
 func TestAnnotationWithManyErrors(t *testing.T) {
 	many := func(format string) string {
 		texts := make([]string, 5000)

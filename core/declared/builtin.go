@@ -14,35 +14,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Builtin describes a handler that is built in. [Builtins] returns all of them: everything that treats them
-// otherwise than plugins asks it.
+// Builtin describes a built-in handler. [Builtins] returns all of them; code that treats them differently
+// from plugins uses it.
 type Builtin struct {
 	// Name is the name of the handler in the registry, the API, metrics and commands.
 	Name string
-	// Field is the field of a probe with the config, in the annotation and in v1.ProbeHandler.
+	// Field is the field with the config in a probe, in the annotation and in v1.ProbeHandler.
 	Field string
 
-	config func() action                   // an empty one
-	inAPI  func(h *v1.ProbeHandler) action // finds the config in a probe of the API; nil if the API lacks the handler
+	config func() action                   // returns an empty config
+	inAPI  func(h *v1.ProbeHandler) action // returns the config in a probe of the API; nil if the API lacks the handler
 }
 
-// action is the config of a built-in handler: a pointer to a struct whose JSON the handler reads.
+// action is the config of a built-in handler: a pointer to a struct whose JSON is the handler's config.
 type action interface {
 	setDefaults()
 	validate(path *field.Path) field.ErrorList
-	// place returns the host and the port that the config names.
+	// place returns the host and the port in the config.
 	place() Place
-	// at returns a copy for the address of a target.
-	at(d Destination) (action, error)
+	// forDestination returns a copy for the address of a target.
+	forDestination(d Destination) (action, error)
 }
 
-// Place is the host and the port in the config of a built-in handler. What is zero there comes from the target.
+// Place is the host and the port in the config of a built-in handler. Zero fields are taken from the
+// target.
 type Place struct {
 	Host string
 	Port intstr.IntOrString
 }
 
-// builtins is the table of the built-in handlers, in the order in which the API server reports their errors.
+// builtins is the table of built-in handlers, in the order in which the API server reports their errors.
 var builtins = []Builtin{
 	{
 		Name: "exec", Field: "exec", config: func() action { return new(execAction) },
@@ -67,7 +68,7 @@ var builtins = []Builtin{
 	},
 }
 
-// orNil returns a as an action, and nil for a nil pointer.
+// orNil returns a as an action, nil for a nil pointer.
 func orNil[T any, A interface {
 	*T
 	action
@@ -78,7 +79,7 @@ func orNil[T any, A interface {
 	return a
 }
 
-// Builtins returns the handlers that are built in.
+// Builtins returns the built-in handlers.
 func Builtins() []Builtin { return slices.Clone(builtins) }
 
 // IsBuiltin reports whether a handler is built in.
@@ -91,8 +92,8 @@ func builtinNamed(name string) *Builtin {
 	return nil
 }
 
-// Place returns the host and the port in the config of a built-in handler, and the path of that config. ok is
-// false for a plugin.
+// Place returns the host and the port in the config of a built-in handler, and the path of the config. ok
+// is false for a plugin.
 func (c *Probe) Place() (p Place, path *field.Path, ok bool) {
 	if c.action == nil {
 		return Place{}, nil, false
@@ -104,14 +105,15 @@ func (c *Probe) Place() (p Place, path *field.Path, ok bool) {
 	return c.action.place(), path, true
 }
 
-// setAction makes c a probe of a built-in handler.
+// setAction makes c a probe of the built-in handler b with the config a.
 func (c *Probe) setAction(b *Builtin, a action) (err error) {
 	c.Handler, c.action = b.Name, a
 	c.Config, err = json.Marshal(a)
 	return err
 }
 
-// setHandler makes c a probe of the handler of a probe of the API. It reports whether there is one.
+// setHandler makes c a probe of the handler in h, and reports whether h has one. left is the number of
+// bytes left for the commands of the pod.
 func (c *Probe) setHandler(h *v1.ProbeHandler, in *v1.Container, left *int) (found bool, err error) {
 	for i := range builtins {
 		b := &builtins[i]
@@ -129,12 +131,13 @@ func (c *Probe) setHandler(h *v1.ProbeHandler, in *v1.Container, left *int) (fou
 	return false, nil
 }
 
-// maxCommands bounds the bytes of all commands of a pod with their variables, each of which may stand for
-// 100 KiB and more. A single command that is longer does not run on Linux by default.
+// maxCommands limits the size of all expanded commands of a pod in bytes. A variable may have 100 KiB and
+// more. Linux does not run a single longer command by default.
 const maxCommands = 2 << 20
 
-// expand returns a with the variables of env in the command that it may have, which c notes as it is written.
-// It takes the bytes of the command from left, or refuses one that is longer, and builds no part of it.
+// expand returns a with the variables of env replaced in its command, if it has one. c.Written gets the
+// original command. expand subtracts the size of the command from left. It returns an error, without
+// expanding, if left is too small.
 func (c *Probe) expand(a action, env []v1.EnvVar, left *int) (action, error) {
 	exec, ok := a.(*execAction)
 	if !ok {
@@ -156,7 +159,7 @@ type (
 	grpcAction      v1.GRPCAction
 )
 
-// httpGetAction is a v1.HTTPGetAction with what the handler has beyond it.
+// httpGetAction is a v1.HTTPGetAction with additional fields of the handler.
 type httpGetAction struct {
 	*v1.HTTPGetAction
 	Connection *string `json:"connection,omitempty"` // see httpprobe.Action
@@ -185,11 +188,11 @@ func (a *httpGetAction) place() Place   { return Place{a.Host, a.Port} }
 func (a *tcpSocketAction) place() Place { return Place{a.Host, a.Port} }
 func (a *grpcAction) place() Place      { return Place{Port: intstr.FromInt32(a.Port)} }
 
-func (a *execAction) at(d Destination) (action, error) {
+func (a *execAction) forDestination(d Destination) (action, error) {
 	return &execAction{Command: ExpandCommand(a.Command, d.Env)}, nil
 }
 
-func (a *httpGetAction) at(d Destination) (action, error) {
+func (a *httpGetAction) forDestination(d Destination) (action, error) {
 	next := *a.HTTPGetAction
 	if d.Scheme != "" {
 		next.Scheme = v1.URIScheme(strings.ToUpper(d.Scheme))
@@ -201,25 +204,25 @@ func (a *httpGetAction) at(d Destination) (action, error) {
 	return &httpGetAction{&next, a.Connection}, nil
 }
 
-func (a *tcpSocketAction) at(d Destination) (action, error) {
+func (a *tcpSocketAction) forDestination(d Destination) (action, error) {
 	next := *a
 	return &next, d.setPort(&next.Port)
 }
 
-func (a *grpcAction) at(d Destination) (action, error) {
+func (a *grpcAction) forDestination(d Destination) (action, error) {
 	next, port := *a, intstr.FromInt32(a.Port)
 	err := d.setPort(&port)
 	next.Port = port.IntVal
 	return &next, err
 }
 
-// setPort sets a port that a config leaves open.
+// setPort sets a port that the config does not set.
 func (d *Destination) setPort(port *intstr.IntOrString) error {
 	if *port != (intstr.IntOrString{}) {
 		return nil
 	}
 	if *port = intstr.FromInt(d.Port); d.Port == 0 {
-		return errors.New("there is no port, neither in the address nor in the probe")
+		return errors.New("neither the address nor the probe has a port")
 	}
 	return nil
 }

@@ -6,13 +6,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// IsSidecar reports whether c, an init container, is restartable: it runs beside the regular
-// containers, and may have probes.
+// IsSidecar reports whether c, an init container, is restartable. A restartable init container runs beside
+// the regular containers, and may have probes.
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-// Container returns the container called name, which is nil if the pod has none or an ephemeral one alone.
+// Container returns the regular or init container called name, nil if there is none. Ephemeral containers
+// are ignored. sidecar reports whether it is a restartable init container.
 func Container(pod *v1.Pod, name string) (c *v1.Container, sidecar bool) {
 	if c = ContainerNamed(pod.Spec.Containers, name); c != nil {
 		return c, false
@@ -31,7 +32,7 @@ func ContainerNamed(specs []v1.Container, name string) *v1.Container {
 	return nil
 }
 
-// Containers returns the containers of pod that may have probes, the regular ones first.
+// Containers yields the containers of pod that may have probes, the regular ones first.
 func Containers(pod *v1.Pod) iter.Seq2[*v1.Container, bool] {
 	return func(yield func(c *v1.Container, sidecar bool) bool) {
 		for i := range pod.Spec.Containers {

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/core/declared"
 )
 
-// A program lists the probes that a pod declares: by its spec and by its annotation.
+// A program lists the probes that a pod declares in its spec and its annotation.
 func ExampleParse() {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Built against k8s.io/api v0.36, which has no such fields.
+// k8s.io/api v0.36 does not have these fields.
 
 func validateProtocol(*v1.HTTPGetAction, *field.Path) field.ErrorList { return nil }
 

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The fields that Kubernetes 1.37 has added (KEP-5999, KEP-4939).
+// Fields added in Kubernetes 1.37 (KEP-5999, KEP-4939).
 
 func validateProtocol(a *v1.HTTPGetAction, path *field.Path) (errs field.ErrorList) {
 	if a.Protocol == nil || *a.Protocol == v1.HTTPProtocolHTTP1 {

@@ -8,25 +8,25 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Pod is a pod with its probes, parsed once and checked. It is immutable, and safe for concurrent use.
+// Pod is a pod with its probes, parsed once and validated. It is immutable, and safe for concurrent use.
 type Pod struct {
 	pod  *v1.Pod
-	list *List        // nil for a pod whose probes are all fields of its containers: they need no parsing
-	make func() Probe // in place of list; see [One]
+	list *List        // nil if all probes are fields of containers, which need no parsing
+	make func() Probe // used instead of list; see [One]
 }
 
-// List is what a pod declares. It is read-only.
+// List has the probes that a pod declares. It is read-only.
 type List struct {
-	Probes    []Probe // those that can be started, in the order in which a manager starts them
-	Invalid   []Name  // that have an error, or may be declared by an invalid annotation
-	Forbidden []Name  // that [Pod.Refuse] took out
-	Errors    []error // one for each probe that cannot be started
+	Probes    []Probe // probes that can be started, in the order in which a manager starts them
+	Invalid   []Name  // probes with an error, or that an invalid annotation may declare
+	Forbidden []Name  // probes that [Pod.Refuse] has removed
+	Errors    []error // an error for each probe that cannot be started
 
-	text []error // the part of Errors about the annotation
+	text []error // the errors of the annotation
 }
 
-// Parse parses the probes of pod. typed are probes of a caller. They replace probes of the pod for the same
-// container and kind. The pod must not be modified later.
+// Parse parses the probes of pod. typed are additional probes of the caller, which replace probes of the
+// pod for the same container and kind. The pod must not be modified afterwards.
 func Parse(pod *v1.Pod, typed ...Probe) *Pod {
 	if _, annotated := pod.Annotations[Annotation]; !annotated && len(typed) == 0 {
 		return &Pod{pod: pod}
@@ -34,8 +34,9 @@ func Parse(pod *v1.Pod, typed ...Probe) *Pod {
 	return &Pod{pod: pod, list: declaredBy(pod, typed)}
 }
 
-// One returns the one probe of pod that make returns. It is called whenever the probe is read, and
-// returns the same each time: for tens of thousands of pods, a probe takes more memory than its ingredients.
+// One returns a Pod with a single probe, which make returns. make is called each time the probe is read,
+// and must always return the same. For tens of thousands of pods, this takes less memory than stored
+// probes.
 func One(pod *v1.Pod, make func() Probe) *Pod {
 	return &Pod{pod: pod, make: make}
 }
@@ -43,7 +44,7 @@ func One(pod *v1.Pod, make func() Probe) *Pod {
 // Pod returns the pod. It is read-only.
 func (d *Pod) Pod() *v1.Pod { return d.pod }
 
-// Probes returns the probes that can be started, in the order in which a manager starts them, each with its
+// Probes returns the probes that can be started, in the order in which a manager starts them. Each has its
 // path. They are read-only.
 func (d *Pod) Probes() []Probe {
 	configs := d.List().Probes
@@ -61,12 +62,13 @@ func (d *Pod) Probes() []Probe {
 }
 
 // Errors returns an error for each probe that cannot be started. It is a [*field.Error] for an invalid
-// probe, an [*Error] for one of a caller, and for one that was refused what [Pod.Refuse] got.
+// probe, an [*Error] for a probe of a caller, and the error of check for a probe that [Pod.Refuse] has
+// removed.
 func (d *Pod) Errors() []error { return slices.Clone(d.List().Errors) }
 
-// Refuse returns d without the probes for which check returns an error, which is one of the Errors of the
-// result. A manager never starts such a probe, and ends it if it runs. It counts as one that has not run
-// yet.
+// Refuse returns d without the probes for which check returns an error. The error is added to the Errors of
+// the result. A manager never starts a refused probe, and ends it if it is running. The probe counts as not
+// run yet.
 func (d *Pod) Refuse(check func(*Probe) error) *Pod {
 	all := d.Probes()
 	next := *d.List()
@@ -83,21 +85,21 @@ func (d *Pod) Refuse(check func(*Probe) error) *Pod {
 	return &Pod{pod: d.pod, list: &next}
 }
 
-// WithStatus returns d with another status of its pod. They share the rest.
+// WithStatus returns d with another status of its pod. The results share the other data.
 func (d *Pod) WithStatus(status v1.PodStatus) *Pod {
 	pod := *d.pod
 	pod.Status = status
 	return d.WithPod(&pod)
 }
 
-// WithPod returns d with its pod in another state: pod has the same spec and annotations.
+// WithPod returns d with another state of its pod. pod must have the same spec and annotations.
 func (d *Pod) WithPod(pod *v1.Pod) *Pod { return &Pod{pod, d.list, d.make} }
 
-// Plain reports whether all probes are fields of containers: their handlers are built in, and their configs
-// have no references to secrets.
+// Plain reports whether all probes are fields of containers. Then their handlers are built in, and their
+// configs have no references to secrets.
 func (d *Pod) Plain() bool { return d.list == nil && d.make == nil }
 
-// Same reports whether other has the same probes, with no regard to their pods. It compares no Bind.
+// Same reports whether other has the same probes. It compares neither the pods nor Bind.
 func (d *Pod) Same(other *Pod) bool {
 	same := func(a, b Probe) bool {
 		return a.Name() == b.Name() && a.Handler == b.Handler && bytes.Equal(a.Config, b.Config) && a.Target == b.Target &&
@@ -106,7 +108,7 @@ func (d *Pod) Same(other *Pod) bool {
 	return d.list != nil && d.list == other.list || slices.EqualFunc(d.List().Probes, other.List().Probes, same)
 }
 
-// List returns all that the pod declares. The paths of its probes may be nil; see [Probe.FieldPath].
+// List returns the declared probes. The paths of the probes may be nil; see [Probe.FieldPath].
 func (d *Pod) List() *List {
 	switch {
 	case d.list != nil:

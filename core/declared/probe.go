@@ -1,8 +1,8 @@
-// Package declared has the probes that a pod declares, as data: parsed once, checked, and never text again.
+// Package declared has the probes that a pod declares, as data that is parsed and validated once.
 //
-// [Parse] reads the probes of a pod: the fields of its containers, its annotation [Annotation], and probes of a
-// caller. [ParseTemplate] reads one probe for any number of addresses. Both make a [Probe], the only shape that
-// a manager takes. The table in builtin.go has the handlers that are built in.
+// [Parse] parses the probes of a pod: the fields of its containers, its annotation [Annotation], and probes
+// of a caller. [ParseTemplate] parses one probe for any number of addresses. Both return a [Probe], the
+// input of a manager. builtin.go has the table of built-in handlers.
 package declared
 
 import (
@@ -22,39 +22,39 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Probe is one probe of a pod: from its container, from the annotation [Annotation], with the
-// defaults of the API, from a [Template], or from a caller.
+// Probe is one probe of a pod: from its container, from the annotation [Annotation], from a [Template], or
+// from a caller. It has the defaults of the API.
 type Probe struct {
-	Path      *field.Path // of the probe in the pod, or in prober.yaml; set by [Parse] for one of a caller
-	Container string      // name
+	Path      *field.Path // path of the probe in the pod, or in prober.yaml; [Parse] sets it for a caller's probe
+	Container string      // name of the container
 	Kind      probe.Kind
-	Handler   string // name; "" when the probe names none
-	Config    []byte // the handler's config, a JSON object
-	// Bind returns the handler, bound to the probe; the manager releases it. If it is nil, the
-	// handler is found by its name, and bound to Config. Bind is called when the probe is
-	// started, and when an update of the pod finds another Handler, Config or Target than
-	// before: Config can be anything that tells one binding from another.
+	Handler   string // name of the handler; "" if the probe names none
+	Config    []byte // config of the handler, a JSON object
+	// Bind returns a handler bound to the probe; the manager releases it. If Bind is nil, the handler is
+	// found by its name, and bound to Config. Bind is called when the probe is started, and when an update
+	// of the pod changes Handler, Config or Target. With Bind, Config may be any value that differs between
+	// different bindings.
 	Bind   func() (probe.Handler, error)
-	Target probe.Target // of a plugin; zero fields are filled in from the pod
+	Target probe.Target // target of a plugin; zero fields are filled in from the pod
 	Spec   probe.Spec
 	Paused bool // until it is resumed
 	// TerminationGracePeriodSeconds replaces the grace period of the pod when this probe kills the
-	// container, unless it is nil.
+	// container. It may be nil.
 	TerminationGracePeriodSeconds *int64
 
-	// Refers reports that Config may refer to secrets: for a probe of the annotation or of a [Template].
+	// Refers means that Config may refer to secrets: the probe comes from the annotation or a [Template].
 	Refers bool
-	// Written is the command of Config before its variables were replaced; nil if it has none.
+	// Written is the command of Config before its variables were replaced; nil if it has no variables.
 	Written []string
 
-	action   action // of a built-in handler, whose JSON is Config; nil for a plugin and for Bind
+	action   action // built-in handler's config, whose JSON is Config; nil for a plugin and with Bind
 	asPlugin bool   // the annotation names a built-in handler as a plugin
-	parsed   bool   // from the annotation, or a [Template]
-	sidecar  bool   // of an init container
-	index    int    // of the container in its list
+	parsed   bool   // the probe comes from the annotation or a [Template]
+	sidecar  bool   // the container is an init container
+	index    int    // index of the container in its list
 }
 
-// Name names one probe of a pod.
+// Name identifies a probe within a pod.
 type Name struct {
 	Container string
 	Kind      probe.Kind
@@ -63,9 +63,9 @@ type Name struct {
 // Name returns the name of the probe.
 func (c *Probe) Name() Name { return Name{c.Container, c.Kind} }
 
-// Error is the error of a probe that is valid by itself, and cannot be started.
+// Error is the error of a valid probe that cannot be started.
 type Error struct {
-	Path *field.Path // of the probe
+	Path *field.Path // path of the probe
 	Err  error
 }
 
@@ -73,7 +73,8 @@ func (e *Error) Error() string { return e.Path.String() + ": " + e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// FieldPath returns Path, or makes it for a probe of its container: few of them are ever needed.
+// FieldPath returns Path. For a probe of a container it creates the path on demand, because few paths are
+// needed.
 func (c *Probe) FieldPath() *field.Path {
 	if c.Path != nil {
 		return c.Path
@@ -88,15 +89,14 @@ func containerPath(index int, sidecar bool) *field.Path {
 	return field.NewPath("spec", "containers").Index(index)
 }
 
-// ProbesOf returns the probes of pod in the order in which a manager starts them, and an error, a
-// [*field.Error], for each invalid one. A probe of the annotation takes precedence over the one of
-// the container.
+// ProbesOf returns the probes of pod in the order in which a manager starts them, and a [*field.Error] for
+// each invalid one. A probe of the annotation replaces the container's probe of the same kind.
 func ProbesOf(pod *v1.Pod) (configs []Probe, errs []error) {
 	d := Parse(pod)
 	return d.Probes(), d.Errors()
 }
 
-// declaredBy returns the probes of pod, with the probes of the caller in place of its own.
+// declaredBy returns the probes of pod. Probes of the caller replace the pod's own.
 func declaredBy(pod *v1.Pod, typed []Probe) *List {
 	d := new(List)
 	var extra map[Name]*Probe
@@ -127,7 +127,7 @@ func probesIn(containers []v1.Container) (n int) {
 	return n
 }
 
-// add adds the probes of a container, with the probes of extra in place of its own.
+// add adds the probes of a container. Probes in extra replace its own.
 func (d *List) add(c *v1.Container, index int, sidecar bool, extra map[Name]*Probe, left *int) {
 	for _, slot := range [...]struct {
 		kind  probe.Kind
@@ -155,7 +155,7 @@ func (d *List) add(c *v1.Container, index int, sidecar bool, extra map[Name]*Pro
 	}
 }
 
-// withTyped returns extra with the probes of a caller. They replace the ones of the annotation.
+// withTyped returns extra with the probes of a caller, which replace the annotation's.
 func (d *List) withTyped(pod *v1.Pod, extra map[Name]*Probe, typed []Probe) map[Name]*Probe {
 	if extra == nil && len(typed) > 0 {
 		extra = make(map[Name]*Probe)
@@ -172,7 +172,7 @@ func (d *List) withTyped(pod *v1.Pod, extra map[Name]*Probe, typed []Probe) map[
 	return extra
 }
 
-// complete fills in the API's defaults of a probe of a caller. A probe of a [Template] has them.
+// complete sets the API's defaults in a probe of a caller. A probe of a [Template] already has them.
 func (c *Probe) complete(pod *v1.Pod) error {
 	if !c.parsed {
 		c.Path = field.NewPath("typed").Key(c.Container).Child(c.Kind.String())
@@ -198,10 +198,10 @@ func (c *Probe) complete(pod *v1.Pod) error {
 	return nil
 }
 
-// fromAPI reads a container's own probe.
+// fromAPI reads a probe in a field of the container.
 func (c *Probe) fromAPI(in *v1.Container, own *v1.Probe, left *int) field.ErrorList {
 	p := withDefaults(own)
-	if errs := checkNumbers(&p, nil); len(errs) > 0 { // again, with their paths
+	if errs := checkNumbers(&p, nil); len(errs) > 0 { // repeat to get the paths
 		return checkNumbers(&p, c.FieldPath())
 	}
 	if found, err := c.setHandler(&p.ProbeHandler, in, left); err != nil {
@@ -216,7 +216,7 @@ func (c *Probe) fromAPI(in *v1.Container, own *v1.Probe, left *int) field.ErrorL
 	return nil
 }
 
-// withDefaults returns p with its defaults. It shares what has none with p.
+// withDefaults returns p with the API's defaults. The result shares fields without defaults with p.
 func withDefaults(own *v1.Probe) v1.Probe {
 	p := *own
 	if p.HTTPGet != nil {
@@ -239,7 +239,7 @@ func specOf(p *v1.Probe) probe.Spec {
 	}
 }
 
-// namedPort resolves a port by number or by the name of one of c's ports.
+// namedPort resolves a port number, or the name of one of c's ports.
 func namedPort(port intstr.IntOrString, c *v1.Container) (int, error) {
 	n := port.IntValue()
 	if port.Type == intstr.String {
@@ -255,17 +255,17 @@ func namedPort(port intstr.IntOrString, c *v1.Container) (int, error) {
 	return n, nil
 }
 
-// ExpandCommand replaces $(NAME) in command by the literal value of that variable in env. The
-// value is empty if it comes from a source. A name that is not in env is left as it is, and
-// $$(NAME) becomes $(NAME). A nil command stays nil.
+// ExpandCommand replaces $(NAME) in command by the literal value of that variable in env. The value is
+// empty if it comes from a source. A name that is not in env is not replaced, and $$(NAME) becomes $(NAME).
+// A nil command stays nil.
 func ExpandCommand(command []string, env []v1.EnvVar) []string {
 	left := math.MaxInt
 	expanded, _ := expandCommand(command, env, &left)
 	return expanded
 }
 
-// expandCommand is [ExpandCommand] for a command that may have so many bytes left, which it takes. It reports
-// whether there were enough.
+// expandCommand is [ExpandCommand] with a limit of *left bytes, from which it subtracts the size of the
+// result. It returns false if the limit is too small.
 func expandCommand(command []string, env []v1.EnvVar, left *int) ([]string, bool) {
 	if command == nil {
 		return nil, true
@@ -291,7 +291,7 @@ func expandCommand(command []string, env []v1.EnvVar, left *int) ([]string, bool
 	return expanded, true
 }
 
-// expand yields the parts of s with its variables.
+// expand yields the parts of s with its variables replaced.
 func expand(s string, values map[string]string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for rest := s; ; {
@@ -307,8 +307,7 @@ func expand(s string, values map[string]string) iter.Seq[string] {
 	}
 }
 
-// reference returns the replacement of a dollar sign and what belongs to it in s, the text
-// after it, and the rest of s.
+// reference returns the replacement of a reference, and the rest of s. s is the text after its dollar sign.
 func reference(s string, values map[string]string) (text, rest string) {
 	switch {
 	case strings.HasPrefix(s, "$"): // an escaped dollar sign

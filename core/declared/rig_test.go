@@ -11,7 +11,7 @@ const ms = time.Millisecond
 
 var errNoSecret = errors.New("no such secret")
 
-// resolveSecret knows one secret.
+// resolveSecret resolves a single secret.
 func resolveSecret(source, name string) (string, error) {
 	if source != "env" || name != "TOKEN" {
 		return "", errNoSecret

@@ -21,8 +21,8 @@ import (
 // secretReference matches ${file:/path} and ${env:NAME}.
 var secretReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{(file|env):([^}]+)\}`) })
 
-// ResolveSecrets replaces the references in the strings of the config of a handler. resolve returns the value of
-// one: its source, "file" or "env", and its name.
+// ResolveSecrets replaces the references in the strings of a handler's config. resolve returns the value of
+// a reference, given its source ("file" or "env") and name.
 func ResolveSecrets(config []byte, resolve func(source, name string) (string, error)) (resolved []byte, secrets Secrets, err error) {
 	if !secretReference().Match(config) {
 		return config, Secrets{}, nil
@@ -36,7 +36,7 @@ func ResolveSecrets(config []byte, resolve func(source, name string) (string, er
 	if err := decoder.Decode(&document); err != nil {
 		return nil, Secrets{}, err
 	}
-	r := resolver{resolve: resolve, known: make(map[string]answer)}
+	r := resolver{resolve: resolve, answers: make(map[string]answer)}
 	document, err = walkStrings(document, "", func(s, field string) (string, error) {
 		if secretReference().MatchString(s) {
 			secrets.fields = append(secrets.fields, field)
@@ -56,14 +56,15 @@ var (
 	errTooLong = fmt.Errorf("the config takes more than %d bytes with its secrets", maxSecrets)
 )
 
-// maxSecrets bounds the bytes of all secrets in a config. A reference takes eight bytes, and may stand for a file.
+// maxSecrets limits the size of all secrets in a config, in bytes. A reference takes eight bytes, and may
+// stand for a file.
 const maxSecrets = 4 << 20
 
-// resolver resolves the references of one config, each once however often it is there.
+// resolver resolves the references of one config. It resolves each reference only once.
 type resolver struct {
 	resolve func(source, name string) (string, error)
-	known   map[string]answer // by reference
-	bytes   int               // of all secrets
+	answers map[string]answer // by reference
+	bytes   int               // size of all secrets
 }
 
 type answer struct {
@@ -71,15 +72,15 @@ type answer struct {
 	err   error
 }
 
-// replace replaces the references in s. It adds new secrets to secrets.
+// replace replaces the references in s. It appends new secrets to secrets.
 func (r *resolver) replace(s string, secrets *[]string) (string, error) {
 	var failed []error
 	s = secretReference().ReplaceAllStringFunc(s, func(reference string) string {
-		a, known := r.known[reference]
+		a, known := r.answers[reference]
 		if !known {
 			parts := secretReference().FindStringSubmatch(reference)
 			a.value, a.err = r.resolve(parts[1], parts[2])
-			if a.err == nil && !utf8.ValidString(a.value) { // json.Marshal would change it, and redaction miss it
+			if a.err == nil && !utf8.ValidString(a.value) { // json.Marshal would change it, and redaction would miss it
 				a.err = errNotText
 			}
 			if a.err != nil {
@@ -88,7 +89,7 @@ func (r *resolver) replace(s string, secrets *[]string) (string, error) {
 			} else if strings.TrimSpace(a.value) != "" {
 				*secrets = append(*secrets, a.value)
 			}
-			r.known[reference] = a
+			r.answers[reference] = a
 		}
 		if r.bytes += len(a.value); r.bytes > maxSecrets {
 			return ""
@@ -101,8 +102,8 @@ func (r *resolver) replace(s string, secrets *[]string) (string, error) {
 	return s, errors.Join(failed...)
 }
 
-// SecretFields returns the fields of a config, a JSON object, that refer to secrets: "password"
-// and "auth.token".
+// SecretFields returns the fields of a config, a JSON object, that refer to secrets, such as "password" and
+// "auth.token".
 func SecretFields(config []byte) (fields []string) {
 	var document any
 	if json.Unmarshal(config, &document) != nil {
@@ -118,7 +119,7 @@ func SecretFields(config []byte) (fields []string) {
 	return fields
 }
 
-// walkStrings replaces every string in v, a decoded JSON document at the path at.
+// walkStrings replaces every string in v, a decoded JSON document. at is the path of v.
 func walkStrings(v any, at string, replace func(s, field string) (string, error)) (any, error) {
 	var err error
 	switch v := v.(type) {
@@ -147,9 +148,9 @@ func fieldOf(at, name string) string {
 	return at + "." + name
 }
 
-// Bind returns h with the secrets removed from its outcome, errors, trace and description. These are the values of
-// s, and those that h finds in its config. h gets [probe.Request.Redact] for its log. It is an error
-// if h refuses secrets in their fields.
+// Bind returns h with the secrets removed from its outcome, errors, trace and description. The secrets are
+// the values of s, and those that h finds in its config. Attempts of h get [probe.Request.Redact], for
+// logs. Bind returns an error if h refuses secrets in their fields.
 func (s Secrets) Bind(h probe.Handler) (probe.Handler, error) {
 	if err := probe.CheckSecrets(h, s.fields); err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func (s Secrets) Bind(h probe.Handler) (probe.Handler, error) {
 	return redactor{h, secrets}, nil
 }
 
-// redactor removes the secrets from all that a handler answers.
+// redactor removes the secrets from the output of a handler.
 type redactor struct {
 	handler probe.Handler
 	secrets *redact.Replacer
@@ -183,7 +184,7 @@ func (r redactor) Describe(name string, req *probe.Request) string {
 	return r.secrets.Replace(probe.Describe(r.handler, name, req))
 }
 
-// redactPanic is deferred. The worker logs the panic.
+// redactPanic is deferred, and redacts the value of a panic. The worker logs the panic.
 func (r redactor) redactPanic() {
 	if p := recover(); p != nil {
 		panic(r.secrets.Replace(fmt.Sprint(p)))
@@ -206,8 +207,8 @@ func (r redactor) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return outcome, redact.Error(err, r.secrets.Replace)
 }
 
-// metrics returns metrics without secrets. It drops a metric with a secret in its name, and a
-// label with a secret in its name: "[redacted]" is not valid there.
+// metrics returns metrics without secrets. It drops a metric or label whose name contains a secret, because
+// "[redacted]" is not a valid name.
 func (r redactor) metrics(all []probe.Metric) (clean []probe.Metric) {
 	for _, m := range all {
 		if r.secrets.Replace(m.Name) != m.Name {
@@ -226,8 +227,8 @@ func (r redactor) metrics(all []probe.Metric) (clean []probe.Metric) {
 	return clean
 }
 
-// details returns a JSON object without secrets, whatever escapes they are written with. If the
-// text is not JSON without them, the worker drops it.
+// details returns a JSON object without secrets, in any escaping. If the result is not valid JSON, the
+// worker drops it.
 func (r redactor) details(object string) string {
 	if object == "" {
 		return ""
@@ -240,19 +241,19 @@ func (r redactor) details(object string) string {
 	}
 	// A string may contain JSON itself, which is escaped twice in the object.
 	fields, _ = walkStrings(fields, "", func(text, _ string) (string, error) { return r.secrets.Replace(text), nil })
-	encoded, _ := json.Marshal(fields) // with the escapes that redact knows; it was decoded, so it can be encoded
+	encoded, _ := json.Marshal(fields) // with the escapes that redact recognizes; decoded values can always be encoded
 	return r.secrets.Replace(string(encoded))
 }
 
-// Secrets are the values of the references in a config. The zero value has none.
+// Secrets has the values of the references in a config. The zero value has none.
 type Secrets struct {
 	values []string
-	fields []string // of the config that have them
+	fields []string // fields of the config that have secrets
 }
 
-// Handler returns h with the secrets removed from its outcome, errors and trace, also the secrets
-// that a [probe.SecretHolder] finds. If h refuses secrets in their fields of the config, every attempt ends in
-// an error; see [probe.SecretChecker].
+// Handler returns h with the secrets removed from its outcome, errors and trace, including secrets found by
+// a [probe.SecretHolder]. If h refuses secrets in their fields of the config, every attempt ends in an
+// error; see [probe.SecretChecker].
 func (s Secrets) Handler(h probe.Handler) probe.Handler {
 	bound, err := s.Bind(h)
 	if err != nil {
@@ -261,7 +262,7 @@ func (s Secrets) Handler(h probe.Handler) probe.Handler {
 	return bound
 }
 
-// Error returns err without the secrets in its text; nil for nil.
+// Error returns err without the secrets in its text; nil if err is nil.
 func (s Secrets) Error(err error) error {
 	if err == nil || len(s.values) == 0 {
 		return err
@@ -275,10 +276,10 @@ type SecretReference struct {
 	Name   string
 }
 
-// RefersToSecret reports whether there is a reference in the config of c.
+// RefersToSecret reports whether the config of c has a reference.
 func (c *Probe) RefersToSecret() bool { return c.Refers && secretReference().Match(c.Config) }
 
-// SecretReferences returns the references in the config of c, each once and in no order.
+// SecretReferences returns the references in the config of c, each once and in no particular order.
 func (c *Probe) SecretReferences() (all []SecretReference) {
 	if !c.Refers {
 		return nil

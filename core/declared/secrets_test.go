@@ -40,8 +40,8 @@ func TestResolveSecrets(t *testing.T) {
 	}
 }
 
-// TestSecretsAreRedactedInEveryEncoding has a handler that returns a secret in the encodings of
-// other programs.
+// TestSecretsAreRedactedInEveryEncoding has a handler that returns a secret in the encodings of other
+// programs.
 func TestSecretsAreRedactedInEveryEncoding(t *testing.T) {
 	var vectors []struct{ Secret, Encoding, Text string }
 	data, err := os.ReadFile("../../internal/redact/testdata/vectors.json")
@@ -67,7 +67,7 @@ func TestSecretsAreRedactedInEveryEncoding(t *testing.T) {
 	}
 }
 
-// withSecrets returns h as the handler of a config with references to values.
+// withSecrets returns h bound to a config with references to values.
 func withSecrets(t *testing.T, h probe.Handler, values ...string) probe.Handler {
 	t.Helper()
 	refs := make([]string, len(values))
@@ -84,7 +84,7 @@ func withSecrets(t *testing.T, h probe.Handler, values ...string) probe.Handler 
 	return secrets.Handler(h)
 }
 
-// The manager passes no tracer, so the test calls the handler.
+// The manager passes no tracer, so the test calls the handler directly.
 func TestSecretsAreRedactedInTraces(t *testing.T) {
 	var got []probe.TraceEvent
 	h := withSecrets(t, probe.HandlerFunc(func(_ context.Context, req probe.Request) (probe.Outcome, error) {
@@ -100,7 +100,7 @@ func TestSecretsAreRedactedInTraces(t *testing.T) {
 	}
 }
 
-// TestSecretsAreRedactedInMetrics has a secret in the name, and in the key of a label.
+// TestSecretsAreRedactedInMetrics has secrets in the name of a metric and in the name of a label.
 func TestSecretsAreRedactedInMetrics(t *testing.T) {
 	labels := map[string]string{"pw_key": "x", "user": "pw"}
 	h := withSecrets(t, probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
@@ -127,8 +127,8 @@ func TestResolveSecretsNeedsUTF8(t *testing.T) {
 	}
 }
 
-// A config of 256 KiB has room for 30,000 references: each takes as long as the first.
-func TestManyReferences(t *testing.T) {
+// A config of 256 KiB has room for 30,000 references. Each must take as long as the first.
+func TestManyReferencesAreResolvedOnce(t *testing.T) {
 	many := []byte(`{"password":"` + strings.Repeat("${file:/a}", 25000) + `"}`)
 	calls := 0
 	refuse := func(string, string) (string, error) { calls++; return "", errors.New("not listed") }
@@ -152,7 +152,7 @@ func TestManyReferences(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	runtime.ReadMemStats(&after)
-	if took := after.TotalAlloc - before.TotalAlloc; calls != different || took > 100<<20 { // a pass over the config for each would take 300 MB
+	if took := after.TotalAlloc - before.TotalAlloc; calls != different || took > 100<<20 { // a pass over the config for each reference would allocate 300 MB
 		t.Errorf("%d other references took %d calls and allocated %d bytes", different, calls, took)
 	}
 }

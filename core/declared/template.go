@@ -12,17 +12,17 @@ import (
 // Template is a probe for any number of addresses. It is immutable.
 type Template struct{ config Probe }
 
-// Destination is what an address sets in a probe.
+// Destination has the fields that an address sets in a probe.
 type Destination struct {
-	Port   int         // unless the probe has one; 0 for none
-	Scheme string      // "http" or "https"; with it, Port and Path replace the probe's own
+	Port   int         // used if the probe has no port; 0 for none
+	Scheme string      // "http" or "https"; if set, Port and Path replace the probe's
 	Path   string      // "" for the path of the probe
 	Env    []v1.EnvVar // the variables of a command
 }
 
-// ParseTemplate reads a probe, a JSON object with the fields that one has in [Annotation]. A built-in handler
-// needs no port. path is the path of the probe in errors. container is the name of the container in the pods of
-// [Template.At].
+// ParseTemplate parses a probe, a JSON object with the fields of a probe in [Annotation]. A built-in
+// handler needs no port. path is the path of the probe in errors. container is the container's name in the
+// pods of [Template.At].
 func ParseTemplate(path *field.Path, container string, kind probe.Kind, text []byte) (*Template, field.ErrorList) {
 	config, errs := fromAnnotation(&v1.Container{Name: container}, kind, text, path, nil)
 	if place, path, ok := config.Place(); ok && len(errs) == 0 && place.Port.StrVal != "" {
@@ -35,20 +35,20 @@ func ParseTemplate(path *field.Path, container string, kind probe.Kind, text []b
 	return &Template{config}, nil
 }
 
-// plugin reports whether the config is the one of a plugin, or a built-in handler is named as one.
+// plugin reports whether c is a probe of a plugin, or names a built-in handler as a plugin.
 func (c *Probe) plugin() bool { return c.action == nil || c.asPlugin }
 
 // Probe returns the probe without an address. It is read-only.
 func (t *Template) Probe() *Probe { return &t.config }
 
-// Warnings returns what [Pod.Warnings] returns.
+// Warnings returns the warnings about the probe; see [Pod.Warnings].
 func (t *Template) Warnings() field.ErrorList { return t.config.warnings() }
 
-// ErrURL is the error of a probe for the address of a URL that cannot have one.
+// ErrURL is the error for a URL whose probe does not support URLs.
 var ErrURL = errors.New("a URL needs an HTTP probe, or a plugin with url in its config")
 
-// At returns the probe for an address. The error is [ErrURL], or the one of a probe that needs a port and gets
-// none. For a plugin, d sets the port of its target alone.
+// At returns the probe for an address. It returns [ErrURL] for an unsupported URL, and an error if the
+// probe needs a port and has none. For a plugin, d only sets the port of the target.
 func (t *Template) At(d Destination) (Probe, error) {
 	c := t.config
 	if _, http := c.action.(*httpGetAction); d.Scheme != "" && c.action != nil && (!http || c.asPlugin) {
@@ -60,7 +60,7 @@ func (t *Template) At(d Destination) (Probe, error) {
 		}
 		return c, nil
 	}
-	a, err := c.action.at(d)
+	a, err := c.action.forDestination(d)
 	if err != nil {
 		return c, err
 	}

@@ -25,7 +25,7 @@ func SetProbeDefaults(p *v1.Probe) {
 	}
 }
 
-// actionsOf returns the configs of the handlers in h, which must have one alone.
+// actionsOf returns the configs of the handlers in h. A valid h has exactly one.
 func actionsOf(h *v1.ProbeHandler) (all []action) {
 	for i := range builtins {
 		if b := &builtins[i]; b.inAPI != nil {
@@ -37,12 +37,12 @@ func actionsOf(h *v1.ProbeHandler) (all []action) {
 	return all
 }
 
-// ValidatePod returns the errors in the probes of pod, by the rules of the Kubernetes API server
-// and the rules of the annotation. Fields with a default need not be set.
+// ValidatePod returns the errors in the probes of pod, by the rules of the Kubernetes API server and of the
+// annotation. Fields with a default may be unset.
 func ValidatePod(pod *v1.Pod) field.ErrorList { return Parse(pod).Validate() }
 
-// Validate returns the errors of [ValidatePod]. It does not check how long the commands of containers become
-// with their variables; [Pod.Errors] says that.
+// Validate returns the errors of [ValidatePod]. It does not check the size of the expanded commands of
+// containers, which [Pod.Errors] does.
 func (d *Pod) Validate() (errs field.ErrorList) {
 	pod := d.pod
 	for i := range pod.Spec.Containers {
@@ -69,8 +69,7 @@ func (d *Pod) Validate() (errs field.ErrorList) {
 	return errs
 }
 
-// Warnings returns the probable mistakes in the probes, although they are valid: a timeout that is longer
-// than the period.
+// Warnings returns the probable mistakes in valid probes: a timeout that is longer than the period.
 func (d *Pod) Warnings() (list field.ErrorList) {
 	configs := d.Probes()
 	for i := range configs {
@@ -88,7 +87,7 @@ func (c *Probe) warnings() field.ErrorList {
 		name = "timeout"
 	}
 	return field.ErrorList{field.Invalid(c.Path.Child(name), c.Spec.Timeout.String(),
-		fmt.Sprintf("the timeout of %s is longer than the period of %s: what is due during an attempt is skipped", c.Spec.Timeout, c.Spec.Period))}
+		fmt.Sprintf("the timeout of %s is longer than the period of %s: ticks that are due during an attempt are skipped", c.Spec.Timeout, c.Spec.Period))}
 }
 
 const noHandler = "must specify a handler type"
@@ -124,8 +123,8 @@ func validateSingleSuccess(p *v1.Probe, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateProbe returns the errors in p, by the rules of the Kubernetes API server. A nil probe
-// has none.
+// ValidateProbe returns the errors in p, by the rules of the Kubernetes API server. A nil probe has no
+// errors.
 func ValidateProbe(p *v1.Probe, path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
@@ -135,7 +134,7 @@ func ValidateProbe(p *v1.Probe, path *field.Path) field.ErrorList {
 	return append(validateHandler(&p.ProbeHandler, path), checkNumbers(p, path)...)
 }
 
-// checkNumbers checks the bounds of the five integers and of the grace period.
+// checkNumbers checks the limits of the five integers and of the grace period.
 func checkNumbers(p *v1.Probe, path *field.Path) (errs field.ErrorList) {
 	for _, n := range [...]struct {
 		name  string
@@ -168,7 +167,7 @@ func validateHandler(h *v1.ProbeHandler, path *field.Path) field.ErrorList {
 	return validateActions(actions, path)
 }
 
-// validateActions checks the config of a probe for each built-in handler, of which one alone may be set.
+// validateActions validates the configs of a probe, by index in builtins. Exactly one must be set.
 func validateActions(actions []action, path *field.Path) (errs field.ErrorList) {
 	found := false
 	for i, a := range actions {

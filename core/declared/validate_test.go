@@ -15,7 +15,7 @@ import (
 
 var root = field.NewPath("probe")
 
-// wrongs are errors as "path: type", sorted.
+// wrongs returns errors as "path: type", sorted.
 func wrongs(errs field.ErrorList) []string {
 	list := []string{}
 	for _, e := range errs {

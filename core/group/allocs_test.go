@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestTickAllocatesNothing counts the allocations of many ticks in real time, with a full history
-// too. Package metrics has a test of its own.
+// TestTickAllocatesNothing counts the allocations of many ticks in real time, also with a full history.
+// Package metrics has its own test.
 func TestTickAllocatesNothing(t *testing.T) {
 	const ticks, probes = 5000, 20
 	for name, cfg := range map[string]group.Config{

@@ -17,8 +17,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkMemory measures the memory of a probe before its first tick, with its share of a task:
-// a key has two tasks with probes of all three kinds.
+// BenchmarkMemory measures the memory of a probe before its first tick, including its share of a task. A
+// key has two tasks with probes of all three kinds.
 func BenchmarkMemory(b *testing.B) {
 	const keys = 2000
 	probes := keys * 2 * len(probe.Kinds)
@@ -77,8 +77,8 @@ func filled(b *testing.B, keys []string) *group.Group[string] {
 	return g
 }
 
-// BenchmarkTick measures the processor time of a tick whose handler has three phases, with the
-// history of an agent and without one. An iteration is two seconds of ticks.
+// BenchmarkTick measures the processor time of a tick whose handler has three phases, with and without a
+// history of an agent's size. An iteration is two seconds of ticks.
 func BenchmarkTick(b *testing.B) {
 	for _, history := range []int64{0, 16 << 20} {
 		b.Run(fmt.Sprintf("history=%d", history), func(b *testing.B) {

@@ -19,13 +19,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// villain is every callback of a group. One of them misbehaves, for the probe of the pod "bad" alone.
+// villain implements every callback of a group. One callback is faulty, for the probe of the pod "bad"
+// only.
 type villain struct {
 	slog.Handler
 	g        *group.Group[string]
 	callback string
 	fault    string
-	release  chan struct{} // ends those that block
+	release  chan struct{} // unblocks the callbacks that block
 	calls    list[string]
 }
 
@@ -49,7 +50,7 @@ func (v *villain) do(callback string) {
 	}
 }
 
-// reenter calls the methods that do not wait for the callback.
+// reenter calls the group's methods that do not wait for the callback.
 func (v *villain) reenter() {
 	id := group.ID[string]{Key: "bad", Task: "web", Kind: probe.Readiness}
 	_, _ = v.g.Latest(id)
@@ -138,7 +139,7 @@ func (v villainPublisher) Publish(set func(worker.State)) (stop func(), ok bool)
 	return func() { v.do("its `stop`") }, true
 }
 
-// witness is a healthy probe, its observer, and what it has seen.
+// witness is a healthy probe and its observer, with the observed ticks.
 type witness struct {
 	ticks list[time.Time]
 }
@@ -153,7 +154,7 @@ func (w *witness) Tick(t *worker.Tick)            { w.ticks.add(t.Start) }
 func (w *witness) Skipped(worker.SkipReason, int) {}
 func (w *witness) Close()                         {}
 
-// attempts counts the attempts on the bad probe that observers and events are told of.
+// attempts counts the ticks, skips and events of the bad probe.
 type attempts struct{ ticks, skips list[time.Time] }
 
 func (a *attempts) Observe(i worker.Info) worker.ProbeObserver {
@@ -168,7 +169,7 @@ func (a *attempts) Close()                         {}
 
 var faults = []string{"panics", "calls runtime.Goexit", "blocks", "calls the group"}
 
-// callbacks are all of a group, with what happens to their own probe for each of the faults.
+// callbacks lists all callbacks of a group, with the effect of each fault on its own probe.
 var callbacks = []struct {
 	name string
 	want [4]string
@@ -190,8 +191,8 @@ var callbacks = []struct {
 	{"`slog.Handler`", [4]string{"goes on", "goes on", "the tick is overdue", "goes on"}},
 }
 
-// Whatever a callback of one probe does, the probes of others tick on, Add and Remove of others return, and
-// Shutdown ends.
+// A faulty callback of one probe does not affect others: their probes continue to tick, Add and Remove
+// return, and Shutdown ends.
 func TestCallbacks(t *testing.T) {
 	for _, c := range callbacks {
 		for i, fault := range faults {
@@ -285,7 +286,7 @@ func testCallback(t *testing.T, callback, fault, want string) {
 	}
 }
 
-// call calls f in a goroutine. what tells what has become of it.
+// call calls f in a goroutine. what returns the state of the call.
 func call(f func()) (what func() string) {
 	said := "waits"
 	go func() {
@@ -307,7 +308,7 @@ func call(f func()) (what func() string) {
 	}
 }
 
-// outcome returns what has become of the bad probe, in the words of the table.
+// outcome returns the effect on the bad probe, in the words of the table.
 func outcome(g *group.Group[string], id group.ID[string], seen *attempts, added, asked string) string {
 	switch {
 	case added == "waits":
@@ -342,7 +343,7 @@ func outcome(g *group.Group[string], id group.ID[string], seen *attempts, added,
 	}
 }
 
-// docs/embed/callback-faults.md has the table.
+// The table in docs/embed/callback-faults.md must equal callbacks.
 func TestCallbacksAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/embed/callback-faults.md")
 	if err != nil {

@@ -19,10 +19,10 @@ const (
 	defaultFailureThreshold = 3
 )
 
-// minDuration is the shortest period and timeout. A shorter one is a number without a unit.
+// minDuration is the shortest period and timeout. A shorter value is probably a number without a unit.
 const minDuration = time.Millisecond
 
-// String returns the ID for people: `key checkout, task "web", readiness`.
+// String returns a description of the ID: `key checkout, task "web", readiness`.
 func (id ID[K]) String() string {
 	return fmt.Sprintf("key %v, task %q, %s", id.Key, id.Task, id.Kind)
 }
@@ -32,7 +32,7 @@ func checked[K comparable](key K, p Probe) (Probe, error) {
 	switch {
 	case p.Task == nil:
 		return p, fmt.Errorf("key %v: %w", key, invalid("Probe.Task", "is nil"))
-	case !reflect.ValueOf(&key).Elem().Comparable(), key != key: // the probe could not be found
+	case !reflect.ValueOf(&key).Elem().Comparable(), key != key: // a NaN key could not be found again
 		return p, fmt.Errorf("the key %v is not equal to itself", key)
 	}
 	p.Spec.Period = cmp.Or(p.Spec.Period, defaultPeriod)
@@ -45,7 +45,7 @@ func checked[K comparable](key K, p Probe) (Probe, error) {
 	return p, nil
 }
 
-// FieldError is the error of a field of a [Probe] or a [Config].
+// FieldError is the error of an invalid field of a [Probe] or a [Config].
 type FieldError struct {
 	Field   string // "Probe.Spec.Period"
 	Problem string // "is 0s: must be at least 1ms"
@@ -83,13 +83,13 @@ func check(p *Probe) error {
 	return nil
 }
 
-// isNil reports whether h is a nil function or pointer: each attempt would panic.
+// isNil reports whether h is a nil function or pointer, with which each attempt would panic.
 func isNil(h probe.Handler) bool {
 	v := reflect.ValueOf(h)
 	return (v.Kind() == reflect.Func || v.Kind() == reflect.Pointer) && v.IsNil()
 }
 
-// hasNoIP reports whether t runs, and has no IP that is the host of a target without one.
+// hasNoIP reports whether t is running without a PodIP, the default host of targets.
 func hasNoIP(t *worker.Task) bool {
 	s := t.State()
 	return s.Running && s.PodIP == ""

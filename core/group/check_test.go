@@ -22,7 +22,7 @@ var succeed = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outc
 	return probe.Outcome{Result: probe.Success}, nil
 })
 
-// newGroup returns a group that the end of the test shuts down.
+// newGroup returns a group that is shut down at the end of the test.
 func newGroup(t *testing.T) *group.Group[string] {
 	t.Helper()
 	g, err := group.New[string](group.Config{})
@@ -37,7 +37,7 @@ func newGroup(t *testing.T) *group.Group[string] {
 	return g
 }
 
-// newProbe returns a valid readiness probe of a task called web, which runs.
+// newProbe returns a valid readiness probe of a running task called web.
 func newProbe() group.Probe {
 	task := &worker.Task{Subject: results.Subject{Pod: "checkout", Container: "web"}}
 	task.SetState(worker.Running("checkout/web/1", time.Now()))
@@ -120,7 +120,7 @@ func TestErrorsNameProbe(t *testing.T) {
 		}
 	}
 	p.Task = newProbe().Task
-	if err := g.Update("checkout", p); err == nil || !strings.HasSuffix(err.Error(), "Probe.Task is not the one of the probe that runs") {
+	if err := g.Update("checkout", p); err == nil || !strings.HasSuffix(err.Error(), "Probe.Task is not the task of the running probe") {
 		t.Errorf("Update with another Task returned %v", err)
 	}
 	if err := g.Shutdown(t.Context()); err != nil {
@@ -146,7 +146,7 @@ func TestNilHandlers(t *testing.T) {
 }
 
 // A key that is not equal to itself could not be removed.
-func TestKeysThatAreNotFound(t *testing.T) {
+func TestKeyNotEqualToItselfIsRefused(t *testing.T) {
 	floats, err := group.New[float64](group.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestKeysThatAreNotFound(t *testing.T) {
 	}
 }
 
-// A task belongs to one key of one group: with two, its results would have two decisions.
+// A task belongs to one key of one group. With two keys, its results would have two owners.
 func TestTaskHasOneKey(t *testing.T) {
 	g, other := newGroup(t), newGroup(t)
 	p := newProbe()
@@ -187,7 +187,7 @@ func TestTaskHasOneKey(t *testing.T) {
 		"another key": func() error { return g.Add("billing", p) }, "another group": func() error { return other.Add("checkout", p) },
 		"an update of another key": func() error { return g.Update("billing", p) },
 	} {
-		if err := add(); err == nil || !strings.Contains(err.Error(), "Probe.Task is one of another key or group") {
+		if err := add(); err == nil || !strings.Contains(err.Error(), "Probe.Task belongs to another key or group") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -204,8 +204,8 @@ func TestTaskHasOneKey(t *testing.T) {
 	}
 }
 
-// A key whose last probe has ended while it ticks may have its task again.
-func TestTaskComesBackWhileItTicks(t *testing.T) {
+// A task may be added to its key again while the last tick of its removed probe is under way.
+func TestAddTaskAgainDuringLastTick(t *testing.T) {
 	bubble(t, "", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()
 		p.Handler = probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) {
@@ -266,8 +266,8 @@ func TestShutdownEndsReaders(t *testing.T) {
 	})
 }
 
-// Whatever the period, the first tick is due within 10 s, also of a group that has just been made.
-func TestFirstTickIsSoon(t *testing.T) {
+// The first tick is due within 10 s for any period, even if the group was just made.
+func TestFirstTickWithinTenSeconds(t *testing.T) {
 	for _, period := range []time.Duration{time.Second, 10 * time.Second, time.Hour, 24 * time.Hour, math.MaxInt64} {
 		synctest.Test(t, func(t *testing.T) {
 			g, err := group.New[string](group.Config{})
@@ -293,7 +293,7 @@ func TestFirstTickIsSoon(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			const window = 10 * time.Millisecond // of the longest periods
+			const window = 10 * time.Millisecond // window of the longest periods
 			wait(min(period, 48*time.Hour) + 10*time.Second + window)
 			all := first.get()
 			if len(all) != 400 || slices.Max(all) > 10*time.Second+window || slices.Max(all) < min(period, 10*time.Second)/2 {

@@ -14,42 +14,42 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 )
 
-// Remove stops the probes of key. When it returns they record nothing any more, and their decided
-// results are removed. Attempts under way are cancelled.
+// Remove stops the probes of key. When it returns, they record nothing, and their decided results are
+// removed. Attempts under way are cancelled.
 func (g *Group[K]) Remove(key K) { g.end(g.take(key, func(*entry[K]) bool { return true })) }
 
 // RemoveFunc is [Group.Remove] for the probes of key that match.
 func (g *Group[K]) RemoveFunc(key K, match func(ID[K]) bool) {
-	matching := slices.DeleteFunc(g.of(key), func(e *entry[K]) bool { return !match(e.id()) }) // with no lock held
+	matching := slices.DeleteFunc(g.entriesOf(key), func(e *entry[K]) bool { return !match(e.id()) }) // with no lock held
 	g.end(g.take(key, func(e *entry[K]) bool { return slices.Contains(matching, e) }))
 }
 
-// of returns a copy of the entries of key.
-func (g *Group[K]) of(key K) []*entry[K] {
+// entriesOf returns a copy of the entries of key.
+func (g *Group[K]) entriesOf(key K) []*entry[K] {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	return slices.Clone(g.ofLocked(key))
+	return slices.Clone(g.entriesLocked(key))
 }
 
-func (e *entry[K]) id() ID[K] { return ID[K]{e.of.key, e.Task().Subject.Container, e.Kind()} }
+func (e *entry[K]) id() ID[K] { return ID[K]{e.home.key, e.Task().Subject.Container, e.Kind()} }
 
-// Keys returns the keys that have probes, in no order.
+// Keys returns the keys that have probes, in no particular order.
 func (g *Group[K]) Keys() []K {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return slices.Collect(maps.Keys(g.keys))
 }
 
-// take removes the entries of one key that match, and stops their workers. From now on other
-// workers may be started for the same probes. The caller must call end with what it returns.
+// take removes the entries of key that match, and stops their workers. Workers for the same probes may be
+// started from then on. The caller must pass the result to end.
 func (g *Group[K]) take(key K, match func(*entry[K]) bool) (taken []*entry[K]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var kept []*entry[K]
-	for _, e := range g.ofLocked(key) {
+	for _, e := range g.entriesLocked(key) {
 		if match(e) {
 			e.resting = e.Halt()
-			g.left[e] = struct{}{}
+			g.stopping[e] = struct{}{}
 			taken = append(taken, e)
 		} else {
 			kept = append(kept, e)
@@ -58,7 +58,7 @@ func (g *Group[K]) take(key K, match func(*entry[K]) bool) (taken []*entry[K]) {
 	if len(taken) == 0 {
 		return nil
 	}
-	taken[0].of.entries = kept
+	taken[0].home.entries = kept
 	if len(kept) == 0 {
 		delete(g.keys, key)
 	}
@@ -67,7 +67,7 @@ func (g *Group[K]) take(key K, match func(*entry[K]) bool) (taken []*entry[K]) {
 	return taken
 }
 
-// end closes the observers of entries that were taken, and releases their handlers.
+// end closes the observers of taken entries, and releases their handlers.
 func (g *Group[K]) end(taken []*entry[K]) {
 	next := 0
 	defer func() {
@@ -82,12 +82,12 @@ func (g *Group[K]) end(taken []*entry[K]) {
 	}
 }
 
-// end closes the observers of an entry that was taken, and releases its handler. Its functions are
-// deferred: a callback that ends the goroutine skips none of the others.
+// end closes the observers of a taken entry, and releases its handler. The calls are deferred, so they run
+// even if a callback ends the goroutine.
 func (e *entry[K]) end() {
 	defer func() {
-		if e.resting && e.Resting() { // else Rested forgets it
-			e.of.group.forget(e)
+		if e.resting && e.Idle() { // else Drained forgets it
+			e.home.group.forget(e)
 		}
 	}()
 	defer e.Release(e.Setup().Handler)
@@ -96,12 +96,12 @@ func (e *entry[K]) end() {
 	}
 }
 
-// forget removes e from left.
+// forget removes e from stopping.
 func (g *Group[K]) forget(e *entry[K]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.left, e)
-	if len(g.left) == 0 && g.ended != nil {
+	delete(g.stopping, e)
+	if len(g.stopping) == 0 && g.ended != nil {
 		close(g.ended)
 		g.ended = nil
 	}
@@ -109,19 +109,19 @@ func (g *Group[K]) forget(e *entry[K]) {
 
 // Ended implements engine.Owner.
 func (e *entry[K]) Ended() {
-	e.of.group.end(e.of.group.take(e.of.key, func(o *entry[K]) bool { return o == e }))
+	e.home.group.end(e.home.group.take(e.home.key, func(o *entry[K]) bool { return o == e }))
 }
 
-// Rested implements engine.Owner.
-func (e *entry[K]) Rested() { e.of.group.forget(e) }
+// Drained implements engine.Owner.
+func (e *entry[K]) Drained() { e.home.group.forget(e) }
 
-// LeftError is the error of [Group.Shutdown] when its context ends first.
+// LeftError is the error of [Group.Shutdown] if its context ends before all attempts have.
 type LeftError struct {
-	Left []worker.Info // the probes that were still under way, sorted
-	Err  error         // of the context
+	Left []worker.Info // the probes that are still under way, sorted
+	Err  error         // the cause of the context's end
 }
 
-// shownLeft is the largest number of probes that the text of a [LeftError] names.
+// shownLeft is the maximum number of probes in the text of a [LeftError].
 const shownLeft = 10
 
 func (e *LeftError) Error() string {
@@ -129,7 +129,7 @@ func (e *LeftError) Error() string {
 	for _, i := range e.Left[:min(len(e.Left), shownLeft)] {
 		names = append(names, fmt.Sprintf("%s %s (handler %q)", explain.Task(i.Namespace, i.Pod, i.Container), i.Kind, i.Handler))
 	}
-	text := "left behind probes under way: " + strings.Join(names, ", ")
+	text := "probes are still under way: " + strings.Join(names, ", ")
 	if more := len(e.Left) - shownLeft; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
@@ -138,19 +138,19 @@ func (e *LeftError) Error() string {
 
 func (e *LeftError) Unwrap() error { return e.Err }
 
-// closeGrace is how long Shutdown waits after the end of its context for observers that are closed
-// and handlers that are released, neither of which may block.
+// closeGrace is how long Shutdown waits, after the end of its context, for the closing of observers and the
+// release of handlers. Neither may block.
 const closeGrace = time.Second
 
-// helpAfter is how long an observer that is closed, or a handler that is released, may take before another
-// goroutine ends other probes.
+// helpAfter is how long the closing of an observer or the release of a handler may take before another
+// goroutine ends the other probes.
 const helpAfter = closeGrace / 10
 
-// Shutdown stops all probes, and ends the readers of [Group.Subscribe]. It cancels the attempts under way and waits for their end. When ctx
-// ends first, because a handler or an observer does not return, its error is a [*LeftError];
-// the results of those probes are not counted. ctx may have ended before: then Shutdown does not
-// wait for attempts. Handlers, observers and [Config.Event] must not call it, since it waits for
-// them.
+// Shutdown stops all probes, and ends the readers of [Group.Subscribe]. It cancels the attempts under way
+// and waits for their end. If ctx ends first, because a handler or an observer does not return, the error
+// is a [*LeftError]; the results of these probes are not counted. If ctx has already ended, Shutdown does
+// not wait for attempts. Handlers, observers and [Config.Event] must not call Shutdown, because it waits
+// for them.
 func (g *Group[K]) Shutdown(ctx context.Context) error {
 	var taken []*entry[K]
 	for _, key := range g.close() { // stop all before waiting for any
@@ -168,15 +168,15 @@ func (g *Group[K]) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// endAll is end of many entries. It waits for all of them until ctx ends and closeGrace is over: what remains
-// then is under way, and does not only wait to be closed. One goroutine ends them; after each helpAfter
-// another one helps, so that an observer that blocks keeps no other probe from its end.
+// endAll ends many entries. It waits until all are ended, or until closeGrace after the end of ctx: the
+// remaining entries then have attempts under way, or observers that block. One goroutine ends the entries.
+// After each helpAfter another one helps, so an observer that blocks does not delay other probes.
 func (g *Group[K]) endAll(ctx context.Context, taken []*entry[K]) {
 	var next atomic.Int64
 	var left sync.WaitGroup
 	left.Add(len(taken))
 	end := func(e *entry[K]) {
-		defer left.Done() // deferred: also when a callback ends the goroutine
+		defer left.Done() // deferred: runs even if a callback ends the goroutine
 		e.end()
 	}
 	help := func() {
@@ -207,9 +207,9 @@ func (g *Group[K]) endAll(ctx context.Context, taken []*entry[K]) {
 	}
 }
 
-// await waits until no probe is left.
+// await waits until no probe is stopping.
 func (g *Group[K]) await(ctx context.Context) error {
-	ended := g.awaited()
+	ended := g.stoppedChan()
 	if ended == nil {
 		return nil
 	}
@@ -218,7 +218,7 @@ func (g *Group[K]) await(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	left := g.leftInfos()
+	left := g.stoppingInfos()
 	if len(left) == 0 {
 		return nil
 	}
@@ -244,20 +244,20 @@ func (g *Group[K]) closeDone() {
 	}
 }
 
-// awaited returns a channel that is closed when no probe is left, nil if none is.
-func (g *Group[K]) awaited() chan struct{} {
+// stoppedChan returns a channel that is closed when no probe is stopping any more; nil if none is.
+func (g *Group[K]) stoppedChan() chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.left) > 0 && g.ended == nil {
+	if len(g.stopping) > 0 && g.ended == nil {
 		g.ended = make(chan struct{})
 	}
 	return g.ended
 }
 
-func (g *Group[K]) leftInfos() (all []worker.Info) {
+func (g *Group[K]) stoppingInfos() (all []worker.Info) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	for e := range g.left {
+	for e := range g.stopping {
 		all = append(all, e.Info())
 	}
 	slices.SortFunc(all, compareInfos)

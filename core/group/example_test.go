@@ -38,7 +38,7 @@ func Example() {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("not ready"))
 	defer cancel()
 	for key, u := range g.Subscribe(ctx) {
-		if u.Result == results.Success { // it begins as a Failure with the reason "initial"
+		if u.Result == results.Success { // the initial result is a Failure with the reason "initial"
 			fmt.Println(key, u.Kind, u.Result, u.Output)
 			break
 		}

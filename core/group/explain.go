@@ -11,36 +11,34 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Explanation is the state of a probe, why its decided result is what it is, and what happened
-// inside its past ticks.
+// Explanation is the state of a probe, the reason for its decided result, and the events of its past ticks.
 type Explanation struct {
 	Status // without History
-	// Summary is one sentence: why the last tick did or did not change the decided result, and
-	// what comes next. Its durations count from now.
+	// Summary is one sentence: why the last tick did or did not change the decided result, and what happens
+	// next. Its durations are relative to now.
 	Summary string
-	Ticks   []TickTrace // newest first; empty where no history is kept
+	Ticks   []TickTrace // newest first; empty without a history
 }
 
-// TickTrace is a past tick with what happened inside its attempts, and what the thresholds made of
-// it.
+// TickTrace is a past tick with the events of its attempts, and its effect on the thresholds.
 type TickTrace struct {
 	TickStatus
-	Reason   probe.Reason  // "" if no reason of the list fits, or it is not kept any more
-	Deferred time.Duration // how long its attempts waited for a slot; not part of the duration
+	Reason   probe.Reason  // "" if no reason of the list applies, or if it was dropped
+	Deferred time.Duration // how long attempts waited for a slot; not part of Duration
 
-	Counted   bool           // whether the thresholds counted it
-	CountedAs string         // "success" or "failure"; "" if they did not
-	Run       int            // consecutive equal results, with it
-	RunBefore int            // and without it
-	Threshold int            // the Run that decides; 0 if it was not counted
-	Before    results.Result // decided
-	After     results.Result // decided
+	Counted   bool           // the thresholds counted the tick
+	CountedAs string         // "success" or "failure"; "" if not counted
+	Run       int            // consecutive equal results, including this one
+	RunBefore int            // the same, excluding this one
+	Threshold int            // length of the run that decides; 0 if not counted
+	Before    results.Result // decided result before the tick
+	After     results.Result // decided result after the tick
 	OnHold    bool           // no attempts followed until the container ID changed
 
-	// Events are what happened. They are kept for the last tick, and for those before it as far as
-	// the budget allows: first for those that were not a success.
+	// Events has the events of the attempts. They are kept for the last tick, and for earlier ticks within
+	// the budget. Those of ticks that did not succeed are preferred.
 	Events  []probe.TraceEvent
-	Dropped int // events beyond the limits of a tick
+	Dropped int // number of events beyond the limits of a tick
 }
 
 // Explain returns the explanation of a probe.
@@ -52,20 +50,20 @@ func (g *Group[K]) Explain(id ID[K]) (Explanation, bool) {
 	x := Explanation{Status: Status{Status: e.Worker.Status()}}
 	x.Last = e.record.latest()
 	x.showQuarantine()
-	var of lastTick
-	x.Ticks, of = e.record.traces(&g.memory)
+	var last lastTick
+	x.Ticks, last = e.record.traces(&g.memory)
 	d := explain.Decision{
 		Kind: x.Info.Kind, SuccessThreshold: x.Spec.SuccessThreshold, FailureThreshold: x.Spec.FailureThreshold,
-		Restarts: !e.Task().NoRestart, Task: !g.pods, Decided: x.Decided.Word(), Gate: x.Gate, Next: x.Next, Window: x.Window, Skipped: string(of.skipped),
+		Restarts: !e.Task().NoRestart, Task: !g.pods, Decided: x.Decided.Word(), Gate: x.Gate, Next: x.Next, Window: x.Window, Skipped: string(last.skipped),
 	}
-	if len(x.Ticks) > 0 && of.containerID == x.ContainerID {
+	if len(x.Ticks) > 0 && last.containerID == x.ContainerID {
 		d.Last = x.Ticks[0].decided()
 	}
 	x.Summary = d.Sentence(time.Now())
 	return x, true
 }
 
-// decided returns what the tick decided.
+// decided returns the decision of the tick.
 func (t *TickTrace) decided() *explain.Tick {
 	return &explain.Tick{
 		HostTrouble: t.Reason.OfHost(), Result: t.Result, Error: t.Error != "", Counted: t.Counted, Run: t.Run, Threshold: t.Threshold,
@@ -73,13 +71,13 @@ func (t *TickTrace) decided() *explain.Tick {
 	}
 }
 
-// lastTick is what a record knows of the last tick besides its outcome.
+// lastTick is the state after the last tick, besides its outcome.
 type lastTick struct {
 	containerID string
-	skipped     worker.SkipReason // of the ticks since then; "" if none was skipped
+	skipped     worker.SkipReason // reason of the ticks skipped since then; "" if none
 }
 
-// traces returns all ticks that are kept, newest first.
+// traces returns all kept ticks, newest first.
 func (r *record) traces(h *history) (all []TickTrace, last lastTick) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,22 +95,22 @@ func (r *record) traces(h *history) (all []TickTrace, last lastTick) {
 		all[i] = e.trace()
 		at += e.size()
 	}
-	return all, r.rest.of
+	return all, r.rest.lastTick
 }
 
-// skip notes that a tick was skipped.
+// skip records that a tick was skipped.
 func (r *record) skip(reason worker.SkipReason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.restLocked().of.skipped = reason
+	r.restLocked().lastTick.skipped = reason
 }
 
-// foldSize is the size of what [appendFold] appends.
+// foldSize is the number of bytes that [appendFold] appends.
 const foldSize = 1 + 3*4
 
-// appendFold appends what the thresholds made of t: flags and results, and three counts.
+// appendFold appends the effect of t on the thresholds: flags with results, and three counts.
 func appendFold(b []byte, t *worker.Tick) []byte {
-	flags := two(t.Result)<<2 | two(t.Before)<<4 | two(t.After)<<6
+	flags := twoBits(t.Result)<<2 | twoBits(t.Before)<<4 | twoBits(t.After)<<6
 	if t.Counted {
 		flags |= 1
 	}
@@ -126,18 +124,19 @@ func appendFold(b []byte, t *worker.Tick) []byte {
 	return b
 }
 
-// two returns r in two bits.
-func two(r results.Result) byte { return byte(r) & 3 }
+// twoBits returns r in two bits.
+func twoBits(r results.Result) byte { return byte(r) & 3 }
 
-// traceTypes are the types of events; their indexes are encoded.
+// traceTypes are the types of events. Their indexes are encoded.
 var traceTypes = [...]probe.TraceType{"", probe.TracePhase, probe.TraceCall, probe.TraceLog, probe.TraceDenied, probe.TraceWait, probe.TraceRetry}
 
-// appendTrace appends the reason of t and its events, and nothing if it has neither.
+// appendTrace appends the reason, the deferred time and the events of t. It appends nothing if t has none
+// of these.
 func appendTrace(b []byte, t *worker.Tick) []byte {
 	reason := t.Outcome.Reason
 	if t.Err != nil {
 		if reason = probe.ReasonOf(t.Err); reason == probe.ReasonInternal {
-			reason = "" // it tells nothing
+			reason = "" // carries no information
 		}
 	}
 	var events []probe.TraceEvent
@@ -173,7 +172,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// decoder reads what [appendTrace] wrote.
+// decoder decodes the output of [appendTrace].
 type decoder []byte
 
 func (d *decoder) number() uint64 {
@@ -191,10 +190,10 @@ func (d *decoder) text() string {
 	return s
 }
 
-// trace returns the tick with what is kept of its trace.
+// trace returns the tick with the kept part of its trace.
 func (e encodedTick) trace() TickTrace {
 	t := TickTrace{TickStatus: e.status()}
-	more := e.more()
+	more := e.extra()
 	if len(more) < foldSize {
 		return t
 	}

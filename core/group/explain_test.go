@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// explained adds a probe with a period of a second that answers as answer does.
+// explained adds a probe with a period of one second and the given answers.
 func explained(t *testing.T, g *group.Group[string], answer func(n int, trace probe.Tracer) (probe.Outcome, error)) group.ID[string] {
 	t.Helper()
 	p, n := newProbe(), 0
@@ -93,8 +93,8 @@ func TestExplainHasTicksWithTraces(t *testing.T) {
 func TestTracesOfFailuresArePreferred(t *testing.T) {
 	text := strings.Repeat("d", 100)
 	for budget, want := range map[int64]string{
-		1 << 20: "18 of 18 failures, 2 of 2 successes", // the whole budget is that of one probe
-		18000:   "18 of 18 failures, 1 of 2 successes", // the last tick is always whole
+		1 << 20: "18 of 18 failures, 2 of 2 successes", // one probe has the whole budget
+		18000:   "18 of 18 failures, 1 of 2 successes", // the last tick is always complete
 		500:     "0 of 11 failures, 1 of 1 successes",
 	} {
 		bubble(t, fmt.Sprint("budget ", budget), group.Config{History: budget}, func(t *testing.T, g *group.Group[string]) {
@@ -143,7 +143,7 @@ func TestExplainOfSkippedTickAndNewContainer(t *testing.T) {
 		want("2 successes in a row: the result stays success")
 		current, _ := g.Current(id)
 		current.Task.SetState(worker.Running("other", time.Now()))
-		want("2 successes in a row") // nothing has seen it yet
+		want("2 successes in a row") // no tick has run yet
 		if err := g.Pause(id); err != nil {
 			t.Fatal(err)
 		}

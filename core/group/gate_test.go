@@ -114,7 +114,7 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// quarantine is the error of a handler that makes no attempts until a time.
+// quarantine is the error of a handler that makes no attempts until the given time.
 type quarantine time.Time
 
 func (quarantine) Error() string                 { return "the plugin is broken" }
@@ -152,7 +152,7 @@ func (p *publisher) Publish(set func(worker.State)) (stop func(), ok bool) {
 	}, true
 }
 
-// silentPublisher calls set only if it has a state, as a store of statuses does.
+// silentPublisher calls set only if it has a state, like a store of statuses.
 type silentPublisher struct{ first worker.State }
 
 func (p *silentPublisher) State() worker.State { return p.first }
@@ -207,7 +207,7 @@ func TestPublisher(t *testing.T) {
 			t.Error("the probe has not ended")
 		}
 	})
-	bubble(t, "that is started again has forgotten the state of before", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+	bubble(t, "that is started again has no earlier state", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		store := new(silentPublisher)
 		p := newProbe()
 		p.Task = &worker.Task{Source: store}
@@ -219,7 +219,7 @@ func TestPublisher(t *testing.T) {
 			t.Errorf("gate %q", gate)
 		}
 	})
-	bubble(t, "that publishes nothing is asked at each tick", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+	bubble(t, "that does not publish is called at each tick", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		source := &publisher{state: worker.Running("1", time.Now()), refuses: true}
 		p := newProbe()
 		p.Task = &worker.Task{Source: source}
@@ -234,7 +234,7 @@ func TestPublisher(t *testing.T) {
 	})
 }
 
-// A status and an explanation say so when an attempt does not end.
+// The status and the explanation of a probe show an attempt that does not end.
 func TestOverdueAttemptIsExplained(t *testing.T) {
 	bubble(t, "", group.Config{History: 1 << 20}, func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()

@@ -1,9 +1,9 @@
-// Package group runs probes for an agent that has nothing to do with Kubernetes.
+// Package group runs probes for programs that do not use Kubernetes.
 //
-// A [Group] keeps a worker for each probe. Probes belong to a key of the caller's: the name of a
-// service, the number of a machine. A probe of a key is named by its task, which is what is
-// probed, and by its kind. The caller makes a [worker.Task], publishes its state whenever that
-// changes, and adds probes with handlers that are bound in Go:
+// A [Group] keeps a worker for each probe. Probes belong to a key of the caller, such as the name of a
+// service or the number of a machine. Within a key, a probe is identified by its task, which is the probed
+// object, and by its kind. The caller makes a [worker.Task], publishes its state at each change, and adds
+// probes with handlers bound in Go:
 //
 //	g, err := group.New[string](group.Config{})
 //	task := &worker.Task{Subject: results.Subject{Pod: "checkout", Container: "web"}}
@@ -11,10 +11,11 @@
 //	err = g.Add("checkout", group.Probe{Task: task, Kind: probe.Readiness, Handler: handler})
 //	for key, update := range g.Subscribe(ctx) { … }
 //
-// The thresholds, gates, retries and results are those of the kubelet: see package worker, and
-// package manager, which is the kubelet's probe manager over a Group. This file is the group and
-// its probes; check.go is what a probe must have; end.go stops probes; status.go and history.go
-// are what users see.
+// The thresholds, gates, retries and results are the kubelet's: see package worker, and package manager,
+// which is the kubelet's probe manager on top of a Group.
+//
+// group.go has the group and its probes. check.go validates probes, and end.go stops them. status.go and
+// history.go have the state that users see.
 package group
 
 import (
@@ -47,35 +48,38 @@ var (
 
 // Config configures a [Group]. The zero value works.
 type Config struct {
-	// The results caches, for a caller that shares them. New makes those that are nil. Only the
-	// workers change them: a result that the caller removes is not stored again before it changes.
+	// Results caches that the caller shares. New makes those that are nil. Only the workers change them: if
+	// the caller removes a result, it is not stored again before it changes.
 	Liveness, Readiness, Startup *results.Cache
 
 	Observers []worker.Observer // observe every tick of every probe
-	// Event is called for every tick that failed, ended in an error or a warning, and when a
-	// quarantine begins: by the goroutine of the tick, with no lock held, and concurrently for
-	// different probes. The probe waits for it, and no other does. Nil drops events.
+	// Event is called for every tick with a failure, an error or a warning, and at the beginning of a
+	// quarantine. The caller is the goroutine of the tick, with no lock held, and concurrently for
+	// different probes. The probe waits for it; other probes do not. Nil drops events.
 	Event  func(Event)
 	Logger *slog.Logger // nil: slog's default
 
-	// RestartGrace is how long before the start of the group a task must have started to
-	// count as probed by an earlier agent. 0 means the kubelet's 10 s.
+	// RestartGrace is how long before the start of the group a task must have started to count as probed by
+	// an earlier agent. 0 means the kubelet's 10 s.
 	RestartGrace time.Duration
-	// History bounds the bytes of past ticks of all probes that are kept for [Status]. 0
-	// keeps only the last tick of each probe, with 256 bytes of its output. With a history, every
-	// attempt is traced for [Group.Explain].
+	// History is the memory budget in bytes for the past ticks of all probes; see [Status]. 0 keeps only
+	// the last tick of each probe, with 256 bytes of its output. With a history, every attempt is traced
+	// for [Group.Explain].
 	History int64
-	// Compat brings known bugs of the kubelet back; 0 fixes all of them.
+	// Compat restores known bugs of the kubelet; 0 fixes all of them.
 	Compat probe.Compat
-	// ContainerScoped begins the schedule of a probe with each run of its task: the first attempt comes InitialDelay after
-	// the StartedAt of the state, at once with 0, and further ones at multiples of the period from there. Liveness and
-	// readiness begin when the state is Started, if that is later. Attempts for the run before are dropped. The state must
-	// be published, by [worker.Task.SetState] or a [worker.Publisher]: else a run is found at the next multiple of the
-	// period. The first attempts of tasks that ran before the group was made are spread, as without ContainerScoped.
+	// ContainerScoped begins the schedule of a probe with each run of its task. The first attempt is
+	// InitialDelay after the state's StartedAt, or at once if it is 0. Further attempts follow at multiples
+	// of the period from there. Liveness and readiness begin when the state is Started, if that is later.
+	// Attempts for the previous run are dropped.
+	//
+	// The state must be published, by [worker.Task.SetState] or a [worker.Publisher]; otherwise a run is
+	// only noticed at the next multiple of the period. The first attempts of tasks that ran before the
+	// group was made are spread, as without ContainerScoped.
 	ContainerScoped bool
 }
 
-// Event is something that an operator may want to know: a failed probe, for example.
+// Event is an event for an operator, such as a failed probe.
 type Event struct {
 	Info    worker.Info
 	Task    *worker.Task
@@ -85,25 +89,25 @@ type Event struct {
 
 // Probe is one probe of a key. Only Task and Handler are required.
 type Probe struct {
-	// Task is what is probed. Probes of one task share it. A task has at most one probe of
-	// each kind. Its name, the Container of its Subject, is unique among the tasks of a key. No
-	// other task of the group may have the ContainerID in its state: see [worker.InUse].
+	// Task is the probed object. The probes of one task share it. A task has at most one probe of each
+	// kind. Its name, the Container of its Subject, must be unique among the tasks of a key. No other task
+	// of the group may have the ContainerID of its state: see [worker.InUse].
 	Task *worker.Task
 	Kind probe.Kind // the zero value is Liveness
-	// Handler carries the probe out. Once the probe is added, the group releases it when it
-	// is no longer used, if it is a [probe.Releaser].
+	// Handler carries out the probe. If it is a [probe.Releaser], the group releases it when an added probe
+	// stops using it.
 	Handler probe.Handler
 	Name    string // of the handler, for observers, logs and metrics
-	// Spec has the schedule and the thresholds. Fields that are 0 have the kubelet's defaults:
-	// a period of 10 s, a timeout of 1 s, one success and three failures. A period is at least
-	// 1 ms, and so is a timeout. A negative timeout means none: then a handler that does not return keeps
-	// the probe from ticking, and its decided result stays.
+	// Spec has the schedule and the thresholds. Fields that are 0 have the kubelet's defaults: a period of
+	// 10 s, a timeout of 1 s, one success and three failures. The period and the timeout must be at least 1
+	// ms. A negative timeout means no timeout: then a handler that does not return blocks the probe, and
+	// its decided result stays.
 	Spec probe.Spec
-	// Target is for handlers that take their target from the request. Without a Host and
-	// Unix its host is the PodIP of the state of the task.
+	// Target is for handlers that take their target from the request. If Host and Unix are empty, the host
+	// is the PodIP of the task's state.
 	Target probe.Target
 	Paused bool // until [Group.Resume]
-	// Tag is the caller's own; see [Group.Current].
+	// Tag is a value for the caller; see [Group.Current].
 	Tag any
 }
 
@@ -114,36 +118,36 @@ func (p *Probe) setup() engine.Setup {
 // ID identifies a probe of a group.
 type ID[K comparable] struct {
 	Key  K
-	Task string // Container in the subject of the task
+	Task string // Container in the task's Subject
 	Kind probe.Kind
 }
 
-// Group owns workers. It is safe for concurrent use. But for [Group.Shutdown] its methods return
-// without waiting for an attempt, and call observers and handlers with no lock held. Each call takes
-// a time in proportion to the probes of its key, which are meant to be few: a hundred, say.
+// Group owns workers. It is safe for concurrent use. Except for [Group.Shutdown] its methods do not wait
+// for attempts. They call observers and handlers with no lock held. The time of a call is proportional to
+// the number of probes of its key, which should be small: about a hundred.
 type Group[K comparable] struct {
 	inner[K]
 	shared engine.Shared
-	pods   bool // texts are about containers in pods, not about tasks
+	pods   bool // messages are about containers in pods, not about tasks
 	memory history
 	owned  []*results.Cache // made by New
 	seed   maphash.Seed
 
-	mu     sync.RWMutex
-	keys   map[K]*keyed[K]
-	count  int // of entries
-	closed bool
-	done   chan struct{}          // closed by Shutdown when there are no more results
-	left   map[*entry[K]]struct{} // taken from entries; a tick may be under way
-	ended  chan struct{}          // closed when left becomes empty; nil unless Shutdown waits
+	mu       sync.RWMutex
+	keys     map[K]*keyEntries[K]
+	count    int // of entries
+	closed   bool
+	done     chan struct{}          // closed by Shutdown when there are no more results
+	stopping map[*entry[K]]struct{} // taken from entries; a tick may be under way
+	ended    chan struct{}          // closed when stopping becomes empty; nil unless Shutdown waits
 }
 
 type inner[K comparable] = seam.Hidden[hidden[K]]
 
-// hidden are the methods of a group that only package manager calls.
+// hidden has the methods of a group that only package manager calls.
 type hidden[K comparable] struct{ group *Group[K] }
 
-// Current returns a probe as it is now, for Replace.
+// Current returns a probe and its version, for Replace.
 func (h *hidden[K]) Current(id ID[K]) (now Probe, at seam.Version, ok bool) {
 	return h.group.current(id)
 }
@@ -153,43 +157,44 @@ func (h *hidden[K]) Replace(since seam.Version, p Probe, keep seam.Keep) bool {
 	return h.group.replace(since, p, keep)
 }
 
-// Reshape replaces what a probe knows of its task from the next tick on, unless the probe has ended.
-// t is the same task, with the same Subject and another description.
-func (h *hidden[K]) Reshape(at seam.Version, t *worker.Task) { at.Of.(*entry[K]).Worker.Reshape(t) }
+// Reshape replaces the task of a probe from the next tick on, unless the probe has ended. t must be the
+// same task, with the same Subject and another description.
+func (h *hidden[K]) Reshape(at seam.Version, t *worker.Task) { at.Entry.(*entry[K]).Worker.Reshape(t) }
 
-// Updates is [Group.Subscribe] without keys, and with the results that are not of a probe.
+// Updates is [Group.Subscribe] without keys. It includes results in the caches that belong to no probe.
 func (h *hidden[K]) Updates(ctx context.Context) iter.Seq[results.Update] {
 	g := h.group
-	return seam.Of(g.shared.Results[0]).Updates(ctx, g.done, g.shared.Results[:]...)
+	return seam.Reveal(g.shared.Results[0]).Updates(ctx, g.done, g.shared.Results[:]...)
 }
 
-// SpeakOfPods makes the texts of a group about containers in pods. It is called before the first probe is added.
-func (h *hidden[K]) SpeakOfPods() { h.group.pods = true }
+// UsePodTerms makes the messages of a group mention containers in pods instead of tasks. It must be called
+// before the first probe is added.
+func (h *hidden[K]) UsePodTerms() { h.group.pods = true }
 
-// Nudge makes a probe tick now that has made no attempt yet; see engine.Worker.
+// Nudge makes a probe tick now if it has made no attempt yet; see engine.Worker.Nudge.
 func (h *hidden[K]) Nudge(id ID[K]) error { return h.group.with(id, (*engine.Worker).Nudge) }
 
-// keyed are the probes of one key. They are few: a list is smaller than a map, and as fast.
-type keyed[K comparable] struct {
-	self    any // for the owners of containers
+// keyEntries has the probes of one key. It uses a list, because for a few probes that is smaller than a
+// map, and as fast.
+type keyEntries[K comparable] struct {
+	self    any // the parent of containers' owners
 	group   *Group[K]
 	key     K
 	entries []*entry[K] // guarded by the mu of the group
 }
 
-// entry is a worker and what the group knows of it. It is the first observer of the worker, and its
-// owner.
+// entry is a worker with the group's data about it. It is the owner and the first observer of the worker.
 type entry[K comparable] struct {
 	engine.Worker
 	record record
-	of     *keyed[K] // set before the worker is started
+	home   *keyEntries[K] // set before the worker is started
 
-	// Guarded by the mu of the group, and read-only once the entry was taken.
-	tag     any
-	version uint32 // number of changes so far
-	paused  bool   // as configured
-	resting bool   // no tick was under way when it was taken
-	forgets bool   // the group keeps no history; read-only from the start
+	// Guarded by the mu of the group, and read-only after the entry is taken.
+	tag       any
+	version   uint32 // number of changes so far
+	paused    bool   // as configured
+	resting   bool   // no tick was under way when it was taken
+	noHistory bool   // the group keeps no history; read-only
 }
 
 var (
@@ -197,7 +202,7 @@ var (
 	_ worker.ProbeObserver = (*entry[int])(nil)
 )
 
-func (e *entry[K]) is(task string, kind probe.Kind) bool {
+func (e *entry[K]) matches(task string, kind probe.Kind) bool {
 	return e.Kind() == kind && e.Task().Subject.Container == task
 }
 
@@ -208,7 +213,7 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 	}
 	g := &Group[K]{seed: maphash.MakeSeed()}
 	g.inner = seam.Hide(hidden[K]{g})
-	g.keys, g.left, g.done = make(map[K]*keyed[K]), make(map[*entry[K]]struct{}), make(chan struct{})
+	g.keys, g.stopping, g.done = make(map[K]*keyEntries[K]), make(map[*entry[K]]struct{}), make(chan struct{})
 	g.memory.budget = cfg.History
 	for kind, cache := range [...]*results.Cache{probe.Liveness: cfg.Liveness, probe.Readiness: cfg.Readiness, probe.Startup: cfg.Startup} {
 		kind := probe.Kind(kind)
@@ -235,20 +240,20 @@ func New[K comparable](cfg Config) (*Group[K], error) {
 // StartedAt returns when the group was made.
 func (g *Group[K]) StartedAt() time.Time { return g.shared.AgentStart }
 
-// Add starts a probe of key. Its error matches [ErrExists] or [ErrClosed], is a [*worker.InUseError] if
-// another task has the ContainerID in the state of p.Task, or a [*FieldError] of p. p.Handler is
-// then still the caller's.
+// Add starts a probe of key. The error matches [ErrExists] or [ErrClosed], or is a [*worker.InUseError] if
+// another task has claimed the ContainerID, or a [*FieldError] about p. If Add returns an error, the caller
+// keeps p.Handler.
 func (g *Group[K]) Add(key K, p Probe) error {
 	p, err := checked(key, p)
 	if err != nil {
 		return err
 	}
 	id := ID[K]{key, p.Task.Subject.Container, p.Kind}
-	e := &entry[K]{tag: p.Tag, paused: p.Paused, forgets: g.memory.budget == 0}
+	e := &entry[K]{tag: p.Tag, paused: p.Paused, noHistory: g.memory.budget == 0}
 	delay, phase := g.spread(id, p.Spec.Period)
 	started := false
 	defer func() {
-		if !started { // also when an observer ends the goroutine
+		if !started { // also if an observer ends the goroutine
 			e.Stop()
 		}
 	}()
@@ -272,57 +277,57 @@ func (g *Group[K]) insert(id ID[K], e *entry[K]) error {
 	case g.entryLocked(id) != nil:
 		return ErrExists
 	}
-	for _, o := range g.ofLocked(id.Key) {
+	for _, o := range g.entriesLocked(id.Key) {
 		if o.Task().Subject.Container == id.Task {
-			seam.Of(e.Task()).Join(seam.Of(o.Task()))
+			seam.Reveal(e.Task()).Join(seam.Reveal(o.Task()))
 		}
 	}
 	if err := e.Claim(); err != nil {
 		return err
 	}
-	of := g.keys[id.Key]
-	if of == nil {
-		of = &keyed[K]{group: g, key: id.Key}
-		of.self = of
+	home := g.keys[id.Key]
+	if home == nil {
+		home = &keyEntries[K]{group: g, key: id.Key}
+		home.self = home
 	}
-	if !seam.Of(e.Task()).Settle(&of.self, of.isHome) {
-		return invalid("Probe.Task", "is one of another key or group: two results would have one name")
+	if !seam.Reveal(e.Task()).Settle(&home.self, home.sameKey) {
+		return invalid("Probe.Task", "belongs to another key or group: its results would have two owners")
 	}
-	g.keys[id.Key] = of
-	of.addLocked(e)
+	g.keys[id.Key] = home
+	home.addLocked(e)
 	g.count++
 	g.memory.probes.Add(1)
 	e.Worker.Start()
 	return nil
 }
 
-// isHome reports whether home stands for the same key, perhaps from before its last probe has ended.
-func (k *keyed[K]) isHome(home any) bool {
-	o, ok := home.(*keyed[K])
+// sameKey reports whether home belongs to the same key of the same group. It may date from before the key's
+// last probe has ended.
+func (k *keyEntries[K]) sameKey(home any) bool {
+	o, ok := home.(*keyEntries[K])
 	return ok && o.group == k.group && o.key == k.key
 }
 
-// addLocked adds e. Room is made for a task with probes of all kinds, and no more while there are
-// few.
-func (k *keyed[K]) addLocked(e *entry[K]) {
+// addLocked adds e. While there are few entries, it allocates room for one task with probes of all kinds.
+func (k *keyEntries[K]) addLocked(e *entry[K]) {
 	if n := len(k.entries); n == cap(k.entries) && n < 6*len(probe.Kinds) {
 		k.entries = append(make([]*entry[K], 0, n+len(probe.Kinds)), k.entries...)
 	}
-	k.entries, e.of = append(k.entries, e), k
+	k.entries, e.home = append(k.entries, e), k
 }
 
-// ofLocked returns the entries of key.
-func (g *Group[K]) ofLocked(key K) []*entry[K] {
-	if of := g.keys[key]; of != nil {
-		return of.entries
+// entriesLocked returns the entries of key.
+func (g *Group[K]) entriesLocked(key K) []*entry[K] {
+	if home := g.keys[key]; home != nil {
+		return home.entries
 	}
 	return nil
 }
 
-// spread returns the delay of the first tick of a new probe, and the time from there to the
-// second tick; 0 means a period. While the group is younger than the period, the first tick
-// is delayed by a random part of it, at most 10 s, so that the probes of an agent that has just started do
-// not run all at once. Later the first tick is immediate. The second one is spread over the period.
+// spread returns the delay of the first tick of a new probe, and the time from the first to the second
+// tick; 0 means a period. While the group is younger than the period, the first tick is delayed by a random
+// part of the period, at most 10 s. So the probes of an agent that has just started do not all run at once.
+// Later the first tick is immediate, and the second one is spread over the period.
 func (g *Group[K]) spread(id ID[K], period time.Duration) (delay, phase time.Duration) {
 	late := g.shared.Compat.Has(probe.CompatLateStart)
 	if period > time.Since(g.shared.AgentStart) {
@@ -337,7 +342,7 @@ func (g *Group[K]) spread(id ID[K], period time.Duration) (delay, phase time.Dur
 	return 0, g.phase(id, period)
 }
 
-// longestSpread is how long the first tick of a probe is delayed at most.
+// longestSpread is the maximum delay of the first tick of a probe.
 const longestSpread = 10 * time.Second
 
 // phase returns a part of the period that depends on the probe.
@@ -345,16 +350,20 @@ func (g *Group[K]) phase(id ID[K], period time.Duration) time.Duration {
 	return time.Duration(maphash.Comparable(g.seed, id)%uint64(period)) + 1
 }
 
-// Update changes a probe of key, or adds it. It does nothing if the probe is the same as before. Another
-// Handler, Target or Timeout cancels the attempt under way, which is not counted and made again at once: but not one that
-// is such an attempt already, and has a timeout, so that a probe that is changed again and again decides. Another Handler
-// or Target begins a new run of equal results, unless the present one has had no result yet. They, and other
-// thresholds, WarningIsFailure and ErrorPolicy, end the hold after a failure. A new period takes effect at once. A
-// pause stays, unless p.Paused is another one than before. The task of a probe cannot be changed.
+// Update changes a probe of key, or adds it. It does nothing if the probe is unchanged.
 //
-// A handler that was bound again is another one, and so is one that cannot be compared, such as a
-// [probe.HandlerFunc]. The group releases the one before. When Update returns an error, p.Handler
-// is still the caller's.
+// A new Handler, Target or Timeout cancels the attempt under way, which is not counted, and starts another
+// one at once. An attempt started for this reason is not cancelled again if it has a timeout, so a probe
+// that is changed repeatedly still decides.
+//
+// A new Handler or Target begins a new run of equal results, unless the present handler has had no result
+// yet. A new Handler, Target, Timeout, threshold, WarningIsFailure or ErrorPolicy ends the hold after a
+// failure. A new period takes effect at once. A pause stays unless p.Paused has changed. The task of a
+// probe cannot be changed.
+//
+// A handler that was bound again is a new Handler, and so is one that is not comparable, such as a
+// [probe.HandlerFunc]. The group releases the previous handler. If Update returns an error, the caller
+// keeps p.Handler.
 func (g *Group[K]) Update(key K, p Probe) error {
 	p, err := checked(key, p)
 	if err != nil {
@@ -368,12 +377,12 @@ func (g *Group[K]) Update(key K, p Probe) error {
 				return err
 			}
 		case now.Task != p.Task:
-			return fmt.Errorf("%v: %w", ID[K]{key, p.Task.Subject.Container, p.Kind}, invalid("Probe.Task", "is not the one of the probe that runs"))
+			return fmt.Errorf("%v: %w", ID[K]{key, p.Task.Subject.Container, p.Kind}, invalid("Probe.Task", "is not the task of the running probe"))
 		case now.equal(&p):
 			return nil
 		case g.replace(at, p, seam.Keep{Run: now.sameHandler(&p) && now.Target == p.Target, Attempt: now.sameHandler(&p)}):
 			if !now.sameHandler(&p) {
-				at.Of.(*entry[K]).Release(now.Handler)
+				at.Entry.(*entry[K]).Release(now.Handler)
 			}
 			return nil
 		}
@@ -386,7 +395,7 @@ func (p *Probe) equal(o *Probe) bool {
 
 func (p *Probe) sameHandler(o *Probe) bool { return same(p.Handler, o.Handler) }
 
-// same reports whether a and b are equal. Values that cannot be compared are not.
+// same reports whether a and b are equal. Values that are not comparable are not equal.
 func same(a, b any) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -394,7 +403,7 @@ func same(a, b any) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// Current returns a probe as it is now; false if there is none.
+// Current returns the current configuration of a probe; false if there is none.
 func (g *Group[K]) Current(id ID[K]) (now Probe, ok bool) {
 	now, _, ok = g.current(id)
 	return now, ok
@@ -407,7 +416,7 @@ func (g *Group[K]) current(id ID[K]) (now Probe, at seam.Version, ok bool) {
 	if e == nil {
 		return now, at, false
 	}
-	return e.currentLocked(), seam.Version{Of: e, Number: e.version}, true
+	return e.currentLocked(), seam.Version{Entry: e, Number: e.version}, true
 }
 
 func (e *entry[K]) currentLocked() Probe {
@@ -417,20 +426,20 @@ func (e *entry[K]) currentLocked() Probe {
 	}
 }
 
-// replace changes a probe as [Group.Update] does, but does not check p, and compares no handlers. The handler
-// before is the caller's again, who releases it. It reports false, and does nothing, if the probe has
-// ended or was changed since: so a caller can prepare the change without a lock.
+// replace changes a probe as [Group.Update] does, but neither checks p nor compares handlers. The caller
+// must release the previous handler. It returns false, and does nothing, if the probe has ended or was
+// changed since the given version. So a caller can prepare the change without a lock.
 func (g *Group[K]) replace(since seam.Version, p Probe, keep seam.Keep) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := since.Of.(*entry[K])
-	if !slices.Contains(e.of.entries, e) || e.version != since.Number {
+	e := since.Entry.(*entry[K])
+	if !slices.Contains(e.home.entries, e) || e.version != since.Number {
 		return false
 	}
 	change := engine.Change{
 		Setup: p.setup(), KeepRun: keep.Run, KeepAttempt: keep.Attempt, Paused: p.Paused, KeepPaused: p.Paused == e.paused,
 	}
-	if !e.Worker.Update(change) { // it has just ended by itself
+	if !e.Worker.Update(change) { // the worker has just ended by itself
 		return false
 	}
 	e.version++
@@ -438,9 +447,9 @@ func (g *Group[K]) replace(since seam.Version, p Probe, keep seam.Keep) bool {
 	return true
 }
 
-// Stalled returns how long a probe has been due while no other one was run either: a fraction of a
-// second at most, unless the process does not run. Many probes that are late because there is too much
-// to do are no stall. It does not return while the schedule is locked for ever.
+// Stalled returns how long a probe has been due while the schedule made no progress. It is a fraction of a
+// second at most while the process runs. Probes that are late because of too much work are no stall.
+// Stalled blocks if the schedule is locked forever, as in a deadlock.
 func (g *Group[K]) Stalled() time.Duration { return g.shared.Stalled() }
 
 // Trigger makes a probe tick now. Its error matches [ErrNotFound].
@@ -461,7 +470,7 @@ func (g *Group[K]) with(id ID[K], do func(*engine.Worker)) error {
 	return nil
 }
 
-// Has reports whether there is such a probe.
+// Has reports whether the probe exists.
 func (g *Group[K]) Has(id ID[K]) bool { return g.entry(id) != nil }
 
 func (g *Group[K]) entry(id ID[K]) *entry[K] {
@@ -471,30 +480,30 @@ func (g *Group[K]) entry(id ID[K]) *entry[K] {
 }
 
 func (g *Group[K]) entryLocked(id ID[K]) *entry[K] {
-	for _, e := range g.ofLocked(id.Key) {
-		if e.is(id.Task, id.Kind) {
+	for _, e := range g.entriesLocked(id.Key) {
+		if e.matches(id.Task, id.Kind) {
 			return e
 		}
 	}
 	return nil
 }
 
-// Results returns the cache of the decided results for kind, by the ContainerID in the states of
-// the tasks. kind is one of [probe.Kinds].
+// Results returns the cache of the decided results of kind, which are keyed by the ContainerID of the
+// tasks. kind must be one of [probe.Kinds].
 func (g *Group[K]) Results(kind probe.Kind) *results.Cache { return g.shared.Results[kind] }
 
-// Subscribe returns all decided results with the keys of their probes, and then their changes until ctx ends,
-// or the group is shut down and the last of them is read. A slow reader blocks no worker, and gets the newest
-// state of every task; see [results.Subscribe]. Results in a cache of the caller that are not of a probe of the
-// group are left out.
+// Subscribe returns all decided results with the keys of their probes, and then their changes until ctx
+// ends, or until the group is shut down and the last change is read. A slow reader blocks no worker, and
+// gets the newest state of every task; see [results.Subscribe]. Results in a shared cache that belong to no
+// probe of the group are left out.
 func (g *Group[K]) Subscribe(ctx context.Context) iter.Seq2[K, results.Update] {
-	all := seam.Of(g.shared.Results[0]).Subscribe(ctx, g.done, g.shared.Results[:]...)
+	all := seam.Reveal(g.shared.Results[0]).Subscribe(ctx, g.done, g.shared.Results[:]...)
 	return func(yield func(K, results.Update) bool) {
-		for of, u := range all {
-			if of == nil {
+		for parent, u := range all {
+			if parent == nil {
 				continue
 			}
-			if home, ok := (*of).(*keyed[K]); ok && home.group == g && !yield(home.key, u) {
+			if home, ok := (*parent).(*keyEntries[K]); ok && home.group == g && !yield(home.key, u) {
 				return
 			}
 		}

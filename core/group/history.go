@@ -13,65 +13,65 @@ import (
 )
 
 const (
-	historyLength = 20  // ticks of one probe
-	historyOutput = 256 // bytes of output of a tick that is not the last
-	// fewTraces is how many failures with long traces fit into the share of a probe. Those of
-	// successes take a part of the share that is as large, all together.
+	historyLength = 20  // maximum number of ticks of one probe
+	historyOutput = 256 // maximum bytes of output of a tick that is not the last
+	// fewTraces is the number of failures with long traces that fit into the share of a probe. The traces
+	// of all successes together take as much as one of these failures.
 	fewTraces = 4
 )
 
-// TickStatus is a past tick.
+// TickStatus describes a past tick.
 type TickStatus struct {
 	Result   probe.Result
 	Output   string
-	Error    string // as Output, at most [probe.MaxOutput] bytes
+	Error    string // like Output, at most [probe.MaxOutput] bytes
 	Attempts int
 	Time     time.Time
 	Duration time.Duration
 	Metrics  []probe.Metric // of the last tick only; read-only
-	// Details is the JSON object of the outcome; only of the last tick, and only with a
+	// Details is the JSON object of the outcome. It is only kept for the last tick, and only with a
 	// history.
 	Details string
 }
 
-// history is the byte budget that the records of all probes share.
+// history is the budget that the records of all probes share.
 type history struct {
 	budget int64
 	probes atomic.Int64
 }
 
-// share returns how many bytes of past ticks one probe may keep.
+// share returns the number of bytes that one probe may use for past ticks.
 func (h *history) share() int { return int(h.budget / max(h.probes.Load(), 1)) }
 
-// record has the past ticks of one probe. They are encoded into bytes that are used again, so that
-// a tick like the one before allocates nothing.
+// record has the past ticks of one probe. They are encoded into a reused buffer, so a tick that resembles
+// the previous one allocates nothing.
 type record struct {
 	mu   sync.Mutex
 	last []byte // the last tick; empty before the first
-	rest *rest  // nil while there is none
+	rest *rest  // rarely used fields; nil if unused
 }
 
-// rest is what most probes have nothing of.
+// rest has the rarely used fields of a record.
 type rest struct {
-	past    []byte // ticks before the last, oldest first
-	ticks   int    // in past
-	metrics []probe.Metric
-	details string
-	of      lastTick // only with a history
+	past     []byte // ticks before the last, oldest first
+	ticks    int    // number of ticks in past
+	metrics  []probe.Metric
+	details  string
+	lastTick lastTick // only with a history
 }
 
 // Tick implements [worker.ProbeObserver].
 func (e *entry[K]) Tick(t *worker.Tick) {
-	if e.forgets { // without a look at the group: e.of is in no cache
+	if e.noHistory { // does not read e.home, which is in no CPU cache
 		e.record.add(t, nil)
 	} else {
-		e.record.add(t, &e.of.group.memory)
+		e.record.add(t, &e.home.group.memory)
 	}
 }
 
 // Skipped implements [worker.ProbeObserver].
 func (e *entry[K]) Skipped(reason worker.SkipReason, _ int) {
-	if !e.forgets {
+	if !e.noHistory {
 		e.record.skip(reason)
 	}
 }
@@ -87,7 +87,7 @@ func (r *record) add(t *worker.Tick, h *history) {
 	}
 	details := t.Outcome.Details
 	if h == nil {
-		output, text, details = short(output), short(text), ""
+		output, text, details = truncate(output), truncate(text), ""
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +96,8 @@ func (r *record) add(t *worker.Tick, h *history) {
 	}
 	r.last = appendTick(r.last[:0], t, result, output, text)
 	if h != nil {
-		r.last = appendMore(r.last, t)
-		r.restLocked().of = lastTick{containerID: t.ContainerID}
+		r.last = appendExtra(r.last, t)
+		r.restLocked().lastTick = lastTick{containerID: t.ContainerID}
 	}
 	if r.rest != nil || len(t.Outcome.Metrics) > 0 || details != "" {
 		rest := r.restLocked()
@@ -112,8 +112,8 @@ func (r *record) restLocked() *rest {
 	return r.rest
 }
 
-// keepLocked adds the last tick to the past, and makes room for it in share bytes: it removes the
-// oldest successes first, then the oldest ticks.
+// keepLocked appends the last tick to the past, and keeps the past within share bytes. It removes the
+// oldest successes first, and then the oldest ticks.
 func (r *record) keepLocked(share int) {
 	rest := r.restLocked()
 	rest.past = appendShort(rest.past, r.last, share)
@@ -125,7 +125,7 @@ func (r *record) keepLocked(share int) {
 	}
 }
 
-// oldest returns where the tick to remove next is.
+// oldest returns the position of the next tick to remove.
 func (r *rest) oldest() (from, to int) {
 	for at := 0; at < len(r.past); {
 		e := encodedTick(r.past[at:])
@@ -146,7 +146,7 @@ func (r *record) ticks(h *history) (last *TickStatus, kept []TickStatus) {
 		return last, nil
 	}
 	newest := *last
-	newest.Output, newest.Details = short(newest.Output), ""
+	newest.Output, newest.Details = truncate(newest.Output), ""
 	return last, append([]TickStatus{newest}, r.pastLocked()...)
 }
 
@@ -184,9 +184,9 @@ func (r *record) pastLocked() []TickStatus {
 	return all
 }
 
-// encodedTick begins with a tick: start and duration in nanoseconds, lengths of output, error and
-// what more there is, attempts, result, output, error, and more: with a history, what
-// [appendFold] and [appendTrace] append.
+// encodedTick begins with an encoded tick: start and duration in nanoseconds, lengths of output, error and
+// extra, attempts, result, output, error, and extra. With a history, extra is the output of [appendFold]
+// and [appendTrace].
 type encodedTick []byte
 
 const tickHeader = 8 + 8 + 4 + 4 + 4 + 1 + 1
@@ -203,20 +203,20 @@ func appendTick(b []byte, t *worker.Tick, result probe.Result, output, text stri
 	return append(b, text...)
 }
 
-// appendMore appends what more there is of t to its tick, which is all of b.
-func appendMore(b []byte, t *worker.Tick) []byte {
+// appendExtra appends the extra of t. b must contain the encoded tick alone.
+func appendExtra(b []byte, t *worker.Tick) []byte {
 	begin := len(b)
 	b = appendTrace(appendFold(b, t), t)
 	binary.LittleEndian.PutUint32(b[24:], uint32(len(b)-begin))
 	return b
 }
 
-// appendShort appends a tick with its texts cut, and without its trace if that is too long for a
-// part of share bytes.
+// appendShort appends a tick with truncated texts. It drops the trace if that takes too much of share
+// bytes.
 func appendShort(b []byte, e encodedTick, share int) []byte {
 	output, text := e.output(), e.error()
 	output, text = output[:min(len(output), historyOutput)], text[:min(len(text), historyOutput)]
-	more := e.more()
+	more := e.extra()
 	if part := share / fewTraces; e.succeeded() && len(more) > part/historyLength || len(more) > part {
 		more = more[:min(len(more), foldSize)]
 	}
@@ -232,12 +232,12 @@ func appendShort(b []byte, e encodedTick, share int) []byte {
 
 func (e encodedTick) length(at int) int    { return int(binary.LittleEndian.Uint32(e[at:])) }
 func (e encodedTick) errorAt() int         { return tickHeader + e.length(16) }
-func (e encodedTick) moreAt() int          { return e.errorAt() + e.length(20) }
-func (e encodedTick) size() int            { return e.moreAt() + e.length(24) }
+func (e encodedTick) extraAt() int         { return e.errorAt() + e.length(20) }
+func (e encodedTick) size() int            { return e.extraAt() + e.length(24) }
 func (e encodedTick) result() probe.Result { return probe.Result(e[29]) }
 func (e encodedTick) output() []byte       { return e[tickHeader:e.errorAt()] }
-func (e encodedTick) error() []byte        { return e[e.errorAt():e.moreAt()] }
-func (e encodedTick) more() []byte         { return e[e.moreAt():e.size()] }
+func (e encodedTick) error() []byte        { return e[e.errorAt():e.extraAt()] }
+func (e encodedTick) extra() []byte        { return e[e.extraAt():e.size()] }
 func (e encodedTick) succeeded() bool      { return e.result() == probe.Success && len(e.error()) == 0 }
 
 func (e encodedTick) status() TickStatus {
@@ -247,8 +247,8 @@ func (e encodedTick) status() TickStatus {
 	}
 }
 
-// short returns a copy of the beginning of s. A slice would keep all of s in memory.
-func short(s string) string {
+// truncate returns the beginning of s. It copies a long s, because a slice would keep all of s in memory.
+func truncate(s string) string {
 	if len(s) > historyOutput {
 		return strings.Clone(s[:historyOutput])
 	}

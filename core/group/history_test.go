@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tickBytes is what a past tick takes besides its texts and its trace.
+// tickBytes is the encoded size of a past tick without its texts and its trace.
 const tickBytes = 43
 
-// traceBytes is what the trace of the last tick takes when it is not the last any more: nothing, if it
-// is longer than a fourth of the budget, or for a success an eightieth.
+// traceBytes returns the size of the last tick's trace once it is a past tick. It is 0 if the trace is
+// longer than a fourth of the budget, or for a success longer than an eightieth.
 func traceBytes(t *testing.T, g *group.Group[string], id group.ID[string], budget int) int {
 	t.Helper()
 	x, ok := g.Explain(id)
@@ -48,9 +48,9 @@ func traceBytes(t *testing.T, g *group.Group[string], id group.ID[string], budge
 	return n
 }
 
-// keep is the model of a history: newest first, at most 20 ticks with the last. Beside the last,
-// which is always kept, the ticks fit into budget bytes; the oldest successes make room first.
-// traces has the bytes of their traces, by their times.
+// keep is the model of a history: newest first, at most 20 ticks including the last. The last tick is
+// always kept. The others fit into budget bytes, and the oldest successes are removed first. traces has the
+// sizes of the traces by the times of their ticks.
 func keep(all []group.TickStatus, last group.TickStatus, budget int, traces map[time.Time]int) []group.TickStatus {
 	size := func() (n int) {
 		for _, s := range all {
@@ -112,7 +112,7 @@ func TestHistory(t *testing.T) {
 					t.Fatalf("last tick %+v, want %+v", now.Last, last)
 				}
 				last.Output, last.Error = last.Output[:min(len(last.Output), 256)], last.Error[:min(len(last.Error), 256)]
-				for i := range now.History { // the texts of errors are cut when they are not the last any more
+				for i := range now.History { // the texts of past ticks are truncated
 					now.History[i].Error = now.History[i].Error[:min(len(now.History[i].Error), 256)]
 				}
 				traces[last.Time] = traceBytes(t, g, id, budget)
@@ -166,7 +166,7 @@ func TestHistory(t *testing.T) {
 			add(t, g, fmt.Sprint(i), p)
 		}
 		wait(time.Second)
-		if n := len(status(t, g, id).History); n != 6 { // 1000 bytes: five of 200, and the last
+		if n := len(status(t, g, id).History); n != 6 { // 1000 bytes: five ticks of 200 bytes, and the last
 			t.Errorf("one of four: %d ticks", n)
 		}
 	})

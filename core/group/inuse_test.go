@@ -24,7 +24,7 @@ func answering(r probe.Result) probe.Handler {
 	})
 }
 
-// taskProbe is a probe of a task of pod, which answers r every second.
+// taskProbe returns a probe of a task of pod that has the result r every second.
 func taskProbe(pod, containerID string, kind probe.Kind, r probe.Result) group.Probe {
 	p := group.Probe{Task: &worker.Task{Subject: results.Subject{Pod: pod, Container: "web"}}, Kind: kind, Handler: answering(r)}
 	p.Spec = probe.Spec{Period: time.Second, FailureThreshold: 1}
@@ -62,8 +62,9 @@ func TestAddRefusesContainerIDInUse(t *testing.T) {
 	}
 }
 
-// A task that gets an ID which another one has is gated until that leaves, and shows none of its results.
-func TestContainerIDInUseIsAGate(t *testing.T) {
+// A task that gets an ID claimed by another task is gated until that task leaves. It shows none of that
+// task's results.
+func TestContainerIDInUseGatesProbe(t *testing.T) {
 	for name, leave := range map[string]func(*group.Group[string], *worker.Task){
 		"removed":           func(g *group.Group[string], _ *worker.Task) { g.Remove("a") },
 		"another container": func(_ *group.Group[string], a *worker.Task) { a.SetState(worker.Running("a2", time.Now())) },
@@ -112,19 +113,19 @@ func TestContainerIDInUseIsAGate(t *testing.T) {
 	})
 }
 
-// The probes of one task share its ID, also if they were added with two descriptions of it.
+// The probes of one task share its ID, even if they were added with two descriptions of the task.
 func TestProbesOfOneTaskShareContainerID(t *testing.T) {
 	bubble(t, "two Tasks of one name", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		ids := make(map[probe.Kind]group.ID[string])
 		for _, kind := range []probe.Kind{probe.Readiness, probe.Liveness} {
 			ids[kind] = add(t, g, "a", taskProbe("a", "c1", kind, probe.Success))
 		}
-		for range 3 { // each reshaped to a new description
+		for range 3 { // each is reshaped to a new description
 			for _, id := range ids {
-				_, now, _ := seam.Of(g).Current(id)
+				_, now, _ := seam.Reveal(g).Current(id)
 				next := taskProbe("a", "c1", id.Kind, probe.Success).Task
 				next.Source = nil
-				seam.Of(g).Reshape(now, next)
+				seam.Reveal(g).Reshape(now, next)
 			}
 			wait(2 * time.Second)
 		}
@@ -151,8 +152,8 @@ func TestProbesOfOneTaskShareContainerID(t *testing.T) {
 	})
 }
 
-// TestContainerIDsModel changes the IDs of tasks at random. The handler of each task answers one result
-// alone, so that a result of another task shows.
+// TestContainerIDsModel changes the IDs of tasks at random. The handler of each task always has the same
+// result, so results of another task are detected.
 func TestContainerIDsModel(t *testing.T) {
 	for seed := range uint64(60) {
 		bubble(t, fmt.Sprint(seed), group.Config{}, func(t *testing.T, g *group.Group[string]) {
@@ -191,8 +192,8 @@ func TestContainerIDsModel(t *testing.T) {
 	}
 }
 
-// checkOwners checks that no two tasks own one ID, that tasks without one are gated, and that every
-// result is of its own handler.
+// checkOwners checks that no two tasks own one ID, that tasks without an ID are gated, and that every
+// result comes from the task's own handler.
 func checkOwners(t *testing.T, g *group.Group[string], answers map[string]probe.Result) {
 	t.Helper()
 	synctest.Wait()

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEmbedder is the life of a program with two services, without any field of Kubernetes.
+// TestEmbedder runs a program with two services, which uses no field of Kubernetes.
 func TestEmbedder(t *testing.T) {
 	bubble(t, "services", group.Config{History: 1 << 20}, func(t *testing.T, g *group.Group[string]) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +61,7 @@ func TestEmbedder(t *testing.T) {
 		checkUpdates(t, got, []results.Update{{
 			Kind: probe.Readiness, ContainerID: "checkout-1", Result: results.Failure, Cause: results.Cause{Reason: results.Reason(probe.ReasonHTTPStatus), Output: "503"},
 		}})
-		wait(5 * time.Second) // equal results send nothing
+		wait(5 * time.Second) // equal results send no update
 		checkUpdates(t, seen.take(), nil)
 
 		broken.Store(false)
@@ -112,7 +112,7 @@ func TestEmbedder(t *testing.T) {
 	})
 }
 
-// checkUpdates compares updates, without their times, with one of several wanted lists.
+// checkUpdates compares updates, without their times, with several alternative lists.
 func checkUpdates(t *testing.T, got []results.Update, wants ...[]results.Update) {
 	t.Helper()
 	for i := range got {
@@ -151,7 +151,7 @@ func TestListings(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		for range g.All() {
-			break // All can be left
+			break // an iteration of All can stop early
 		}
 		if n := len(g.Keys()); n != 5 {
 			t.Errorf("%d keys", n)
@@ -235,8 +235,8 @@ func TestRelease(t *testing.T) {
 		a.wantReleased(t, "Update with another handler", 1)
 		b.wantReleased(t, "Update to it", 0)
 
-		replace := seam.Of(g).Replace
-		_, was, _ := seam.Of(g).Current(id)
+		replace := seam.Reveal(g).Replace
+		_, was, _ := seam.Reveal(g).Current(id)
 		p.Handler = c
 		if !replace(was, p, seam.Keep{}) {
 			t.Fatal("Replace did nothing")
@@ -378,7 +378,7 @@ func TestUpdate(t *testing.T) {
 		update()
 		paused("Update to not Paused", false)
 	})
-	bubble(t, "drops the attempt under way, and makes it again", group.Config{}, func(t *testing.T, g *group.Group[string]) {
+	bubble(t, "cancels the attempt under way, and begins another one", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		p := newProbe()
 		p.Handler = probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 			<-ctx.Done()
@@ -412,8 +412,8 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// TestFirstTicks checks that the first ticks of a young group are spread, and that those of an
-// older one come at once.
+// TestFirstTicks checks that the first ticks in a young group are spread, and in an older group
+// immediate.
 func TestFirstTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := group.New[string](group.Config{})

@@ -17,8 +17,8 @@ import (
 
 const ms = time.Millisecond
 
-// bubble is a subtest in a synctest bubble. Its group is older than any period, so that first
-// ticks are not delayed. The end of the test shuts it down.
+// bubble runs a subtest in a synctest bubble. Its group is older than any period, so first ticks are not
+// delayed. The group is shut down at the end of the test.
 func bubble(t *testing.T, name string, cfg group.Config, test func(t *testing.T, g *group.Group[string])) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func bubble(t *testing.T, name string, cfg group.Config, test func(t *testing.T,
 	})
 }
 
-// wait waits for d, and until all that is due then has happened.
+// wait waits for d, and until all events that are due then have ended.
 func wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -52,7 +52,7 @@ func add(t *testing.T, g *group.Group[string], key string, p group.Probe) group.
 	return group.ID[string]{Key: key, Task: p.Task.Subject.Container, Kind: p.Kind}
 }
 
-// status returns the state of a probe that must exist.
+// status returns the state of a probe, which must exist.
 func status(t *testing.T, g *group.Group[string], id group.ID[string]) group.Status {
 	t.Helper()
 	s, ok := g.Status(id)
@@ -62,7 +62,7 @@ func status(t *testing.T, g *group.Group[string], id group.ID[string]) group.Sta
 	return s
 }
 
-// releaser is a handler that counts its attempts and releases.
+// releaser is a handler that counts its attempts and its releases.
 type releaser struct {
 	probe.HandlerFunc
 	calls, released atomic.Int64
@@ -84,7 +84,7 @@ func (r *releaser) wantReleased(t *testing.T, what string, want int64) {
 	}
 }
 
-// updates keeps what a subscription has read.
+// updates keeps the updates read by a subscription.
 type updates struct {
 	mu  sync.Mutex
 	all []results.Update
@@ -112,7 +112,7 @@ func (u *updates) take() []results.Update {
 	return all
 }
 
-// gateLog is an observer that keeps the gates of all probes.
+// gateLog is an observer that records the gates of all probes.
 type gateLog struct {
 	mu     sync.Mutex
 	gates  []worker.Gate

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// scopedTask is a task "web" in a container-scoped group, and the probes of it.
+// scopedTask is a task "web" in a container-scoped group, with its probes.
 type scopedTask struct {
 	t     *testing.T
 	g     *group.Group[string]
@@ -23,7 +23,7 @@ type scopedTask struct {
 	start time.Time
 }
 
-// scoped is a subtest with a container-scoped group that was just made.
+// scoped runs a subtest with a container-scoped group that was just made.
 func scoped(t *testing.T, name string, test func(t *testing.T, s *scopedTask)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestContainerScoped(t *testing.T) {
 		wait(3 * second)
 		next := &worker.Task{Subject: s.task.Subject}
 		next.SetState(s.task.State())
-		_, now, _ := seam.Of(s.g).Current(group.ID[string]{Key: "k", Task: "web", Kind: probe.Readiness})
-		seam.Of(s.g).Reshape(now, next)
+		_, now, _ := seam.Reveal(s.g).Current(group.ID[string]{Key: "k", Task: "web", Kind: probe.Readiness})
+		seam.Reveal(s.g).Reshape(now, next)
 		wait(second)
 		next.SetState(worker.Running("c2", time.Now()))
 		wait(11 * second)

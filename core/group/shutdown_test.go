@@ -40,7 +40,7 @@ func TestShutdown(t *testing.T) {
 		if _, ok := g.Results(probe.Readiness).Get("checkout/web/1"); ok {
 			t.Error("a result is left")
 		}
-		for u := range channel { // closed
+		for u := range channel { // until it is closed
 			if u.Result == results.Success {
 				t.Errorf("update %+v", u)
 			}
@@ -82,15 +82,15 @@ func TestShutdown(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		text := err.Error()
-		if !strings.HasPrefix(text, `left behind probes under way: c01 readiness (handler "deaf"), c02 `) ||
+		if !strings.HasPrefix(text, `probes are still under way: c01 readiness (handler "deaf"), c02 `) ||
 			!strings.HasSuffix(text, " and 2 more: the host goes down") {
 			t.Error(text)
 		}
 		if pod := (&group.LeftError{Left: left.Left[11:], Err: cause}).Error(); pod !=
-			`left behind probes under way: a-pod/c00 readiness (handler "deaf"): the host goes down` {
+			`probes are still under way: a-pod/c00 readiness (handler "deaf"): the host goes down` {
 			t.Error(pod)
 		}
-		if err := g.Shutdown(t.Context()); err != nil { // waits for them
+		if err := g.Shutdown(t.Context()); err != nil { // waits for the attempts
 			t.Error(err)
 		}
 		if took := time.Since(start); took != time.Minute {
@@ -175,19 +175,19 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// observerFunc is a function that is a [worker.Observer].
+// observerFunc is a function that implements [worker.Observer].
 type observerFunc func(worker.Info) worker.ProbeObserver
 
 func (f observerFunc) Observe(i worker.Info) worker.ProbeObserver { return f(i) }
 
-// closing is called when a probe ends.
+// closing is a function that is called when a probe ends.
 type closing func()
 
 func (closing) Tick(*worker.Tick)              {}
 func (closing) Skipped(worker.SkipReason, int) {}
 func (c closing) Close()                       { c() }
 
-// TestCallbacksCallGroup removes, adds, changes and lists probes in all that a group calls.
+// TestCallbacksCallGroup removes, adds, changes and lists probes from all callbacks of a group.
 func TestCallbacksCallGroup(t *testing.T) {
 	var g *group.Group[string]
 	var mu sync.Mutex
@@ -252,8 +252,8 @@ func (a acting) Tick(*worker.Tick)              { a.act("tick") }
 func (a acting) Skipped(worker.SkipReason, int) { a.act("skipped") }
 func (a acting) Close()                         { a.act("close") }
 
-// TestConcurrent calls every method at the same time, in real time; it is for the race detector.
-// All handlers must be released, all observers closed, and all workers end.
+// TestConcurrent calls every method concurrently in real time. It is for the race detector. All handlers
+// must be released, all observers closed, and all workers must end.
 func TestConcurrent(t *testing.T) {
 	gates, observed := new(gateLog), atomic.Int64{}
 	observer := observerFunc(func(i worker.Info) worker.ProbeObserver {
@@ -282,7 +282,7 @@ func TestConcurrent(t *testing.T) {
 		}
 	})
 	var mu sync.Mutex
-	var owned []*releaser // by the group
+	var owned []*releaser // handlers owned by the group
 	for i := range 4 {
 		writers.Go(func() {
 			for n := range 150 {
@@ -333,7 +333,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestShutdownDuringFirstAdd is for the race detector: the first probe makes what all share.
+// TestShutdownDuringFirstAdd is for the race detector: the first probe creates the shared schedule.
 func TestShutdownDuringFirstAdd(t *testing.T) {
 	for range 20 {
 		g := newGroup(t)
@@ -348,8 +348,8 @@ func TestShutdownDuringFirstAdd(t *testing.T) {
 	}
 }
 
-// TestHangingNeighbours checks that probes which hang delay no other: its ticks are exact.
-func TestHangingNeighbours(t *testing.T) {
+// TestHangingAttemptsDelayNoOtherWorker checks that hanging probes do not delay the ticks of another probe.
+func TestHangingAttemptsDelayNoOtherWorker(t *testing.T) {
 	bubble(t, "a thousand", group.Config{}, func(t *testing.T, g *group.Group[string]) {
 		for i := range 1000 {
 			p := newProbe()
@@ -404,7 +404,7 @@ func (b blocker) Close() {
 	b.closed.Add(1)
 }
 
-// An observer that blocks when it is closed keeps no other probe from its end.
+// An observer whose Close blocks does not delay the end of other probes.
 func TestShutdownPastBlockingObserver(t *testing.T) {
 	b := blocker{closed: new(atomic.Int32)}
 	bubble(t, "", group.Config{Observers: []worker.Observer{&b}}, func(t *testing.T, g *group.Group[string]) {

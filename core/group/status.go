@@ -12,7 +12,7 @@ import (
 type Status struct {
 	worker.Status
 	Last    *TickStatus  // nil before the first tick
-	History []TickStatus // newest first; empty where none is kept
+	History []TickStatus // newest first; empty without a history
 }
 
 // Status returns the state of a probe.
@@ -24,7 +24,7 @@ func (g *Group[K]) Status(id ID[K]) (Status, bool) {
 	return e.status(), true
 }
 
-// Latest returns the state of a probe without its History, which costs less.
+// Latest returns the state of a probe without its History, which costs less than [Group.Status].
 func (g *Group[K]) Latest(id ID[K]) (Status, bool) {
 	e := g.entry(id)
 	if e == nil {
@@ -35,7 +35,8 @@ func (g *Group[K]) Latest(id ID[K]) (Status, bool) {
 	return s, true
 }
 
-// Target returns what a probe probes, as its state does; "" if there is no such probe. It costs less.
+// Target returns the Target of a probe's [Status], "" if the probe does not exist. It costs less than
+// [Group.Status].
 func (g *Group[K]) Target(id ID[K]) string {
 	e := g.entry(id)
 	if e == nil {
@@ -44,8 +45,8 @@ func (g *Group[K]) Target(id ID[K]) string {
 	return e.Worker.Target()
 }
 
-// All returns the IDs and states of all probes, in no order. The state of each is read when it is
-// reached.
+// All returns the IDs and states of all probes, in no particular order. Each state is read when the
+// iteration reaches it.
 func (g *Group[K]) All() iter.Seq2[ID[K], Status] {
 	return func(yield func(ID[K], Status) bool) {
 		for _, e := range g.list() {
@@ -56,7 +57,7 @@ func (g *Group[K]) All() iter.Seq2[ID[K], Status] {
 	}
 }
 
-// IDs returns the IDs of all probes, in no order.
+// IDs returns the IDs of all probes, in no particular order.
 func (g *Group[K]) IDs() []ID[K] {
 	list := g.list()
 	all := make([]ID[K], 0, len(list))
@@ -66,7 +67,7 @@ func (g *Group[K]) IDs() []ID[K] {
 	return all
 }
 
-// Infos returns the identities of the probes that match, in no order. match must not keep its
+// Infos returns the identities of the probes that match, in no particular order. match must not keep its
 // argument.
 func (g *Group[K]) Infos(match func(*worker.Info) bool) []worker.Info {
 	return infos(g.list(), match)
@@ -74,11 +75,11 @@ func (g *Group[K]) Infos(match func(*worker.Info) bool) []worker.Info {
 
 // InfosOf is [Group.Infos] of the probes of key.
 func (g *Group[K]) InfosOf(key K, match func(*worker.Info) bool) []worker.Info {
-	return infos(g.of(key), match)
+	return infos(g.entriesOf(key), match)
 }
 
 func infos[K comparable](entries []*entry[K], match func(*worker.Info) bool) (all []worker.Info) {
-	var info worker.Info // one for all calls of match
+	var info worker.Info // shared by all calls of match
 	for _, e := range entries {
 		if info = e.Info(); match(&info) {
 			all = append(all, info)
@@ -91,20 +92,20 @@ func (g *Group[K]) list() []*entry[K] {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	all := make([]*entry[K], 0, g.count)
-	for _, of := range g.keys {
-		all = append(all, of.entries...)
+	for _, home := range g.keys {
+		all = append(all, home.entries...)
 	}
 	return all
 }
 
 func (e *entry[K]) status() Status {
 	s := Status{Status: e.Worker.Status()}
-	s.Last, s.History = e.record.ticks(&e.of.group.memory)
+	s.Last, s.History = e.record.ticks(&e.home.group.memory)
 	s.showQuarantine()
 	return s
 }
 
-// showQuarantine makes a quarantine the error of the last tick: skipped ticks are not recorded.
+// showQuarantine sets the error of the last tick to the quarantine, because skipped ticks are not recorded.
 func (s *Status) showQuarantine() {
 	if s.Quarantine == "" {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// keyedUpdates are updates with their keys, as lines.
+// keyedUpdates records updates with their keys, as lines.
 type keyedUpdates struct {
 	mu    sync.Mutex
 	lines []string
@@ -27,7 +27,7 @@ func follow[K comparable](ctx context.Context, g *group.Group[K], initial bool) 
 	go func() {
 		for key, update := range all {
 			if !initial && update.Reason == results.Initial && update.Result == results.Failure {
-				continue // one that the reader is fast enough for
+				continue // merged if the reader is slow
 			}
 			u.mu.Lock()
 			u.lines = append(u.lines, fmt.Sprint(key, " ", update.Container, " ", update.Kind, " ", update.Result, " ", update.Removed, " ", update.Output))
@@ -55,8 +55,8 @@ func wantLines(t *testing.T, u *keyedUpdates, want ...string) {
 	}
 }
 
-// An update has the key of its probe: also when the subjects of two tasks are equal, when the probe is gone, for two
-// descriptions of one task, and where two groups share their caches.
+// An update has the key of its probe, even if the subjects of two tasks are equal, the probe has been
+// removed, a task has two descriptions, or two groups share their caches.
 func TestSubscribeHasKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type machine struct{ rack, number int }
@@ -89,7 +89,7 @@ func TestSubscribeHasKeys(t *testing.T) {
 		if err := other.Add("x", group.Probe{Task: task("c"), Kind: probe.Readiness, Handler: succeed}); err != nil {
 			t.Fatal(err)
 		}
-		shared.Set("d", results.Success, nil, results.Cause{}) // of no probe
+		shared.Set("d", results.Success, nil, results.Cause{}) // belongs to no probe
 		time.Sleep(20 * time.Second)
 		wantLines(t, updates, "{1 1} bmc liveness Success false ", "{1 1} bmc readiness Success false ", "{1 2} bmc readiness Success false ")
 		wantLines(t, others, "x bmc readiness Success false ")
@@ -106,8 +106,9 @@ func TestSubscribeHasKeys(t *testing.T) {
 	})
 }
 
-// What is down from the start is known as soon as attempts have decided it, although its result was Failure before.
-func TestFirstFailureIsSeen(t *testing.T) {
+// A container that fails from the start is reported when attempts have decided it, although its initial
+// result is Failure too.
+func TestFirstFailureIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		compat probe.Compat
 		kind   probe.Kind
@@ -147,7 +148,7 @@ func TestFirstFailureIsSeen(t *testing.T) {
 	}
 }
 
-// changes counts the ticks that have changed the decided result.
+// changes counts the ticks that changed the decided result.
 type changes struct {
 	t         *testing.T
 	got, want int

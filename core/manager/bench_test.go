@@ -17,10 +17,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkManager measures the memory of a probe between ticks, with its share of the StatusStore, and how late ticks begin, in real
-// time, with a handler that does nothing. Every pod has two probes. A tick that was due and has not
-// begun at the end of the measurement is lost, and counts as late as the measurement is long. One
-// iteration is the whole measurement.
+// BenchmarkManager measures the memory of a probe between ticks, including its share of the StatusStore,
+// and how late ticks begin. It runs in real time, with a handler that does nothing. Every pod has two
+// probes. A tick that was due but has not begun at the end of the measurement is lost, and its lateness
+// counts as the length of the measurement. One iteration is a complete measurement.
 func BenchmarkManager(b *testing.B) {
 	for _, load := range []struct {
 		probes int
@@ -49,9 +49,9 @@ func BenchmarkManager(b *testing.B) {
 type tickLog struct {
 	count    atomic.Int64
 	lags     []time.Duration
-	from, to atomic.Int64 // in Unix nanoseconds; ticks due outside are not recorded
-	// over blocks ticks that begin after the end until it is closed, so that the measurement
-	// ends on a machine that is too slow for the load. It may be nil.
+	from, to atomic.Int64 // in Unix nanoseconds; ticks due outside this range are not recorded
+	// over, until it is closed, blocks ticks that begin after the end. So the measurement ends even on a
+	// machine that is too slow for the load. It may be nil.
 	over chan struct{}
 }
 
@@ -72,7 +72,7 @@ func (l *tickLog) Tick(t *worker.Tick) {
 func (l *tickLog) Skipped(worker.SkipReason, int) {}
 func (l *tickLog) Close()                         {}
 
-// noop makes handlers that do nothing.
+// noop prepares handlers that do nothing.
 type noop struct{}
 
 func (noop) Prepare(string, []byte, probe.Target) (probe.Handler, error) { return noop{}, nil }
@@ -81,7 +81,7 @@ func (noop) Probe(context.Context, probe.Request) (probe.Outcome, error) {
 	return probe.Outcome{Result: probe.Success}, nil
 }
 
-// benchPods are pods with n probes in all.
+// benchPods returns pods with n probes in total.
 func benchPods(n int, period int32) []*v1.Pod {
 	pods := make([]*v1.Pod, n/2)
 	for i := range pods {
@@ -93,7 +93,7 @@ func benchPods(n int, period int32) []*v1.Pod {
 	return pods
 }
 
-// up makes the containers of pods run.
+// up sets the status of the pods to running containers.
 func up(store *manager.StatusStore, pods []*v1.Pod) {
 	for i, pod := range pods {
 		store.SetPodStatus(pod, statusOf(running("web", fmt.Sprintf("containerd://%064d", i))))
@@ -141,7 +141,7 @@ func restingCost(b *testing.B, n int) (bytes, goroutines float64) {
 	return bytes, goroutines
 }
 
-// memory returns the bytes of the live heap and the stacks.
+// memory returns the size of the live heap and the stacks in bytes.
 func memory() int64 {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -150,8 +150,8 @@ func memory() int64 {
 	return int64(stats.HeapAlloc + stats.StackInuse)
 }
 
-// scheduleLags runs n probes with a period in seconds for d, whole periods, after their first ticks.
-// It returns how late each tick was, sorted, and how many of them were lost.
+// scheduleLags runs n probes with a period in seconds for d, a multiple of the period, after their first
+// ticks. It returns how late each tick was, sorted, and the number of lost ticks.
 func scheduleLags(b *testing.B, n int, period int32, d time.Duration) (lags []time.Duration, lost int) {
 	log, store := &tickLog{lags: make([]time.Duration, 2*n*int(d/time.Second)), over: make(chan struct{})}, new(manager.StatusStore)
 	m, pods := benchManager(b, store, log), benchPods(n, period)
@@ -174,7 +174,7 @@ func scheduleLags(b *testing.B, n int, period int32, d time.Duration) (lags []ti
 	return lags, lost
 }
 
-// quantile is in milliseconds.
+// quantile returns a quantile in milliseconds.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -182,7 +182,7 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return float64(sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]) / 1e6
 }
 
-// BenchmarkUpdatePodStatus measures the status of a pod of one container whose probes run and have
+// BenchmarkUpdatePodStatus measures UpdatePodStatus for a pod with one container whose probes have
 // succeeded.
 func BenchmarkUpdatePodStatus(b *testing.B) {
 	fields := podOf("u", container("web", probe.Liveness, probe.Readiness))
@@ -205,7 +205,7 @@ func BenchmarkUpdatePodStatus(b *testing.B) {
 			next := status.DeepCopy()
 			b.ReportAllocs()
 			for b.Loop() {
-				next.ContainerStatuses[0].Started = nil // as a runtime tells it
+				next.ContainerStatuses[0].Started = nil // as reported by a runtime
 				m.UpdatePodStatus(pod, next)
 			}
 			if c := next.ContainerStatuses[0]; !*c.Started || !c.Ready {

@@ -9,13 +9,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// call calls f, a function of others called name. A panic is logged with its stack, and is the error. So is
-// one of the error that f returns, such as a nil pointer.
+// call calls f, a callback called name. If f panics, call logs the panic with its stack and returns it as
+// an error. It does the same if the Error method of the returned error panics, as with a nil pointer.
 func (m *Manager) call(name string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: panic: %v", name, p)
-			m.blame(name)
+			m.logPanic(name)
 		}
 	}()
 	if err = f(); err != nil {
@@ -24,9 +24,9 @@ func (m *Manager) call(name string, f func() error) (err error) {
 	return err
 }
 
-// blame logs a panic without its value, which may have secrets of a config: the error has it, redacted. A
-// panic of the logger is nobody else's fault either.
-func (m *Manager) blame(name string) {
+// logPanic logs a panic without its value, which may contain secrets of a config; the error has the
+// redacted value. It recovers from a panic of the logger.
+func (m *Manager) logPanic(name string) {
 	defer func() { _ = recover() }()
 	cmp.Or(m.cfg.Logger, slog.Default()).Error("callback of the manager panicked", "callback", name, "stack", string(debug.Stack()))
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// villain is what a manager calls. One callback misbehaves, for the pod "bad" alone.
+// villain implements the callbacks of a manager. One callback is faulty, for the pod "bad" only.
 type villain struct {
 	manager.StatusStore
 	callback, fault string
-	release         chan struct{} // ends those that block
+	release         chan struct{} // unblocks the callbacks that block
 	calls           atomic.Int64
 	handler         probe.Handler
 }
@@ -96,7 +96,7 @@ func (v *villain) WatchStatus(uid types.UID, publish func(*v1.PodStatus)) (stop 
 	}
 }
 
-// asked is the same without WatchStatus.
+// asked is a villain without WatchStatus.
 type asked struct{ v *villain }
 
 func (a asked) PodStatus(uid types.UID) (v1.PodStatus, bool) {
@@ -117,7 +117,8 @@ func (v villainProbe) Release()                       { v.do("`Releaser.Release`
 
 const addEnds = "ends the goroutine of `AddPod`, which adds no probe"
 
-// callbacks are the callbacks of a manager that a group does not have, with the effect of each fault on its own pod.
+// callbacks lists the callbacks of a manager that a group does not have, with the effect of each fault on
+// its own pod.
 var callbacks = []struct {
 	name string
 	want [3]string
@@ -134,7 +135,8 @@ var callbacks = []struct {
 	{"`Recorder.Event`", [3]string{"goes on", "goes on", "goes on"}},
 }
 
-// Whatever a callback does for one pod, the probes of others tick on, calls for them return, and Shutdown ends.
+// A faulty callback of one pod does not affect others: their probes continue to tick, calls for them
+// return, and Shutdown ends.
 func TestCallbacks(t *testing.T) {
 	for _, c := range callbacks {
 		for i, fault := range []string{"panics", "calls runtime.Goexit", "blocks"} {
@@ -243,7 +245,7 @@ func testCallback(t *testing.T, callback, fault, want string) {
 	synctest.Wait()
 }
 
-// call calls f in a goroutine. what tells what has become of it.
+// call calls f in a goroutine. what returns the state of the call.
 func call(f func()) (what func() string) {
 	said := "waits"
 	go func() {
@@ -265,7 +267,7 @@ func call(f func()) (what func() string) {
 	}
 }
 
-// docs/embed/callback-faults.md has the table.
+// The table in docs/embed/callback-faults.md must equal callbacks.
 func TestCallbacksAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/embed/callback-faults.md")
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// outsider has all callbacks of a manager. Each of them calls the manager, which would deadlock if
+// outsider implements all callbacks of a manager. Each of them calls the manager, which would deadlock if
 // the caller held a lock.
 type outsider struct {
-	slog.Handler // of the log
+	slog.Handler // handler of the log
 	m            *manager.Manager
 	store        manager.StatusStore
 
@@ -33,7 +33,7 @@ type outsider struct {
 
 func (o *outsider) call(what string) {
 	if o.m == nil {
-		return // it is being made
+		return // the manager is being made
 	}
 	_ = o.m.Probes()
 	o.m.RemovePod(&v1.Pod{})

@@ -36,7 +36,7 @@ func (s subject) UpdatePod(ctx context.Context, pod *v1.Pod) error {
 	return s.Manager.UpdatePod(ctx, pod)
 }
 
-// worldHandlers run the commands of exec probes in a world.
+// worldHandlers runs the commands of exec probes in a world.
 type worldHandlers struct{ world *managertest.World }
 
 func (h worldHandlers) Prepare(_ string, config []byte, _ probe.Target) (probe.Handler, error) {
@@ -47,7 +47,7 @@ func (h worldHandlers) Prepare(_ string, config []byte, _ probe.Target) (probe.H
 	return probe.HandlerFunc(func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 		code, err := h.world.Exec(ctx, exec.Command)
 		switch {
-		case err != nil: // the deadline
+		case err != nil: // the deadline has passed
 			return probe.Outcome{Result: probe.Failure, Output: err.Error()}, nil
 		case code != 0:
 			return probe.Outcome{Result: probe.Failure}, nil

@@ -25,7 +25,7 @@ type conditionCase struct {
 	message    string
 }
 
-// containerCases hold for both conditions.
+// containerCases are the test cases that both conditions share.
 func containerCases() []conditionCase {
 	two := v1.PodSpec{Containers: []v1.Container{{Name: "a"}, {Name: "b"}}}
 	sidecars := v1.PodSpec{InitContainers: []v1.Container{sidecar("s1"), {Name: "init"}, sidecar("s2")}, Containers: []v1.Container{{Name: "a"}}}

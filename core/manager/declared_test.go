@@ -35,8 +35,8 @@ var forms = map[string]func(*v1.Pod, probe.Kind) []manager.ProbeConfig{
 	},
 }
 
-// moments are when a status may come, for a container whose probe fails. known means that the manager has
-// the typed probes.
+// moments are the times at which a status may be updated, for a container whose probe fails. known means
+// that the manager knows the typed probes.
 var moments = []struct {
 	name  string
 	known bool
@@ -84,7 +84,7 @@ func addTyped(r *rig, pod *v1.Pod, typed []manager.ProbeConfig) {
 	synctest.Wait()
 }
 
-// A declared probe that has not succeeded counts whenever the status comes.
+// A declared probe that has not succeeded counts at every time of an update.
 func TestDeclaredProbeCountsAtEveryMoment(t *testing.T) {
 	for form, declare := range forms {
 		for _, kind := range []probe.Kind{probe.Startup, probe.Readiness} {
@@ -112,8 +112,8 @@ func TestDeclaredProbeCountsAtEveryMoment(t *testing.T) {
 	}
 }
 
-// A container that has started stays so when its startup probe is stopped, with or without the last status,
-// and the readiness probe keeps its verdict.
+// A started container stays started when its startup probe is stopped, with or without the last status. The
+// readiness probe keeps its result.
 func TestStoppedStartupProbeLeavesContainerStarted(t *testing.T) {
 	for form, declare := range forms {
 		for _, published := range []bool{false, true} {
@@ -147,7 +147,7 @@ func TestStoppedStartupProbeLeavesContainerStarted(t *testing.T) {
 	}
 }
 
-// An annotation that the manager has not read yet counts too, and one that is gone does not.
+// An annotation that the manager has not read yet counts too. A removed one does not.
 func TestStatusOfChangedAnnotation(t *testing.T) {
 	const readiness, both = "web: {readiness: {exec: {command: [x]}}}", "web: {readiness: {exec: {command: [x]}}, startup: {exec: {command: [x]}}}"
 	bubble(t, "startup probe is added and removed", func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestStatusOfChangedAnnotation(t *testing.T) {
 	})
 }
 
-// TestStatusModel compares UpdatePodStatus with a naive model in random orders of calls: for every
-// order of statuses, in our way and in the kubelet's.
+// TestStatusModel compares UpdatePodStatus with a naive model for random sequences of calls, with and
+// without the kubelet's switches.
 func TestStatusModel(t *testing.T) {
 	for name, switches := range map[string]manager.Compat{"default": 0, "kubelet": manager.KubeletV1_36 &^ probe.CompatAddPodStops} {
 		for seed := range uint64(150) {
@@ -186,17 +186,17 @@ func TestStatusModel(t *testing.T) {
 	}
 }
 
-// statusWalk is a pod in the hands of a careless agent, and the naive model of its status.
+// statusWalk is a pod with a random sequence of calls, and the naive model of its status.
 type statusWalk struct {
 	*rig
 	rand      *rand.Rand
 	kubelet   bool
 	pod       *v1.Pod
 	typed     []manager.ProbeConfig
-	ids       map[string]string // of the containers
+	ids       map[string]string // container IDs by container name
 	published map[string]v1.ContainerStatus
-	known     bool              // the manager has the typed probes
-	started   map[string]string // IDs of containers that had started when their startup probe was stopped
+	known     bool              // the manager knows the typed probes
+	started   map[string]string // container IDs of containers that had started before their startup probe was stopped
 	log       []string
 }
 
@@ -267,13 +267,13 @@ func (w *statusWalk) stop() {
 	}
 }
 
-// workerID returns the container ID of the worker of a probe; "" if there is none.
+// workerID returns the container ID of a probe's worker; "" if there is none.
 func (w *statusWalk) workerID(name string, kind probe.Kind) string {
 	p, _ := w.m.Latest(manager.Key{PodUID: "u", Container: name, Kind: kind})
 	return p.ContainerID
 }
 
-// sync sends a status through UpdatePodStatus, and publishes the result.
+// sync passes a status through UpdatePodStatus, and publishes the result.
 func (w *statusWalk) sync() {
 	var status v1.PodStatus
 	status.Phase, status.PodIP = v1.PodRunning, "10.0.0.1"
@@ -307,7 +307,7 @@ func (w *statusWalk) sync() {
 	w.store.SetPodStatus(w.pod, status)
 }
 
-// incoming returns a status as a runtime tells it, with what an agent may have left in it.
+// incoming returns a status as reported by a runtime, with random leftovers of an agent.
 func (w *statusWalk) incoming(name string) v1.ContainerStatus {
 	c := fresh(running(name, w.ids[name]))
 	switch w.rand.IntN(6) {
@@ -316,13 +316,13 @@ func (w *statusWalk) incoming(name string) v1.ContainerStatus {
 	case 1:
 		c = waiting(name, w.ids[name])
 	}
-	if c.Ready = w.rand.IntN(2) == 0; w.rand.IntN(2) == 0 { // carried over by its name
+	if c.Ready = w.rand.IntN(2) == 0; w.rand.IntN(2) == 0 { // carried over by container name
 		c.Started = w.published[name].Started
 	}
 	return c
 }
 
-// want is the model. init is the index of an init container, -1 for another.
+// want is the model. init is the index of an init container, -1 for other containers.
 func (w *statusWalk) want(c v1.ContainerStatus, init int) [2]bool {
 	plain := c.Name == "init" || c.Name == "lost"
 	if w.kubelet && c.Name == "s" && init != 1 || w.kubelet && c.Name == "init" && init != 0 || c.Name == "lost" && w.kubelet {
@@ -352,8 +352,8 @@ func (w *statusWalk) wantStarted(c v1.ContainerStatus) bool {
 	return !w.counts(c.Name, probe.Startup)
 }
 
-// counts reports whether a probe without a result counts: for the kubelet if it has a worker, and for
-// us if it is declared.
+// counts reports whether a probe without a result counts: with the kubelet's switches if it has a worker,
+// without them if it is declared.
 func (w *statusWalk) counts(name string, kind probe.Kind) bool {
 	if slices.Contains(w.keys(), "u/"+name+"/"+kind.String()) {
 		return true
@@ -368,7 +368,7 @@ func (w *statusWalk) counts(name string, kind probe.Kind) bool {
 	return slices.ContainsFunc(configs, func(c manager.ProbeConfig) bool { return c.Container == name && c.Kind == kind })
 }
 
-// Two pods never share a result, though their containers have one ID.
+// Two pods never share a result, even if their containers have the same ID.
 func TestContainerIDOfTwoPods(t *testing.T) {
 	pods := func(r *rig) (first, second *v1.Pod) {
 		r.handle = func(_ string, config []byte) (*probetest.Handler, error) {

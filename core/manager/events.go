@@ -11,22 +11,23 @@ import (
 	"github.com/daeace23/prober/core/group"
 )
 
-// maxPendingEvents bounds the events that wait for a slow recorder. Later ones are dropped, so
-// that no probe waits for the recorder.
+// maxPendingEvents is the maximum number of events that wait for a slow recorder. Further events are
+// dropped, so no probe waits for the recorder.
 const maxPendingEvents = 4096
 
-// TargetAnnotation is the annotation of an event with what its probe probes.
+// TargetAnnotation is the annotation of an event with the target of its probe.
 const TargetAnnotation = "prober.dev/target"
 
-// TargetRecorder is a [Recorder] that gets the target of the probe with each event: TargetEvent replaces Event.
+// TargetRecorder is a [Recorder] that gets the target of the probe with each event. TargetEvent replaces
+// Event.
 type TargetRecorder interface {
 	Recorder
-	// TargetEvent is called as Event is, with [Manager.Target].
+	// TargetEvent is called like Event. target is the result of [Manager.Target].
 	TargetEvent(object runtime.Object, target, eventtype, reason, message string)
 }
 
-// events sends events to a recorder, in order and from one goroutine, which runs only while
-// there are events.
+// events sends events to a recorder, in order, from a single goroutine. The goroutine only runs while there
+// are events.
 type events struct {
 	recorder Recorder
 	m        *Manager
@@ -59,7 +60,7 @@ func (e *events) send(ev event) {
 	}
 }
 
-// drain sends the pending events. It goes on in another goroutine if the recorder ends this one.
+// drain sends the pending events. If the recorder ends the goroutine, another one continues.
 func (e *events) drain() {
 	drained := false
 	defer func() {
@@ -73,7 +74,7 @@ func (e *events) drain() {
 	drained = true
 }
 
-// next takes the first pending event.
+// next removes and returns the first pending event.
 func (e *events) next() (ev event, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +95,7 @@ func (e *events) record(ev event) {
 	}
 }
 
-// drained waits until the recorder has recorded all events, or ctx ends.
+// drained waits until the recorder has recorded all events or ctx ends.
 func (e *events) drained(ctx context.Context) error {
 	if e.idle() {
 		return nil
@@ -129,8 +130,8 @@ func (m *Manager) event(e group.Event) {
 	m.events.send(event{object: ref, probe: Key{types.UID(info.PodUID), info.Container, info.Kind}, reason: string(e.Reason), message: e.Message})
 }
 
-// ContainerReference returns the object that events of a container refer to: its pod, with the
-// field path of the container.
+// ContainerReference returns the object reference of a container's events: the pod, with the field path of
+// the container.
 func ContainerReference(namespace, pod string, uid types.UID, container string, init bool) *v1.ObjectReference {
 	list := "spec.containers"
 	if init {

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// references keeps what events refer to.
+// references records the objects that events refer to.
 type references chan *v1.ObjectReference
 
 func (r references) Event(object runtime.Object, _, _, _ string) { r <- object.(*v1.ObjectReference) }

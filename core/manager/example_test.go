@@ -18,8 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// An agent that knows a running container lets its readiness be probed, and hears
-// when it becomes ready.
+// An agent that knows a running container has its readiness probed, and is notified when it becomes ready.
 func Example() {
 	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer app.Close()

@@ -8,31 +8,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keptStatus is a v1.PodStatus in a third of its memory: it has room for what agents set that are not
-// the kubelet. A status with anything else is kept whole. It is read-only.
+// keptStatus stores a v1.PodStatus in a third of the memory. It has the fields that agents other than the
+// kubelet set. A status with other fields is kept unchanged in whole. It is read-only.
 type keptStatus struct {
-	whole      *v1.PodStatus // nil, or the other fields are empty
+	whole      *v1.PodStatus // if not nil, the other fields are empty
 	phase      v1.PodPhase
 	podIP      string
-	onlyIP     bool         // podIP alone is in PodIPs
+	onlyIP     bool         // PodIPs contains podIP only
 	start      *metav1.Time // StartTime
 	conditions []v1.PodCondition
-	containers []keptContainer // the init containers are the last ones
+	containers []keptContainer // the init containers come last
 	inits      uint16
 }
 
-// keptContainer is a v1.ContainerStatus in the same way.
+// keptContainer stores a v1.ContainerStatus in the same way.
 type keptContainer struct {
 	name, id, image, imageID string
-	since                    metav1.Time        // of a container that runs
-	state                    *v1.ContainerState // nil for a container that runs
+	since                    metav1.Time        // of a running container
+	state                    *v1.ContainerState // nil for a running container
 	last                     *v1.ContainerState // LastTerminationState; nil for a zero one
 	restarts                 int32
-	ready, known, started    bool // started is set if known
+	ready, known, started    bool // started is valid if known is set
 }
 
-// keep returns a copy of s to keep, and one to publish.
-func keep(s *v1.PodStatus) (kept *keptStatus, published *v1.PodStatus) {
+// compact returns the compact form of s, and a copy to publish.
+func compact(s *v1.PodStatus) (kept *keptStatus, published *v1.PodStatus) {
 	kept = &keptStatus{
 		phase: s.Phase, podIP: s.PodIP, onlyIP: len(s.PodIPs) == 1, start: s.StartTime.DeepCopy(),
 		conditions: slices.Clone(s.Conditions), inits: uint16(len(s.InitContainerStatuses)),
@@ -66,7 +66,7 @@ func keepContainer(c *v1.ContainerStatus) keptContainer {
 	return kept
 }
 
-// status returns the status, which is read-only.
+// status returns the status, which must not be modified.
 func (s *keptStatus) status() *v1.PodStatus {
 	if s.whole != nil {
 		return s.whole
@@ -82,8 +82,8 @@ func (s *keptStatus) status() *v1.PodStatus {
 	return status
 }
 
-// copied returns the status for a caller that modifies it.
-func (s *keptStatus) copied() *v1.PodStatus {
+// copy returns a copy of the status, which the caller may modify.
+func (s *keptStatus) copy() *v1.PodStatus {
 	if s.whole != nil {
 		return s.whole.DeepCopy()
 	}

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A status as `prober run` sets it is kept in little memory, also after a restart.
-func TestUsualStatusIsNotKeptWhole(t *testing.T) {
+// A status as set by `prober run` is stored in compact form, also after a restart.
+func TestUsualStatusIsCompact(t *testing.T) {
 	start := metav1.NewTime(time.Now())
 	ended := v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1, FinishedAt: start, ContainerID: "local://0"}}
 	usual := v1.PodStatus{
@@ -20,11 +20,11 @@ func TestUsualStatusIsNotKeptWhole(t *testing.T) {
 			State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: start}},
 		}, {Name: "b", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}}}},
 	}
-	if kept, _ := keep(&usual); kept.whole != nil {
+	if kept, _ := compact(&usual); kept.whole != nil {
 		t.Error("it is kept whole")
 	}
 	usual.HostIP = "127.0.0.2"
-	if kept, _ := keep(&usual); kept.whole == nil {
+	if kept, _ := compact(&usual); kept.whole == nil {
 		t.Error("a status with a field that has no room is not kept whole")
 	}
 }

@@ -53,7 +53,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// A status of every shape: with one field only, with one field of a container only, with all.
+// everyStatus returns statuses with a single field, with a single field of a container, and with all
+// fields.
 func everyStatus() map[string]v1.PodStatus {
 	all := map[string]v1.PodStatus{"zero": {}, "empty lists": {
 		Conditions: []v1.PodCondition{}, ContainerStatuses: []v1.ContainerStatus{}, InitContainerStatuses: []v1.ContainerStatus{},
@@ -92,7 +93,7 @@ func TestStatusStoreReturnsWhatWasSet(t *testing.T) {
 			want := *status.DeepCopy()
 			store.SetPodStatus(pod, status)
 			defer store.WatchStatus(pod.UID, func(s *v1.PodStatus) { later = s })()
-			clear(status.ContainerStatuses) // the store has a copy
+			clear(status.ContainerStatuses) // the store must have a copy
 			clear(status.InitContainerStatuses)
 			clear(status.Conditions)
 			got, ok := store.PodStatus(pod.UID)

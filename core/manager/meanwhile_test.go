@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// interrupted makes handlers, and calls a function at the first release of one.
+// interrupted prepares handlers, and calls a function at the first release of one.
 type interrupted struct {
 	meanwhile func()
 	once      sync.Once
@@ -34,7 +34,7 @@ type released struct {
 
 func (r *released) Release() { r.of.once.Do(r.of.meanwhile) }
 
-// A pod that is added while it is being removed has workers with results.
+// A pod that is added while it is being removed has workers and results.
 func TestAddPodWhilePodIsRemoved(t *testing.T) {
 	bubble(t, "#234 end of a worker does not change its successor", func(t *testing.T) {
 		i := &interrupted{}
@@ -46,11 +46,11 @@ func TestAddPodWhilePodIsRemoved(t *testing.T) {
 		r.m.RemovePod(pod)
 		r.wantKeys("u/a/startup", "u/b/startup")
 		r.wantCached(probe.Startup, "c1", results.Success)
-		r.wantCached(probe.Startup, "c2", results.Success) // it is on hold, and would not decide again
+		r.wantCached(probe.Startup, "c2", results.Success) // on hold: it would not decide again
 	})
 }
 
-// slowEnd is an observer whose Close takes a while, against its contract.
+// slowEnd is an observer whose Close blocks for a while, in breach of its contract.
 type slowEnd struct{ begun, over chan struct{} }
 
 func (s slowEnd) Observe(worker.Info) worker.ProbeObserver { return s }
@@ -90,7 +90,7 @@ func TestCloseWaitsForObservers(t *testing.T) {
 	})
 }
 
-// hanging makes handlers that wait for the end of their attempts.
+// hanging prepares handlers whose attempts wait for the end of their contexts.
 type hanging struct{ *interrupted }
 
 func (h hanging) Prepare(string, []byte, probe.Target) (probe.Handler, error) {
@@ -118,8 +118,8 @@ func TestUpdatePodWhilePodIsAdded(t *testing.T) {
 	})
 }
 
-// With concurrent updates each handler is released once, and not while it is used.
-func TestHandlersOfManyUpdates(t *testing.T) {
+// During concurrent updates each handler is released exactly once, and not while it is in use.
+func TestConcurrentUpdatesReleaseHandlers(t *testing.T) {
 	l := &lender{lent: make(map[*loan]bool)}
 	m, err := manager.New(manager.Config{Status: new(manager.StatusStore), Handlers: l})
 	if err != nil {

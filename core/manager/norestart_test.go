@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// outside is a status source with containers that are not restarted.
+// outside is a status source for containers that are not restarted.
 type outside struct {
 	*manager.StatusStore
 }
@@ -47,7 +47,7 @@ func TestRestartSource(t *testing.T) {
 				h.Then(success)
 			}
 			r.wait(time.Second)
-			r.wantCached(kind, "c1", results.Failure) // on hold until it is restarted
+			r.wantCached(kind, "c1", results.Failure) // on hold until the container is restarted
 			r.wantCached(kind, "c2", results.Success)
 
 			// Restarts is called again for a changed pod.

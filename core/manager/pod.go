@@ -22,12 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// podSet makes what the workers of one pod share, each part once. It keeps nothing of the pod but
-// strings and ports.
+// podSet creates the data that the workers of one pod share, each part once. It keeps only strings and
+// ports of the pod.
 type podSet struct {
 	m     *Manager
 	pod   *v1.Pod
-	info  *podInfo // made before it is first used
+	info  *podInfo // nil before it is first used
 	tasks []*podTask
 }
 
@@ -35,24 +35,24 @@ func newPodSet(m *Manager, pod *v1.Pod) *podSet {
 	return &podSet{m: m, pod: pod, tasks: make([]*podTask, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))}
 }
 
-// podInfo is what the tasks of a pod share. It is read-only.
+// podInfo has the data that the tasks of a pod share. It is read-only.
 type podInfo struct {
-	podView  // as it was added
+	podView  // of the added pod
 	handlers probe.Pod
 	status   StatusSource
 }
 
 func (p *podInfo) uid() types.UID { return types.UID(p.handlers.UID) }
 
-// podTask is the task of a container with all that is made for it, in one piece. It is the Source of
-// the task: the state of the container, from the status of its pod.
+// podTask is the task of a container with its data, in one allocation. It is the Source of the task: it
+// derives the state of the container from the status of its pod.
 type podTask struct {
 	task      worker.Task
 	container probe.Container
 	pod       *podInfo
 }
 
-// task returns what a new worker of a container shares with others.
+// task returns the task for a new worker of a container.
 func (s *podSet) task(name string) *worker.Task {
 	priorID := ""
 	if status := containerStatus(&s.pod.Status, name); status != nil {
@@ -106,23 +106,24 @@ func ports(c *v1.Container) []probe.Port {
 	return ports
 }
 
-// digest stands for the config of a running probe: the manager only has to know whether another one
-// is the same. It depends on the seed of the manager, so nobody can choose two configs with one digest.
+// digest identifies the config of a running probe. The manager only compares configs for equality. A digest
+// depends on the seed of the manager, so nobody can construct two configs with the same digest.
 type digest uint64
 
 func (m *Manager) digestOf(config []byte) digest { return digest(maphash.Bytes(m.seed, config)) }
 
-// tag is what the manager must know of a running probe of the annotation. It is read-only. The other
-// probes have a digest, which takes 8 bytes.
+// tag has the data that the manager keeps of a running probe from the annotation. It is read-only. Other
+// probes have a digest instead, which takes 8 bytes.
 type tag struct {
 	config string // JSON, with references to secrets
-	mark   string // as in bound
+	mark   string // see bound
 	path   *field.Path
-	// The command of the probe; see [declared.Probe].
+	// written is the command of the probe; see [declared.Probe].
 	written []string
 }
 
-// tagOf returns the tag of a running probe; annotated is false for one that is not of the annotation.
+// tagOf returns the tag of a running probe; annotated is false if the probe does not come from the
+// annotation.
 func tagOf(p group.Probe) (t tag, annotated bool) {
 	if t, ok := p.Tag.(*tag); ok {
 		return *t, true
@@ -130,7 +131,7 @@ func tagOf(p group.Probe) (t tag, annotated bool) {
 	return tag{}, false
 }
 
-// annotatedConfig returns the config of a running probe of the annotation.
+// annotatedConfig returns the config of a running probe from the annotation.
 func annotatedConfig(p group.Probe) ProbeConfig {
 	t, _ := tagOf(p)
 	return ProbeConfig{
@@ -139,7 +140,7 @@ func annotatedConfig(p group.Probe) ProbeConfig {
 	}
 }
 
-// sameHandler reports whether a running probe has the handler, the config and the target of c.
+// sameHandler reports whether a running probe has the handler, config and target of c.
 func (m *Manager) sameHandler(p group.Probe, c *ProbeConfig) bool {
 	if p.Name != c.Handler || p.Target != c.Target {
 		return false
@@ -150,7 +151,7 @@ func (m *Manager) sameHandler(p group.Probe, c *ProbeConfig) bool {
 	return p.Tag == m.digestOf(c.Config)
 }
 
-// probeOf returns the probe of c for the group.
+// probeOf returns the group's probe for c.
 func (m *Manager) probeOf(c ProbeConfig, b bound, t *worker.Task) group.Probe {
 	p := group.Probe{Task: t, Kind: c.Kind, Handler: b.handler, Name: c.Handler, Spec: c.Spec, Target: c.Target, Paused: c.Paused}
 	if c.Refers {
@@ -161,26 +162,26 @@ func (m *Manager) probeOf(c ProbeConfig, b bound, t *worker.Task) group.Probe {
 	return p
 }
 
-// bound is a handler that is bound to a probe.
+// bound is a handler bound to a probe.
 type bound struct {
 	handler probe.Handler
-	kept    bool   // it is that of the running probe
-	mark    string // a digest of the config with its references resolved; "": there is no reference
+	reused  bool   // the handler is the running probe's
+	mark    string // digest of the config with its references resolved; "" without references
 }
 
-// current is a probe as it was at one moment.
+// current is a probe with its version.
 type current struct {
 	group.Probe
-	at seam.Version
+	version seam.Version
 }
 
 func (m *Manager) current(id probeID) (now current, running bool) {
-	now.Probe, now.at, running = seam.Of(m.group).Current(id)
+	now.Probe, now.version, running = seam.Reveal(m.group).Current(id)
 	return now, running
 }
 
-// put starts the probe of c, or changes it if it runs. It tries again when another goroutine
-// has started, changed or removed the probe meanwhile.
+// put starts the probe of c, or changes it if it is running. It retries if another goroutine has started,
+// changed or removed the probe meanwhile.
 func (m *Manager) put(set *podSet, c ProbeConfig) error {
 	moved := false
 	for {
@@ -198,7 +199,7 @@ func (m *Manager) put(set *podSet, c ProbeConfig) error {
 	}
 }
 
-// add starts the worker of one probe. It reports false when another goroutine has done so.
+// add starts the worker of one probe. It returns false if another goroutine has started it.
 func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	b, err := m.prepare(c)
 	if err != nil {
@@ -221,8 +222,8 @@ func (m *Manager) add(set *podSet, c ProbeConfig) (started bool, err error) {
 	return false, &declared.Error{Path: c.FieldPath(), Err: err}
 }
 
-// change changes a running probe to c. moved means that its target may be another one now. It
-// reports false when the probe has ended, or was changed by another goroutine.
+// change changes a running probe to c. moved means that its target may have changed. It returns false if
+// the probe has ended, or was changed by another goroutine.
 func (m *Manager) change(was current, c ProbeConfig, moved bool) (done bool, err error) {
 	t, _ := tagOf(was.Probe)
 	next := bound{was.Handler, true, t.mark}
@@ -237,7 +238,7 @@ func (m *Manager) change(was current, c ProbeConfig, moved bool) (done bool, err
 	return m.changeTo(was, c, next, moved), nil
 }
 
-// rebind returns a handler bound to c: that of was if config and secrets are the same.
+// rebind returns a handler bound to c. It reuses the handler of was if config and secrets are unchanged.
 func (m *Manager) rebind(was current, c ProbeConfig) (bound, error) {
 	r, err := m.resolve(c)
 	if err != nil {
@@ -249,18 +250,18 @@ func (m *Manager) rebind(was current, c ProbeConfig) (bound, error) {
 		return bound{was.Handler, true, t.mark}, nil
 	}
 	next, err := m.bind(c, r)
-	if err == nil && same { // its secrets alone have changed: it keeps its state, unless it panics
+	if err == nil && same { // only the secrets have changed, so the state is inherited, unless Inherit panics
 		_ = m.call("Inheritor", func() error { probe.Inherit(next.handler, was.Handler); return nil })
 	}
 	return next, err
 }
 
-// changeTo changes a running probe from was to next. It reports false as change does.
+// changeTo changes a running probe from was to next. It returns false in the same cases as change.
 func (m *Manager) changeTo(was current, c ProbeConfig, next bound, moved bool) (done bool) {
-	keep := seam.Keep{Run: m.sameHandler(was.Probe, &c), Attempt: next.kept && !moved}
-	done = seam.Of(m.group).Replace(was.at, m.probeOf(c, next, was.Task), keep)
+	keep := seam.Keep{Run: m.sameHandler(was.Probe, &c), Attempt: next.reused && !moved}
+	done = seam.Reveal(m.group).Replace(was.version, m.probeOf(c, next, was.Task), keep)
 	switch {
-	case next.kept:
+	case next.reused:
 	case done:
 		m.release(was.Handler)
 	default:
@@ -269,19 +270,19 @@ func (m *Manager) changeTo(was current, c ProbeConfig, next bound, moved bool) (
 	return done
 }
 
-// reshape gives a probe the new labels, ports and restart policies of the pod. It reports whether
-// the ports have changed, and so perhaps the target of an attempt.
+// reshape gives a probe the new labels, ports and restart policies of the pod. It reports whether the ports
+// have changed, which may change the target.
 func (s *podSet) reshape(now current) (moved bool) {
 	old := now.Task
 	before, ok := old.Source.(*podTask)
 	if !ok {
 		return false
 	}
-	t := s.taskOf(old.Subject.Container, old.PriorID) // the agent was not restarted
+	t := s.taskOf(old.Subject.Container, old.PriorID) // PriorID is unchanged, because the agent was not restarted
 	if before.pod.equal(&s.info.podView) && reflect.DeepEqual(old.Pod, t.Pod) && reflect.DeepEqual(old.Container, t.Container) && old.NoRestart == t.NoRestart {
 		return false
 	}
-	seam.Of(s.m.group).Reshape(now.at, t)
+	seam.Reveal(s.m.group).Reshape(now.version, t)
 	return !slices.Equal(old.Container.Ports, t.Container.Ports)
 }
 
@@ -300,7 +301,7 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 		return bound{}, &declared.Error{Path: c.FieldPath(), Err: r.secrets.Error(err)}
 	}
 	if c.Written != nil {
-		handler = asWritten{handler, c.Written}
+		handler = writtenHandler{handler, c.Written}
 	}
 	b := bound{mark: r.mark}
 	err = m.call("SecretChecker", func() (err error) {
@@ -314,33 +315,33 @@ func (m *Manager) bind(c ProbeConfig, r resolved) (bound, error) {
 	return b, nil
 }
 
-// asWritten is a handler of a command that is described without the values of its variables: what shows the
-// pod of such a probe masks them.
-type asWritten struct {
+// writtenHandler is a handler of a command whose description has the command as written, without the values
+// of its variables. The pod of such a probe is shown with masked values too.
+type writtenHandler struct {
 	handler probe.Handler
 	command []string
 }
 
 var (
-	_ probe.Wrapper   = asWritten{}
-	_ probe.Describer = asWritten{}
+	_ probe.Wrapper   = writtenHandler{}
+	_ probe.Describer = writtenHandler{}
 )
 
 // Probe implements [probe.Handler].
-func (w asWritten) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+func (w writtenHandler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	return w.handler.Probe(ctx, req)
 }
 
 // Unwrap implements [probe.Wrapper].
-func (w asWritten) Unwrap() probe.Handler { return w.handler }
+func (w writtenHandler) Unwrap() probe.Handler { return w.handler }
 
 // Describe implements [probe.Describer].
-func (w asWritten) Describe(name string, _ *probe.Request) string {
+func (w writtenHandler) Describe(name string, _ *probe.Request) string {
 	return strings.TrimSpace(name + " " + explain.ShortCommand(w.command))
 }
 
-// prepareHandler prepares the handler of c. A panic becomes an error, so that one handler does
-// not end the program.
+// prepareHandler prepares the handler of c. It converts a panic into an error, so that one handler cannot
+// end the program.
 func (m *Manager) prepareHandler(c ProbeConfig, config []byte) (h probe.Handler, err error) {
 	err = m.call(fmt.Sprintf("handler %q", c.Handler), func() (err error) {
 		if c.Bind != nil {
@@ -367,7 +368,7 @@ func (t *podTask) State() worker.State {
 	return t.stateIn(&status)
 }
 
-// Publish implements [worker.Publisher]. set is that of its task: it is not kept for each one.
+// Publish implements [worker.Publisher]. It ignores set, which is the SetState of its own task.
 func (t *podTask) Publish(func(worker.State)) (stop func(), ok bool) {
 	p, ok := t.pod.status.(StatusPublisher)
 	if !ok {
@@ -402,13 +403,13 @@ func (t *podTask) stateIn(status *v1.PodStatus) worker.State {
 		return state
 	}
 	state.Final = c.State.Terminated != nil &&
-		!t.pod.of(t.container.Name).restarts(t.pod.policy, c.State.Terminated.ExitCode) &&
+		!t.pod.restartPolicyOf(t.container.Name).restarts(t.pod.policy, c.State.Terminated.ExitCode) &&
 		!t.pod.allRestart(status)
 	return state
 }
 
-// containerStatus returns the status of the container called name: that of a regular container
-// with an ID, or else that of an init container; nil if there is none.
+// containerStatus returns the status of the container called name: of a regular container with an ID, or
+// else of an init container; nil if there is none.
 func containerStatus(status *v1.PodStatus, name string) *v1.ContainerStatus {
 	for _, list := range [...][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
 		for i := range list {

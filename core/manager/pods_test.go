@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// probedPod has six containers, of which three have one probe each.
+// probedPod returns a pod with six containers, three of which have one probe each.
 func probedPod(uid string) *v1.Pod {
 	return podOf(uid,
 		container("plain1"), container("ready", probe.Readiness), container("plain2"),
@@ -82,7 +82,7 @@ func TestAddRemovePods(t *testing.T) {
 	})
 }
 
-func TestWhichContainersAreProbed(t *testing.T) {
+func TestContainersThatAreProbed(t *testing.T) {
 	bubble(t, "#7 a plain init container has no workers", func(t *testing.T) {
 		r := newRig(t)
 		pod := podOf("u", container("a"))
@@ -146,7 +146,7 @@ func TestAddPodArguments(t *testing.T) {
 		if pod.Spec.Containers[0].LivenessProbe.PeriodSeconds != before.Spec.Containers[0].LivenessProbe.PeriodSeconds {
 			t.Error("the defaults were written into the pod")
 		}
-		pod.DeletionTimestamp = new(metav1.Now()) // later changes do not reach the workers
+		pod.DeletionTimestamp = new(metav1.Now()) // later changes of pod do not affect the workers
 		pod.Spec.Containers[0].Name = "z"
 		r.store.SetPodStatus(pod, statusOf(running("a", "c1")))
 		r.wait(10 * time.Second)

@@ -22,7 +22,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// rest reads seq until nothing has come for a millisecond of the bubble's time.
+// rest reads seq until no update has come for a millisecond of fake time.
 func rest(cancel context.CancelFunc, seq iter.Seq[results.Update]) (all []results.Update) {
 	timer := time.AfterFunc(ms, cancel)
 	for u := range seq {
@@ -32,7 +32,7 @@ func rest(cancel context.CancelFunc, seq iter.Seq[results.Update]) (all []result
 	return all
 }
 
-// crowd adds n pods of one readiness probe each.
+// crowd adds n pods with one readiness probe each.
 func (r *rig) crowd(n int) {
 	r.t.Helper()
 	for i := range n {
@@ -136,9 +136,9 @@ func eachProbe(pod *v1.Pod, f func(*v1.Probe)) {
 	}
 }
 
-// A reader of the updates must not take a container that is not restarted for ready: its worker
-// decides Failure and ends within one tick.
-func TestContainerThatIsNotRestarted(t *testing.T) {
+// A reader of the updates must not consider a container ready that is not restarted: its worker decides
+// Failure and ends within one tick.
+func TestUpdatesOfContainerThatIsNotRestarted(t *testing.T) {
 	terminated := v1.ContainerStatus{Name: "web", ContainerID: "c1", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1}}}
 	for kind, want := range map[probe.Kind][]string{
 		probe.Liveness:  {"Success initial", "Failure not_running", "removed"},
@@ -260,7 +260,7 @@ func TestRecorder(t *testing.T) {
 		if got := h.Count(); got != 21*500 {
 			t.Errorf("%d attempts, want %d", got, 21*500)
 		}
-		close(blocked) // so that Close may end
+		close(blocked) // so that Close can end
 	})
 }
 

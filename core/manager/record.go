@@ -13,16 +13,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// podRecord is what the manager knows of a pod beside its workers: which probes it declares, as the last
-// AddPod or UpdatePod has found. It is read-only. A pod whose fields tell all has none, which is nil.
+// podRecord has the probes that a pod declares, as of the last AddPod or UpdatePod. It is read-only. If the
+// fields of a pod alone declare its probes, its record is nil.
 type podRecord struct {
-	annotation digest            // of the text of the annotation
-	declared   []declared.Name   // valid probes, also those that could not be started
+	annotation digest            // digest of the annotation's text
+	declared   []declared.Name   // valid probes, including those that could not be started
 	refused    []declared.Name   // probes that could not be started, or that an invalid annotation may declare
-	started    map[string]string // IDs of containers whose startup probe had succeeded when it was stopped, by name
+	started    map[string]string // container IDs by name of containers whose startup probe had succeeded before it was stopped
 }
 
-// ownProbe returns the probe that is a field of c; nil if there is none.
+// ownProbe returns the probe in a field of c; nil if there is none.
 func ownProbe(c *v1.Container, kind probe.Kind) *v1.Probe {
 	switch kind {
 	case probe.Startup:
@@ -35,7 +35,7 @@ func ownProbe(c *v1.Container, kind probe.Kind) *v1.Probe {
 }
 
 // declares reports whether a pod with record r declares a probe that has no worker. It parses the
-// annotation only if r is not of that one. spec is nil if the container can declare none.
+// annotation only if it differs from the one in r. spec is nil if the container cannot declare probes.
 func (m *Manager) declares(pod *v1.Pod, r *podRecord, spec *v1.Container, name declared.Name) bool {
 	if spec != nil && ownProbe(spec, name.Kind) != nil || r != nil && slices.Contains(r.declared, name) || r.refuses(name) {
 		return true
@@ -57,12 +57,12 @@ func (r *podRecord) refusals() []declared.Name {
 	return r.refused
 }
 
-// hasStarted reports whether a startup probe that was stopped since had succeeded.
+// hasStarted reports whether the startup probe of the container had succeeded before it was stopped.
 func (r *podRecord) hasStarted(container, id string) bool {
 	return r != nil && id != "" && r.started[container] == id
 }
 
-// without returns r without some containers; nil if there are no others.
+// without returns r without the given containers; nil if nothing is left.
 func (r *podRecord) without(containers map[string]bool) *podRecord {
 	if r == nil {
 		return nil
@@ -83,15 +83,15 @@ func (m *Manager) record(uid types.UID) *podRecord {
 	return m.records[uid]
 }
 
-// declare records what a pod declares, unless its fields tell all. refused are the probes that could not
-// be started.
+// declare records the probes that a pod declares, unless its fields alone declare them. refused are the
+// probes that could not be started.
 func (m *Manager) declare(d *declared.Pod, refused []declared.Name) {
 	switch uid := d.Pod().UID; {
 	case !d.Plain() || len(refused) > 0:
 		next := &podRecord{annotation: m.textDigest(d.Pod().Annotations[declared.Annotation]), declared: d.List().Names(), refused: slices.Clip(refused)}
-		m.rerecord(uid, func(*podRecord) *podRecord { return next })
-	case m.record(uid) != nil: // seldom: the usual case needs no write lock
-		m.rerecord(uid, func(*podRecord) *podRecord { return nil })
+		m.updateRecord(uid, func(*podRecord) *podRecord { return next })
+	case m.record(uid) != nil: // rare: the usual case needs no write lock
+		m.updateRecord(uid, func(*podRecord) *podRecord { return nil })
 	}
 }
 
@@ -99,8 +99,8 @@ func (m *Manager) textDigest(annotation string) digest {
 	return digest(maphash.String(m.seed, annotation))
 }
 
-// rerecord replaces the record of a pod.
-func (m *Manager) rerecord(uid types.UID, next func(*podRecord) *podRecord) {
+// updateRecord replaces the record of a pod.
+func (m *Manager) updateRecord(uid types.UID, next func(*podRecord) *podRecord) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := next(m.records[uid]); r != nil {
@@ -122,7 +122,7 @@ func (m *Manager) keepStarted(uid types.UID, containers map[string]bool) {
 	if len(started) == 0 {
 		return
 	}
-	m.rerecord(uid, func(r *podRecord) *podRecord {
+	m.updateRecord(uid, func(r *podRecord) *podRecord {
 		var next podRecord
 		if r != nil {
 			next = *r
@@ -132,8 +132,8 @@ func (m *Manager) keepStarted(uid types.UID, containers map[string]bool) {
 	})
 }
 
-// Refused returns the probes of a pod that it declares, or may declare in the part of its annotation
-// that is invalid, and that could not be started: each counts as one that has not run yet.
+// Refused returns the probes of a pod that could not be started, and the probes that the invalid part of
+// its annotation may declare. Each counts as not run yet.
 func (m *Manager) Refused(uid types.UID) (keys []Key) {
 	for _, n := range m.record(uid).refusals() {
 		key := Key{uid, n.Container, n.Kind}

@@ -22,17 +22,17 @@ import (
 type rotation struct {
 	*rig
 	pod      *v1.Pod
-	password string // "": it cannot be read
-	asked    int    // for the password
+	password string // "": it cannot be resolved
+	asked    int    // number of resolutions of the password
 	refuses  string // a password that Prepare refuses
 	released []string
 
 	mu        sync.Mutex // guards the fields below
 	passwords []string
-	count     int // of attempts, kept by the handler
+	count     int // number of attempts, kept by the handler
 }
 
-// attempts returns the number of attempts that the handler has kept, and that of all attempts.
+// attempts returns the number of attempts that the handler has kept, and the total number of attempts.
 func (r *rotation) attempts() (kept, all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

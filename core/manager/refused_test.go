@@ -32,7 +32,7 @@ func statusAfter(t *testing.T, r *rig, pod *v1.Pod) (started, ready bool) {
 	return c.Started != nil && *c.Started, c.Ready
 }
 
-// A declared probe that could not be started counts as one that has not run yet.
+// A declared probe that could not be started counts as not run yet.
 func TestAddPodRefusedProbeIsUndecided(t *testing.T) {
 	missing := errors.New(`unknown handler "redis"`)
 	noHandler := func(pod *v1.Pod) { eachProbe(pod, func(p *v1.Probe) { p.ProbeHandler = v1.ProbeHandler{} }) }
@@ -107,8 +107,8 @@ func TestAddPodAgainWhenPluginAppears(t *testing.T) {
 	})
 }
 
-// The kubelet's AddPod stops at the first probe that exists. A probe that was refused before still
-// counts as one that has not run at the next sync.
+// The kubelet's AddPod stops at the first probe that exists. A probe that was refused earlier still counts
+// as not run yet at the next sync.
 func TestAddPodAgainKeepsRefusedProbesUndecided(t *testing.T) {
 	for name, switches := range map[string]manager.Compat{"default": 0, "kubelet": manager.KubeletV1_36} {
 		bubble(t, name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestShutdown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := r.m.Shutdown(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `probes under way: ns/pod-u/web readiness (handler "exec")`) {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `probes are still under way: ns/pod-u/web readiness (handler "exec")`) {
 			t.Errorf("got %v", err)
 		}
 		if err := r.m.AddPod(t.Context(), podOf("v", container("web", probe.Readiness))); !errors.Is(err, manager.ErrClosed) {
@@ -213,7 +213,7 @@ func TestShutdown(t *testing.T) {
 		r.add(pod)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.m.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "events that the recorder has not recorded") {
+		if err := r.m.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "the recorder has not recorded all events") {
 			t.Errorf("got %v", err)
 		}
 		close(over)
@@ -306,12 +306,12 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// nothing is a registry whose Prepare returns nothing.
+// nothing is a registry whose Prepare returns neither a handler nor an error.
 type nothing struct{}
 
 func (nothing) Prepare(string, []byte, probe.Target) (probe.Handler, error) { return nil, nil }
 
-func TestPrepareOfNothingIsError(t *testing.T) {
+func TestPrepareWithoutHandlerIsError(t *testing.T) {
 	m, err := manager.New(manager.Config{Status: new(manager.StatusStore), Handlers: nothing{}})
 	if err != nil {
 		t.Fatal(err)

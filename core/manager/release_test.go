@@ -14,12 +14,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// lender makes handlers, and counts their releases.
+// lender prepares handlers, and counts their releases.
 type lender struct {
 	mu      sync.Mutex
 	lent    map[*loan]bool
 	twice   bool
-	secrets []string // of loans, as they redact them
+	secrets []string // secrets as redacted by the handlers
 }
 
 type loan struct{ of *lender }
@@ -96,7 +96,7 @@ func TestHandlersAreReleased(t *testing.T) {
 	l.count(t, "added too late", 0)
 }
 
-// panics has one handler that panics when it is prepared.
+// panics is a registry with one handler that panics in Prepare.
 type panics struct{ lender *lender }
 
 func (p panics) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
@@ -106,8 +106,8 @@ func (p panics) Prepare(name string, config []byte, target probe.Target) (probe.
 	return p.lender.Prepare(name, config, target)
 }
 
-// A handler that panics in Prepare prevents only its own probe.
-func TestPrepareThatPanics(t *testing.T) {
+// A panic in Prepare affects only its own probe.
+func TestPreparePanicAffectsOnlyItsProbe(t *testing.T) {
 	var log strings.Builder
 	l := &lender{lent: make(map[*loan]bool)}
 	m, err := manager.New(manager.Config{

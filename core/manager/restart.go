@@ -7,26 +7,26 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ContainerShouldRestart reports whether a container that exited with exitCode is restarted. The
-// first restart rule that matches decides, or else the restart policy of the container, or else
-// that of the pod. Without a policy of the container its rules do not count.
+// ContainerShouldRestart reports whether a container that exited with exitCode is restarted. The first
+// matching restart rule decides, or else the restart policy of the container, or else the pod's. Rules have
+// no effect without a policy of the container.
 func ContainerShouldRestart(c *v1.Container, pod *v1.PodSpec, exitCode int32) bool {
 	return policyOf(c, false).restarts(pod.RestartPolicy, exitCode)
 }
 
-// AllContainersShouldRestart reports whether all containers of pod are restarted together: a
-// condition in its status says so, or a rule of a container that has exited asks for it.
+// AllContainersShouldRestart reports whether all containers of pod are restarted together, because of a
+// condition in its status or of a rule of an exited container.
 func AllContainersShouldRestart(pod *v1.Pod, status *v1.PodStatus) bool {
 	v := viewOf(pod)
 	return v.allRestart(status)
 }
 
-// podView is what the states of a pod's containers depend on in the pod.
+// podView has the fields of a pod that the states of its containers depend on.
 type podView struct {
 	resourceVersion string
 	deleting        bool
 	policy          v1.RestartPolicy
-	own             []restartPolicy // of the containers that have some
+	own             []restartPolicy // of the containers with a policy or rules
 }
 
 // restartPolicy is the restart policy of one container, with its rules.
@@ -70,13 +70,13 @@ func (r restartPolicy) clone() restartPolicy {
 	return r
 }
 
-// equal reports whether the states of the containers are the same in both views.
+// equal reports whether both views lead to the same container states.
 func (v *podView) equal(o *podView) bool {
 	return v.deleting == o.deleting && v.policy == o.policy && reflect.DeepEqual(v.own, o.own)
 }
 
-// of returns the restart policy of a container.
-func (v *podView) of(container string) restartPolicy {
+// restartPolicyOf returns the restart policy of a container.
+func (v *podView) restartPolicyOf(container string) restartPolicy {
 	for _, r := range v.own {
 		if r.container == container {
 			return r

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// rule is a restart rule: exit codes in codes lead to action.
+// rule returns a restart rule with the given operator, codes and action.
 func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) v1.ContainerRestartRule {
 	return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: op, Values: codes}}
 }
@@ -24,7 +24,7 @@ const (
 	restartAll = v1.ContainerRestartRuleActionRestartAllContainers
 )
 
-// world is the state of a pod of which the container "web" is probed.
+// world is the state of a pod whose container "web" is probed.
 type world struct {
 	pod    v1.RestartPolicy
 	own    v1.ContainerRestartPolicy // "" for none
@@ -33,7 +33,7 @@ type world struct {
 	status v1.PodStatus
 }
 
-// TestWorkerLife checks which states of a pod end a worker, and the decided results in the others.
+// TestWorkerLife checks which pod states end a worker, and the decided results in the other states.
 func TestWorkerLife(t *testing.T) {
 	exit := func(code int32) v1.PodStatus { return statusOf(terminated("web", "c1", code)) }
 	never, onFailure, always := v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyAlways
@@ -101,7 +101,7 @@ func TestWorkerLife(t *testing.T) {
 	}
 }
 
-func TestWorkerGoesOn(t *testing.T) {
+func TestWorkerContinuesWhileContainerCanRun(t *testing.T) {
 	each(t, "#25 pod without a status", func(t *testing.T, kind probe.Kind) {
 		r := newRig(t)
 		r.add(podOf("u", container("web", kind)))

@@ -21,7 +21,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// unset is what [rig.cached] returns for a container that the cache does not know.
+// unset is the result that [rig.cached] returns for a container without an entry.
 const unset = results.Result(-128)
 
 const ms = time.Millisecond
@@ -39,13 +39,13 @@ type prepared struct {
 	handler *probetest.Handler
 }
 
-// rig is a manager with its status source, handlers and recorder. It is made inside a bubble.
+// rig is a manager with its status source, handlers and recorder. It must be made inside a bubble.
 type rig struct {
 	t     *testing.T
 	m     *manager.Manager
 	store *manager.StatusStore
 	start time.Time
-	// handle makes the handler of a probe; nil means one that answers Success.
+	// handle returns the handler for a probe. If it is nil, every attempt succeeds.
 	handle func(name string, config []byte) (*probetest.Handler, error)
 
 	mu       sync.Mutex
@@ -58,15 +58,14 @@ var (
 	_ manager.Recorder = (*rig)(nil)
 )
 
-// newRig returns a manager that is older than any period of the tests, so that first ticks are not
-// delayed.
+// newRig returns a manager that is older than any period of the tests, so first ticks are not delayed.
 func newRig(t *testing.T, edit ...func(*manager.Config)) *rig {
 	r := newYoungRig(t, edit...)
 	time.Sleep(time.Hour)
 	return r
 }
 
-// newYoungRig returns a manager that was just started.
+// newYoungRig returns a manager that was just made.
 func newYoungRig(t *testing.T, edit ...func(*manager.Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, store: new(manager.StatusStore), start: time.Now()}
@@ -198,13 +197,13 @@ func (r *rig) status(uid types.UID, container string, kind probe.Kind) manager.P
 	return manager.ProbeStatus{}
 }
 
-// bubble is a subtest in a synctest bubble.
+// bubble runs a subtest in a synctest bubble.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// each is a subtest for each kind, every one in its own bubble.
+// each runs a subtest for each kind, each in its own bubble.
 func each(t *testing.T, name string, test func(t *testing.T, kind probe.Kind)) {
 	t.Helper()
 	for _, kind := range probe.Kinds {
@@ -221,7 +220,7 @@ var (
 	annotated = podtest.Annotated
 )
 
-// running is the status of a container that runs since now, and has started.
+// running returns the status of a container that has been running since now, and has started.
 func running(name, id string) v1.ContainerStatus {
 	return v1.ContainerStatus{
 		Name: name, ContainerID: id, Started: new(true),
@@ -229,7 +228,7 @@ func running(name, id string) v1.ContainerStatus {
 	}
 }
 
-// starting is the status of a container that runs since now, and has not started.
+// starting returns the status of a container that has been running since now, and has not started.
 func starting(name, id string) v1.ContainerStatus {
 	s := running(name, id)
 	s.Started = new(false)
@@ -247,7 +246,7 @@ func waiting(name, id string) v1.ContainerStatus {
 	return v1.ContainerStatus{Name: name, ContainerID: id, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}}
 }
 
-// upFor is the status of a container in which a probe of kind runs.
+// upFor returns the status of a container whose probe of kind is not gated.
 func upFor(kind probe.Kind, name, id string) v1.ContainerStatus {
 	if kind == probe.Startup {
 		return starting(name, id)

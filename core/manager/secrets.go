@@ -9,16 +9,15 @@ import (
 	"github.com/daeace23/prober/core/declared"
 )
 
-// RefreshSecrets resolves the references in the configs of all probes again, with
-// [Config.ResolveSecret]. A probe whose secrets have changed gets a handler that is bound to
-// them. It keeps its schedule, its decided result and its run of equal results. It also keeps
-// the state of its handler, if that is a [probe.Inheritor]. The attempt under way
-// is made again, and a liveness or startup probe that is on hold after a failure is probed again.
-// The other probes are not changed.
+// RefreshSecrets resolves the references in the configs of all probes again, with [Config.ResolveSecret]. A
+// probe whose secrets have changed gets a handler bound to the new ones. It keeps its schedule, its decided
+// result and its run of equal results, and the state of its handler if that is a [probe.Inheritor]. The
+// attempt under way is cancelled and repeated. A liveness or startup probe that is on hold after a failure
+// is probed again. Other probes are not changed.
 //
-// A probe whose secrets cannot be resolved, or whose handler refuses them, goes on with the
-// old ones. The error joins one for every such probe, with its pod and the path of its field.
-// The end of ctx ends the work between two probes.
+// If the secrets of a probe cannot be resolved, or its handler refuses them, the probe continues with the
+// old ones. The error joins an error for every such probe, with its pod and the path of its field. If ctx
+// ends, RefreshSecrets returns before the next probe.
 //
 // The manager does not watch secrets. Call RefreshSecrets when they may have changed.
 func (m *Manager) RefreshSecrets(ctx context.Context) error {
@@ -41,7 +40,7 @@ func (m *Manager) refresh(id probeID) error {
 		if !running {
 			return nil
 		}
-		if t, _ := tagOf(was.Probe); t.mark == "" { // it has no secrets
+		if t, _ := tagOf(was.Probe); t.mark == "" { // the probe has no secrets
 			return nil
 		}
 		config := annotatedConfig(was.Probe)
@@ -50,7 +49,7 @@ func (m *Manager) refresh(id probeID) error {
 			subject := was.Task.Subject
 			return fmt.Errorf("pod %s/%s: %w", subject.Namespace, subject.Pod, err)
 		}
-		if next.kept || m.changeTo(was, config, next, false) {
+		if next.reused || m.changeTo(was, config, next, false) {
 			return nil
 		}
 	}
@@ -60,7 +59,7 @@ func (m *Manager) refresh(id probeID) error {
 type resolved struct {
 	config  []byte
 	secrets declared.Secrets
-	mark    string // a digest of config; "": there is no reference in it
+	mark    string // digest of config; "" if it has no reference
 }
 
 // resolve replaces the references in the config of c.

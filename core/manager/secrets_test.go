@@ -32,7 +32,7 @@ func resolveSecrets(cfg *manager.Config) {
 	}
 }
 
-// secretRig is a rig with one pod, whose probes prepare binds.
+// secretRig is a rig with one pod, whose probes are bound by prepare.
 type secretRig struct {
 	*rig
 	pod   *v1.Pod
@@ -58,7 +58,7 @@ func newSecretRig(t *testing.T, config string, prepare bind) *secretRig {
 	return r
 }
 
-// observerFunc is an observer of all ticks.
+// observerFunc is an observer function that gets all ticks.
 type observerFunc func(*worker.Tick)
 
 func (f observerFunc) Observe(worker.Info) worker.ProbeObserver { return f }
@@ -66,7 +66,7 @@ func (f observerFunc) Tick(t *worker.Tick)                      { f(t) }
 func (f observerFunc) Skipped(worker.SkipReason, int)           {}
 func (f observerFunc) Close()                                   {}
 
-// holder is a handler that finds secrets in its config, and shows the first of them.
+// holder is a handler that reports secrets in its config, and whose output is the first of them.
 type holder struct {
 	secrets []string
 	keep    func(redact func(string) string)
@@ -143,7 +143,7 @@ func TestSecrets(t *testing.T) {
 		})
 		r.add(r.pod)
 		r.wait(3 * time.Second)
-		r.m.Close() // no goroutine writes to the log any more
+		r.m.Close() // no goroutine writes to the log after this
 		if calls < 5 {
 			t.Fatalf("%d calls", calls)
 		}

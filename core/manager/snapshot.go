@@ -22,17 +22,18 @@ type ProbeStatus struct {
 	ContainerID string
 	Kind        probe.Kind
 	Handler     string
-	Target      string         // what the probe probes, for people, on one line
-	Result      results.Result // decided
+	Target      string         // description of the target, on one line
+	Result      results.Result // decided result
 	Run         int            // consecutive equal results
 	OnHold      bool
 	Paused      bool
-	// Gate says why the probe makes no attempts: "initial delay, 4s left"; "" if it makes some.
+	// Gate describes why the probe makes no attempts: "initial delay, 4s left". It is "" if attempts are
+	// made.
 	Gate    string
 	Spec    probe.Spec
 	Last    *TickStatus // nil before the first tick
 	Next    time.Time
-	History []TickStatus // newest first; empty where none is kept
+	History []TickStatus // newest first; empty without a history
 }
 
 // Key returns the identity of the probe.
@@ -47,15 +48,14 @@ func (m *Manager) Probe(key Key) (ProbeStatus, bool) {
 	return statusOf(s), true
 }
 
-// Explanation is the state of a probe, why its decided result is what it is, and what happened
-// inside its past ticks.
+// Explanation is the state of a probe, the reason for its decided result, and the events of its past ticks.
 type Explanation struct {
 	Probe   ProbeStatus // without History
 	Summary string      // see [group.Explanation]
-	Ticks   []TickTrace // newest first; empty where no history is kept
+	Ticks   []TickTrace // newest first; empty without a history
 }
 
-// TickTrace is a past tick with what happened inside its attempts.
+// TickTrace is a past tick with the events of its attempts.
 type TickTrace = group.TickTrace
 
 // Explain returns the explanation of one probe; false if there is none.
@@ -67,11 +67,11 @@ func (m *Manager) Explain(key Key) (Explanation, bool) {
 	return Explanation{statusOf(x.Status), x.Summary, x.Ticks}, true
 }
 
-// Target returns what a probe probes, as its state does; "" if there is no such probe.
+// Target returns the Target of a probe's [ProbeStatus]; "" if the probe does not exist.
 func (m *Manager) Target(key Key) string { return m.group.Target(key.id()) }
 
-// Latest returns the state of one probe without its History, which costs less; false if there is
-// none.
+// Latest returns the state of one probe without its History, which costs less than [Manager.Probe]; false
+// if there is none.
 func (m *Manager) Latest(key Key) (ProbeStatus, bool) {
 	s, ok := m.group.Latest(key.id())
 	if !ok {
@@ -80,11 +80,11 @@ func (m *Manager) Latest(key Key) (ProbeStatus, bool) {
 	return statusOf(s), true
 }
 
-// Select returns the probes for which match returns true, in no order. match must not keep its
-// argument. Select costs less than [Manager.Probes], since it builds no state.
+// Select returns the probes for which match returns true, in no particular order. match must not keep its
+// argument. Select costs less than [Manager.Probes], because it builds no states.
 func (m *Manager) Select(match func(*worker.Info) bool) []worker.Info { return m.group.Infos(match) }
 
-// SelectPod is [Manager.Select] of the probes of one pod. It takes a time in proportion to these.
+// SelectPod is [Manager.Select] for the probes of one pod. Its time is proportional to their number.
 func (m *Manager) SelectPod(uid types.UID, match func(*worker.Info) bool) []worker.Info {
 	return m.group.InfosOf(uid, match)
 }
@@ -111,5 +111,5 @@ func statusOf(s group.Status) ProbeStatus {
 	}
 }
 
-// TickStatus is a past tick.
+// TickStatus describes a past tick.
 type TickStatus = group.TickStatus

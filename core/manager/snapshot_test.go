@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// resting is the error of a handler that pauses its probe.
+// resting is the error of a handler that has quarantined its probe.
 type resting struct{ until time.Time }
 
 func (resting) Error() string                 { return "trap" }
@@ -177,7 +177,7 @@ func TestListOfProbes(t *testing.T) {
 	})
 }
 
-// past returns the outputs of the history of the one probe, newest first.
+// past returns the outputs in the history of the only probe, newest first.
 func (r *rig) past() (outputs []string) {
 	for _, h := range r.m.Probes()[0].History {
 		outputs = append(outputs, h.Output)
@@ -258,7 +258,7 @@ func TestHistoryOfAllProbes(t *testing.T) {
 		r.wait(25 * time.Second)
 		total := 0
 		for _, p := range r.m.Probes() {
-			for _, h := range p.History[1:] { // the newest is the last tick, kept anyway
+			for _, h := range p.History[1:] { // the first is the last tick, which is always kept
 				total += len(h.Output)
 			}
 		}

@@ -11,13 +11,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// UpdatePodStatus sets Started and Ready of every container in status. It may be called before AddPod
-// and after RemovePod: a probe that pod declares and that has decided nothing, whether it runs or not,
-// counts as one that has not succeeded. Its container has not started, or is not ready.
+// UpdatePodStatus sets Started and Ready of every container in status. It may be called before AddPod and
+// after RemovePod: a probe that pod declares and that has decided nothing, running or not, counts as not
+// succeeded. Its container has not started, or is not ready.
 //
-// pod is the pod as it was last published, with that status: a container that had started there has
-// started, unless its startup probe has decided otherwise. A readiness probe that has not run yet is
-// triggered. The manager does not know of typed probes before AddPod and after RemovePod.
+// pod must have the last published status. A container that has started in that status has started, unless
+// its startup probe has decided otherwise. A readiness probe that has not run yet is triggered. Before
+// AddPod and after RemovePod, the manager does not know typed probes.
 func (m *Manager) UpdatePodStatus(pod *v1.Pod, status *v1.PodStatus) {
 	u := statusUpdate{m, pod, m.cfg.Compat.Has(probe.CompatStatusFromWorkers)}
 	for i := range status.ContainerStatuses {
@@ -78,10 +78,11 @@ func (u *statusUpdate) initSpec(statuses []v1.ContainerStatus, i int) *v1.Contai
 	return &specs[i]
 }
 
-// decided returns the decided result of the container of c. One of another container with its ID is none.
+// decided returns the decided result of the container of c. It ignores the result of another container with
+// the same ID.
 func (u *statusUpdate) decided(c *v1.ContainerStatus, kind probe.Kind) (results.Result, bool) {
 	cache := u.m.Results(kind)
-	if by := seam.Of(cache).Claimant(c.ContainerID); by != nil && (by.Subject.PodUID != string(u.pod.UID) || by.Subject.Container != c.Name) {
+	if by := seam.Reveal(cache).Claimant(c.ContainerID); by != nil && (by.Subject.PodUID != string(u.pod.UID) || by.Subject.Container != c.Name) {
 		return results.Unknown, false
 	}
 	return cache.Get(c.ContainerID)
@@ -101,8 +102,8 @@ func (u *statusUpdate) started(c *v1.ContainerStatus, spec *v1.Container) bool {
 	return !counts
 }
 
-// hadStarted reports whether the container of c had started in the last status: for an earlier agent,
-// or before its startup probe was stopped.
+// hadStarted reports whether the container of c had started in the last status, by an earlier agent or
+// before its startup probe was stopped.
 func (u *statusUpdate) hadStarted(c *v1.ContainerStatus) bool {
 	if !u.inherits(c) {
 		return false
@@ -113,7 +114,7 @@ func (u *statusUpdate) hadStarted(c *v1.ContainerStatus) bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// prior returns the last status of the container of c, by its ID; nil if there is none.
+// prior returns the last status of the container with the ID of c; nil if there is none.
 func (u *statusUpdate) prior(c *v1.ContainerStatus) *v1.ContainerStatus {
 	if prior := containerStatus(&u.pod.Status, c.Name); prior != nil && prior.ContainerID == c.ContainerID {
 		return prior
@@ -121,7 +122,7 @@ func (u *statusUpdate) prior(c *v1.ContainerStatus) *v1.ContainerStatus {
 	return nil
 }
 
-// inherits reports whether c may have the status that its container had before.
+// inherits reports whether c may take over the previous status of its container.
 func (u *statusUpdate) inherits(c *v1.ContainerStatus) bool {
 	switch {
 	case u.m.cfg.Compat.Has(probe.CompatStatusOnRestart):
@@ -132,8 +133,9 @@ func (u *statusUpdate) inherits(c *v1.ContainerStatus) bool {
 	return u.prior(c) != nil // kubernetes#141342: a replaced container does not inherit.
 }
 
-// lookup reports whether a probe has a worker, and whether it counts: one without a worker does if it is
-// declared (kubernetes#142305). The record is read first: AddPod starts a worker before it replaces it.
+// lookup reports whether a probe has a worker, and whether it counts. A probe without a worker counts if it
+// is declared (kubernetes#142305). The record is read first, because AddPod starts a worker before it
+// replaces the record.
 func (u *statusUpdate) lookup(name string, kind probe.Kind, spec *v1.Container) (running, counts bool) {
 	record, probe := u.m.record(u.pod.UID), declared.Name{Container: name, Kind: kind}
 	switch {
@@ -154,7 +156,7 @@ func (u *statusUpdate) ready(c *v1.ContainerStatus, spec *v1.Container) bool {
 	}
 	running, counts := u.lookup(c.Name, probe.Readiness, spec)
 	if running {
-		_ = seam.Of(u.m.group).Nudge(probeID{Key: u.pod.UID, Task: c.Name, Kind: probe.Readiness}) // an error means that it has just ended
+		_ = seam.Reveal(u.m.group).Nudge(probeID{Key: u.pod.UID, Task: c.Name, Kind: probe.Readiness}) // an error means that the probe has just ended
 	}
 	if spec == nil || !u.inherits(c) {
 		return !counts
@@ -162,8 +164,8 @@ func (u *statusUpdate) ready(c *v1.ContainerStatus, spec *v1.Container) bool {
 	return u.readyOverRestart(!counts, decided, c, counts || spec.ReadinessProbe != nil)
 }
 
-// readyOverRestart returns the readiness of a container that was started before the agent. Until
-// its probe has decided, that is the readiness of its pod: kubernetes#100277.
+// readyOverRestart returns the readiness of a container that was started before the agent. Until its probe
+// has decided, it is the readiness of its pod (kubernetes#100277).
 func (u *statusUpdate) readyOverRestart(ready, decided bool, c *v1.ContainerStatus, probed bool) bool {
 	startedAt := c.State.Running.StartedAt.Time
 	if startedAt.IsZero() || !startedAt.Before(u.m.group.StartedAt().Add(-u.m.cfg.RestartGrace)) {
@@ -192,9 +194,9 @@ const (
 	ReasonReadinessGatesNotReady   = "ReadinessGatesNotReady"
 )
 
-// ContainersReadyCondition returns the ContainersReady condition of a pod. It is true when all
-// regular containers and all restartable init containers are ready. statuses are those of both;
-// nil means that there are none yet.
+// ContainersReadyCondition returns the ContainersReady condition of a pod. It is true if all regular and
+// all restartable init containers are ready. statuses has the statuses of both; nil means that they are
+// unknown.
 func ContainersReadyCondition(pod *v1.Pod, statuses []v1.ContainerStatus, phase v1.PodPhase) v1.PodCondition {
 	no := func(reason, message string) v1.PodCondition {
 		return v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionFalse, Reason: reason, Message: message}
@@ -222,8 +224,8 @@ func ContainersReadyCondition(pod *v1.Pod, statuses []v1.ContainerStatus, phase 
 	return v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionTrue}
 }
 
-// sortContainers returns the names of the containers that count for readiness and have no
-// status, and of those that are not ready.
+// sortContainers returns the names of the containers that count for readiness: those without a status, and
+// those that are not ready.
 func sortContainers(pod *v1.Pod, statuses []v1.ContainerStatus) (unknown, unready []string) {
 	ready := make(map[string]bool, len(statuses))
 	for _, s := range statuses {
@@ -248,8 +250,8 @@ func sortContainers(pod *v1.Pod, statuses []v1.ContainerStatus) (unknown, unread
 	return unknown, unready
 }
 
-// PodReadyCondition returns the Ready condition of a pod. It is true when its containers are
-// ready and the conditions of all readiness gates are true.
+// PodReadyCondition returns the Ready condition of a pod. It is true if the containers are ready and the
+// conditions of all readiness gates are true.
 func PodReadyCondition(pod *v1.Pod, conditions []v1.PodCondition, statuses []v1.ContainerStatus, phase v1.PodPhase) v1.PodCondition {
 	ready := ContainersReadyCondition(pod, statuses, phase)
 	ready.Type = v1.PodReady

@@ -28,7 +28,7 @@ func (r *rig) resolve(pod *v1.Pod, c v1.ContainerStatus) (started, ready bool) {
 	return *got.Started, got.Ready
 }
 
-// fresh is the status of a container without Started.
+// fresh returns the status of a container without Started.
 func fresh(c v1.ContainerStatus) v1.ContainerStatus {
 	c.Started = nil
 	return c
@@ -60,7 +60,7 @@ func TestUpdatePodStatus(t *testing.T) {
 		bubble(t, tc.name, func(t *testing.T) {
 			r := newRig(t)
 			pod := podOf("u", container("web", tc.kinds...))
-			r.add(pod) // without a status: no worker makes an attempt
+			r.add(pod) // no status: the worker makes no attempt
 			if tc.set != nil {
 				tc.set(r.m)
 			}
@@ -70,7 +70,7 @@ func TestUpdatePodStatus(t *testing.T) {
 		})
 	}
 	bubble(t, "Ready of a container that has not started", func(t *testing.T) {
-		for switches, want := range map[manager.Compat]bool{0: false, manager.KubeletV1_36: true} { // the kubelet leaves it
+		for switches, want := range map[manager.Compat]bool{0: false, manager.KubeletV1_36: true} { // the kubelet leaves Ready unchanged
 			r := newRig(t, compat(switches))
 			pod := podOf("u", container("web", probe.Startup))
 			r.add(pod)
@@ -125,7 +125,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 			if tc.startup != unset {
 				r.m.Results(probe.Startup).Set("c1", tc.startup, &results.Subject{PodUID: "u"}, results.Cause{})
 			} else if !tc.sidecar {
-				// A plain init container has no worker, but may have a result in the cache.
+				// A plain init container has no worker, but may have a cached result.
 				r.m.Results(probe.Startup).Set("c1", results.Unknown, &results.Subject{PodUID: "u"}, results.Cause{})
 			}
 			status := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{tc.status}}
@@ -138,7 +138,7 @@ func TestUpdatePodStatusInit(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		compat manager.Compat
-		want   map[string]bool // Ready
+		want   map[string]bool // values of Ready
 	}{
 		"by name":           {0, map[string]bool{"other": false, "init": false, "sidecar": true}},
 		"by index, kubelet": {manager.KubeletV1_36, map[string]bool{"other": true, "init": true, "sidecar": false}},
@@ -245,20 +245,20 @@ func TestReadinessEndToEnd(t *testing.T) {
 		}
 	})
 	bubble(t, "UpdatePodStatus does not trigger a probe that has run", func(t *testing.T) {
-		if got := lookedAt(t, probe.CompatHerd); got != 1 {
+		if got := attemptsWhileUnready(t, probe.CompatHerd); got != 1 {
 			t.Errorf("%d attempts, want 1", got)
 		}
 	})
 	bubble(t, "UpdatePodStatus triggers the probe of a container that is not ready, kubelet", func(t *testing.T) {
-		if got := lookedAt(t, manager.KubeletV1_36); got != 6 {
+		if got := attemptsWhileUnready(t, manager.KubeletV1_36); got != 6 {
 			t.Errorf("%d attempts, want 6", got)
 		}
 	})
 }
 
-// lookedAt returns the number of attempts for a container that is not ready, with five calls of
+// attemptsWhileUnready returns the number of attempts for a container that is not ready, with five calls of
 // UpdatePodStatus within a period.
-func lookedAt(t *testing.T, c manager.Compat) int {
+func attemptsWhileUnready(t *testing.T, c manager.Compat) int {
 	r := newRig(t, compat(c))
 	h := r.always(probetest.NewHandler(failure))
 	pod := podOf("u", container("web", probe.Readiness))
@@ -272,11 +272,10 @@ func lookedAt(t *testing.T, c manager.Compat) int {
 	return h.Count()
 }
 
-// TestReadyOverRestart is the truth table of the readiness of a container without Success in the
-// cache.
+// TestReadyOverRestart is the truth table of the readiness of a container without a cached Success.
 func TestReadyOverRestart(t *testing.T) {
 	for _, before := range []bool{false, true} { // the container was started well before the agent
-		for _, cached := range []bool{false, true} { // the cache says Failure
+		for _, cached := range []bool{false, true} { // the cache has a Failure
 			for _, podReady := range []bool{false, true} {
 				for _, probed := range []bool{false, true} {
 					want := !probed

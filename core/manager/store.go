@@ -9,28 +9,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// StatusStore is a [StatusSource] that keeps the statuses of pods in memory, and applies decided
-// results to them. The zero value is empty and ready to use; it is safe for concurrent use.
+// StatusStore is a [StatusSource] that keeps the statuses of pods in memory, and applies decided results to
+// them. The zero value is empty and ready to use. It is safe for concurrent use.
 type StatusStore struct {
-	// Changed is called after each change of a status, by the goroutine that has made it, with no
-	// lock held. Calls for concurrent changes may come in another order. It may be nil, and is
-	// set before the store is used.
+	// Changed is called after each change of a status, by the goroutine that made the change, with no lock
+	// held. Calls for concurrent changes may be out of order. Changed may be nil. It must be set before the
+	// store is used.
 	Changed func(pod *v1.Pod, status v1.PodStatus)
 
 	mu   sync.RWMutex
 	pods map[types.UID]*storedPod
 }
 
-// storedPod is a pod that has a status or is watched.
+// storedPod is a pod with a status or watchers.
 type storedPod struct {
 	store    *StatusStore
 	uid      types.UID
 	pod      *v1.Pod
-	status   *keptStatus // nil without one
-	watchers *watcher    // the first
+	status   *keptStatus // nil without a status
+	watchers *watcher    // head of a linked list
 }
 
-// watcher is a call of [StatusStore.WatchStatus] that was not stopped.
+// watcher is an active call of [StatusStore.WatchStatus].
 type watcher struct {
 	publish func(*v1.PodStatus)
 	pod     *storedPod
@@ -39,17 +39,17 @@ type watcher struct {
 
 var _ StatusPublisher = (*StatusStore)(nil)
 
-// PodStatus implements [StatusSource]. What it returns is read-only. It is usually built for the
-// call, about 1 KB for two containers; a manager that watches the store does not call it.
+// PodStatus implements [StatusSource]. The result is read-only. It is usually built for each call, about 1
+// KB for two containers. A manager that watches the store does not call it.
 func (s *StatusStore) PodStatus(uid types.UID) (v1.PodStatus, bool) {
-	kept := s.kept(uid)
+	kept := s.storedStatus(uid)
 	if kept == nil {
 		return v1.PodStatus{}, false
 	}
 	return *kept.status(), true
 }
 
-func (s *StatusStore) kept(uid types.UID) *keptStatus {
+func (s *StatusStore) storedStatus(uid types.UID) *keptStatus {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if p := s.pods[uid]; p != nil {
@@ -88,8 +88,8 @@ func (w *watcher) stop() {
 	w.pod.forgetLocked()
 }
 
-// podLocked returns the pod with the given UID. A new one is forgotten unless it gets a status or a
-// watcher.
+// podLocked returns the pod with the given UID. The caller must give a new pod a status or a watcher, or
+// call forgetLocked.
 func (s *StatusStore) podLocked(uid types.UID) *storedPod {
 	p := s.pods[uid]
 	if p == nil {
@@ -102,7 +102,7 @@ func (s *StatusStore) podLocked(uid types.UID) *storedPod {
 	return p
 }
 
-// forgetLocked removes p if nobody needs it any more.
+// forgetLocked removes p if it has neither a status nor watchers.
 func (p *storedPod) forgetLocked() {
 	if p.status == nil && p.watchers == nil && p.store.pods[p.uid] == p {
 		delete(p.store.pods, p.uid)
@@ -111,7 +111,7 @@ func (p *storedPod) forgetLocked() {
 
 // SetPodStatus replaces the status of pod.
 func (s *StatusStore) SetPodStatus(pod *v1.Pod, status v1.PodStatus) {
-	kept, published := keep(&status)
+	kept, published := compact(&status)
 	s.set(pod, kept, published)
 	s.changed(pod, status)
 }
@@ -142,8 +142,8 @@ func (s *StatusStore) RemovePod(uid types.UID) {
 	}
 }
 
-// SetContainerReadiness sets Ready of a container, and the conditions Ready and ContainersReady
-// of its pod. It does nothing for an unknown pod or container ID, or when nothing changes.
+// SetContainerReadiness sets Ready of a container, and the conditions Ready and ContainersReady of its pod.
+// It does nothing if the pod or container ID is unknown, or if nothing changes.
 func (s *StatusStore) SetContainerReadiness(uid types.UID, containerID string, ready bool) {
 	s.update(uid, containerID, func(pod *v1.Pod, status *v1.PodStatus, c *v1.ContainerStatus) bool {
 		if c.Ready == ready {
@@ -157,8 +157,8 @@ func (s *StatusStore) SetContainerReadiness(uid types.UID, containerID string, r
 	})
 }
 
-// SetContainerStartup sets Started of a container. It does nothing for an unknown pod or
-// container ID, or when nothing changes. From unset to false is a change.
+// SetContainerStartup sets Started of a container. It does nothing if the pod or container ID is unknown,
+// or if nothing changes. From unset to false is a change.
 func (s *StatusStore) SetContainerStartup(uid types.UID, containerID string, started bool) {
 	s.update(uid, containerID, func(_ *v1.Pod, _ *v1.PodStatus, c *v1.ContainerStatus) bool {
 		if c.Started != nil && *c.Started == started {
@@ -169,15 +169,14 @@ func (s *StatusStore) SetContainerStartup(uid types.UID, containerID string, sta
 	})
 }
 
-// update calls change with a copy of the status of a pod, and stores the copy if change reports
-// true.
+// update calls change with a copy of the status of a pod, and stores the copy if change returns true.
 func (s *StatusStore) update(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) {
 	if pod, status := s.apply(uid, containerID, change); status != nil {
 		s.changed(pod, *status)
 	}
 }
 
-// apply returns the new status; nil if there is none.
+// apply returns the new status; nil if it has not changed.
 func (s *StatusStore) apply(uid types.UID, containerID string, change func(*v1.Pod, *v1.PodStatus, *v1.ContainerStatus) bool) (*v1.Pod, *v1.PodStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,12 +184,12 @@ func (s *StatusStore) apply(uid types.UID, containerID string, change func(*v1.P
 	if p == nil || p.status == nil {
 		return nil, nil
 	}
-	status := p.status.copied()
+	status := p.status.copy()
 	c := statusByID(status, containerID)
 	if c == nil || !change(p.pod, status, c) {
 		return nil, nil
 	}
-	kept, published := keep(status)
+	kept, published := compact(status)
 	p.setLocked(kept, published)
 	return p.pod, status
 }
@@ -212,8 +211,8 @@ func statusByID(status *v1.PodStatus, id string) *v1.ContainerStatus {
 	return nil
 }
 
-// setCondition replaces the condition of c's type, or adds it. The time of the last transition
-// changes only with the status of the condition.
+// setCondition replaces the condition of c's type, or adds it. The last transition time changes only if the
+// status of the condition changes.
 func setCondition(status *v1.PodStatus, c v1.PodCondition) {
 	c.LastTransitionTime = metav1.Now()
 	old := conditionOf(status.Conditions, c.Type)

@@ -22,14 +22,14 @@ func newStoreRig(t *testing.T) *storeRig {
 	r.Changed = func(pod *v1.Pod, status v1.PodStatus) {
 		r.changes++
 		r.last = status
-		if _, ok := r.PodStatus(pod.UID); !ok { // no lock is held
+		if _, ok := r.PodStatus(pod.UID); !ok { // deadlocks if a lock is held
 			t.Error("the store does not know the pod that it tells of")
 		}
 	}
 	return r
 }
 
-// two is a pod of the containers "a" (ID c1) and "b" (ID c2) that are not ready.
+// two sets a pod with the containers "a" (ID c1) and "b" (ID c2), which are not ready.
 func (r *storeRig) two() *v1.Pod {
 	pod := podOf("u", container("a"), container("b"))
 	r.SetPodStatus(pod, statusOf(fresh(running("a", "c1")), fresh(running("b", "c2"))))

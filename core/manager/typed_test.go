@@ -63,7 +63,7 @@ func TestTypedProbes(t *testing.T) {
 			t.Error(err)
 		}
 		b.want(t, "added again", 2, 0)
-		if err := r.m.UpdatePod(t.Context(), pod, typed[0]); err != nil { // the annotation has the other one again
+		if err := r.m.UpdatePod(t.Context(), pod, typed[0]); err != nil { // the other probe comes from the annotation again
 			t.Error(err)
 		}
 		b.want(t, "one is left", 2, 1)

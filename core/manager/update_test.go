@@ -21,8 +21,8 @@ import (
 // herd makes the probes of a test tick on whole seconds.
 var herd = compat(manager.Compat(probe.CompatHerd))
 
-// updateRig is a manager with one running pod, whose container "web" has a readiness
-// probe that fails, with a failure threshold of 5.
+// updateRig returns a manager with one running pod, whose container "web" has a failing readiness probe
+// with a failure threshold of 5.
 func updateRig(t *testing.T) (*rig, *v1.Pod) {
 	r := newRig(t, herd)
 	r.handle = func(string, []byte) (*probetest.Handler, error) { return probetest.NewHandler(failure), nil }
@@ -191,7 +191,7 @@ func TestUpdatePodTiming(t *testing.T) {
 	})
 }
 
-// TestUpdatePodMembers checks which probes there are after a change.
+// TestUpdatePodMembers checks which probes exist after a change.
 func TestUpdatePodMembers(t *testing.T) {
 	bubble(t, "probes are added and removed", func(t *testing.T) {
 		r, pod := updateRig(t)

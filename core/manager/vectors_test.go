@@ -26,7 +26,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// vector is one vector of testdata/vectors, whose README explains the fields.
+// vector is one file of testdata/vectors, whose README explains the fields.
 type vector struct {
 	Name          string            `json:"name"`
 	Items         []int             `json:"items"`
@@ -127,7 +127,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// vectorRun is a vector under way.
+// vectorRun is the execution of a vector.
 type vectorRun struct {
 	*vector
 	r     *rig
@@ -136,7 +136,7 @@ type vectorRun struct {
 	start time.Time
 
 	mu sync.Mutex
-	id string // of the container at present
+	id string // current container ID
 }
 
 func (v *vector) run(t *testing.T, c manager.Compat) {
@@ -184,7 +184,7 @@ func (v *vector) run(t *testing.T, c manager.Compat) {
 	}
 }
 
-// until waits until at, and until all that is due then has happened.
+// until waits until at, and until all events that are due then have ended.
 func (run *vectorRun) until(at time.Duration) { run.r.wait(time.Until(run.start.Add(at))) }
 
 func (run *vectorRun) makePod() *v1.Pod {
@@ -219,15 +219,15 @@ func (run *vectorRun) wrap(c v1.ContainerStatus) v1.PodStatus {
 	return statusOf(c)
 }
 
-// schedule schedules the states and triggers. Those at the time of a tick come before it, since
-// they are scheduled first.
+// schedule schedules the states and triggers. States and triggers at the time of a tick come before it,
+// because they are scheduled first.
 func (run *vectorRun) schedule(ctx context.Context) {
 	for _, s := range run.States {
 		if s.At.Duration == 0 {
 			run.become(s)
 			continue
 		}
-		// A little earlier: the clock does not order events of one time.
+		// Slightly earlier, because the clock does not order events at the same time.
 		timer := time.AfterFunc(s.At.Duration-2*time.Nanosecond, func() { run.become(s) })
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	}

@@ -15,7 +15,7 @@ import (
 
 func barePod(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
 
-// phases keeps the phases that a watch publishes, "removed" for a removal.
+// phases records the phases that a watch publishes, "removed" for a removal.
 type phases struct {
 	mu  sync.Mutex
 	all []string
@@ -61,11 +61,11 @@ func TestStatusStoreWatch(t *testing.T) {
 	check("second status", &a, "Running")
 	check("second status", &b, "Running")
 	store.SetContainerReadiness("a", "1", true)
-	store.SetContainerReadiness("a", "1", true) // no change
+	store.SetContainerReadiness("a", "1", true) // unchanged
 	store.SetContainerStartup("a", "unknown", true)
 	check("changed readiness", &a, "Running")
 	stopA()
-	stopA() // does nothing
+	stopA() // has no effect
 	store.SetContainerStartup("a", "1", true)
 	check("stopped", &a)
 	check("not stopped", &b, "Running", "Running")
@@ -78,8 +78,8 @@ func TestStatusStoreWatch(t *testing.T) {
 	check("all stopped", &b)
 }
 
-// TestStatusStoreWatchOrder changes a status in one goroutine while others watch it: each sees the
-// statuses in order and the last one of all, and none after it has stopped. It is also for the race
+// TestStatusStoreWatchOrder changes a status in one goroutine while others watch it. Each watcher must see
+// the statuses in order and the last one, and none after it has stopped. The test is also for the race
 // detector.
 func TestStatusStoreWatchOrder(t *testing.T) {
 	var store manager.StatusStore
@@ -117,8 +117,8 @@ func TestStatusStoreWatchOrder(t *testing.T) {
 	}
 }
 
-// TestConcurrentPods adds, updates and removes pods while their statuses change and others read.
-// It is for the race detector; in the end no worker and no watch may be left.
+// TestConcurrentPods adds, updates and removes pods while their statuses change and are read. It is for the
+// race detector. At the end no worker and no watch may be left.
 func TestConcurrentPods(t *testing.T) {
 	store := &watchCounter{}
 	r := newYoungRig(t, func(cfg *manager.Config) { cfg.Status = store })

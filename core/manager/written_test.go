@@ -13,8 +13,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// What a probe probes has no value of a variable, which is masked wherever its pod is shown.
-func TestTargetHasCommandAsItIsWritten(t *testing.T) {
+// The target of a probe does not contain the value of a variable, which is masked wherever the pod is
+// shown.
+func TestTargetHasCommandAsWritten(t *testing.T) {
 	for _, c := range []struct{ command, want string }{
 		{"$(PW)", `exec mysqladmin -p "$(PW)"`},
 		{"-p$(PW)", `exec mysqladmin -p "-p$(PW)"`},

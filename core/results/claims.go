@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// Claim gives the container to by, by its pointer, and returns nil. If another one has it, Claim changes nothing
-// and returns that. A claimed container keeps the subject of its owner, which must not be modified, until Release.
-// The workers claim the containers that they probe.
+// Claim claims the container for by and returns nil. If another owner has claimed it, Claim changes nothing
+// and returns that owner. Until Release, a claimed container keeps the subject of its owner, which must not
+// be modified. Workers claim the containers that they probe.
 func (h *claims) Claim(containerID string, by *owner) (other *owner) {
 	s := h.cache.shard(containerID)
 	s.mu.Lock()
@@ -24,7 +24,7 @@ func (h *claims) Claim(containerID string, by *owner) (other *owner) {
 	return nil
 }
 
-// Claimant returns who has claimed a container; nil if nobody has.
+// Claimant returns the owner that has claimed a container; nil if there is none.
 func (h *claims) Claimant(containerID string) *owner {
 	s := h.cache.shard(containerID)
 	s.mu.Lock()
@@ -35,8 +35,8 @@ func (h *claims) Claimant(containerID string) *owner {
 	return nil
 }
 
-// Release ends the claim of by, and removes the result of the container as [Cache.Remove] does.
-// It does nothing if another one has the container.
+// Release ends the claim of by, and removes the result of the container as [Cache.Remove] does. It does
+// nothing if another owner has claimed the container.
 func (h *claims) Release(containerID string, by *owner) {
 	s := h.cache.shard(containerID)
 	s.mu.Lock()
@@ -49,7 +49,8 @@ func (h *claims) Release(containerID string, by *owner) {
 	h.cache.removed(containerID, e)
 }
 
-// Set is [Cache.Set] by a worker. With again, an update is sent also if r is the result already: for another reason.
+// Set is [Cache.Set] for a worker. again sends an update even if r equals the stored result, for a new
+// cause.
 func (h *claims) Set(containerID string, r Result, by *owner, why Cause, again bool) {
 	s := h.cache.shard(containerID)
 	s.mu.Lock()
@@ -64,13 +65,14 @@ func (h *claims) Set(containerID string, r Result, by *owner, why Cause, again b
 	h.cache.setLocked(s, containerID, r, by, why)
 }
 
-// Subscribe is the function [Subscribe], with what the owner of each container belongs to; nil for nothing. It ends
-// also when done is closed and what was unread then is read. The method is one of any of the caches.
+// Subscribe is the function [Subscribe] with the parent of each container's owner, nil if none. It also
+// ends after done is closed and all updates unread at that time are read. It may be called on the claims of
+// any cache.
 func (*claims) Subscribe(ctx context.Context, done <-chan struct{}, caches ...*Cache) iter.Seq2[*any, Update] {
 	return subscribe(ctx, done, caches)
 }
 
-// Updates is [claims.Subscribe] without owners.
+// Updates is [claims.Subscribe] without parents.
 func (*claims) Updates(ctx context.Context, done <-chan struct{}, caches ...*Cache) iter.Seq[Update] {
 	return updates(subscribe(ctx, done, caches))
 }
@@ -92,8 +94,8 @@ func subscribe(ctx context.Context, done <-chan struct{}, caches []*Cache) iter.
 			detach()
 		}()
 		for {
-			u, of, ok := q.next(ctx, done)
-			if !ok || !yield(of, u) {
+			u, parent, ok := q.next(ctx, done)
+			if !ok || !yield(parent, u) {
 				return
 			}
 		}

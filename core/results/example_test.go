@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A reader gets the results that are there, and then each change.
+// A reader gets the existing results, and then each change.
 func ExampleSubscribe() {
 	readiness := results.New(probe.Readiness)
 	web := &results.Subject{Pod: "shop", Container: "web"}

@@ -8,29 +8,29 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// queue has the unread updates of one reader. For each key that is the newest result, then the
-// removal. It grows with the number of keys, not with the number of updates, and is small again
-// when all of them are read.
+// queue has the unread updates of one reader. For each key it keeps only the newest result, and after it
+// the removal. So its size depends on the number of keys, not of updates, and shrinks again when all
+// updates are read.
 //
-// Thousands of probes may put updates at once, when an agent starts. So put waits for no lock: it
-// adds to a list, which is merged into the pending updates by the reader, or when it is long.
+// At the start of an agent, thousands of probes may put updates at once. So put takes no lock: it adds to a
+// linked list, which the reader merges into the pending updates. If the list is long, put merges it.
 type queue struct {
 	wake chan struct{} // holds a token while there may be something to read
 
 	added    atomic.Pointer[node] // newest first
-	unmerged atomic.Int64         // about how many are in added
+	unmerged atomic.Int64         // approximate length of added
 
 	mu      sync.Mutex
 	pending map[queueKey]*node
-	order   []queueKey // keys of pending, by the oldest unread update
-	most    int        // longest order since pending was made
+	order   []queueKey // keys of pending, ordered by the oldest unread update
+	most    int        // maximum length of order since pending was made
 }
 
-// manyUnread is from how many keys on an empty queue does not keep the memory for them: a map never
+// manyUnread is the minimum number of keys for which an empty queue releases its map, because a map never
 // shrinks.
 const manyUnread = 1000
 
-// manyAdded is how many updates are added before they are merged without the reader.
+// manyAdded is the number of added updates above which put merges them.
 const manyAdded = 100
 
 type queueKey struct {
@@ -38,17 +38,16 @@ type queueKey struct {
 	containerID string
 }
 
-// node is an update that is not merged yet, or the unread updates of one key: result, removal, or
-// both in this order.
+// node is an added update, or the merged unread updates of one key: result, removal, or both in this order.
 type node struct {
 	update          Update
-	of              *any  // what the owner of the container belongs to; nil for nothing
-	before          *node // that is not merged
+	parent          *any  // parent of the container's owner; nil if none
+	before          *node // next older added node
 	result, removal bool
 }
 
-// nodes are not in use. Updates come in bursts, and their garbage would lie between the probes that
-// are added at that time.
+// nodes is a pool of unused nodes. Updates come in bursts, and their garbage would fragment the memory of
+// probes that are added at the same time.
 var nodes = sync.Pool{New: func() any { return new(node) }}
 
 func (n *node) recycle() {
@@ -56,7 +55,7 @@ func (n *node) recycle() {
 	nodes.Put(n)
 }
 
-// next returns the update to read next.
+// next returns the next update to read.
 func (n *node) next() Update {
 	u := n.update
 	u.Removed = !n.result
@@ -67,23 +66,23 @@ func newQueue() *queue {
 	return &queue{wake: make(chan struct{}, 1), pending: make(map[queueKey]*node)}
 }
 
-// put adds an update. Updates of one key are put one after the other.
-func (q *queue) put(u Update, of *any) {
+// put adds an update. Updates of one key must not be put concurrently.
+func (q *queue) put(u Update, parent *any) {
 	n, before := nodes.Get().(*node), q.added.Load()
-	n.update, n.of = u, of
+	n.update, n.parent = u, parent
 	for n.before = before; !q.added.CompareAndSwap(before, n); n.before = before {
 		before = q.added.Load()
 	}
-	if q.unmerged.Add(1) > manyAdded && q.mu.TryLock() { // else someone else merges
+	if q.unmerged.Add(1) > manyAdded && q.mu.TryLock() { // if the lock is held, another goroutine merges
 		q.mergeLocked()
 		q.mu.Unlock()
 	}
-	if before == nil { // the reader may have seen that there is none
+	if before == nil { // the reader may have seen an empty queue
 		q.signal()
 	}
 }
 
-// mergeLocked merges the added updates into the pending ones.
+// mergeLocked merges the added updates into pending.
 func (q *queue) mergeLocked() {
 	var oldest *node
 	count := int64(0)
@@ -112,10 +111,10 @@ func (q *queue) mergeOneLocked(n *node) {
 	if n.update.Removed {
 		p.removal = true
 	} else {
-		p.result, p.removal = true, false // a result replaces all before it
+		p.result, p.removal = true, false // a result replaces all earlier updates
 	}
 	if p != n {
-		p.update, p.of = n.update, n.of
+		p.update, p.parent = n.update, n.parent
 		n.recycle()
 	}
 }
@@ -127,34 +126,34 @@ func (q *queue) signal() {
 	}
 }
 
-// next waits for an update. ok is false if ctx has ended, or done is closed and there is none.
-func (q *queue) next(ctx context.Context, done <-chan struct{}) (u Update, of *any, ok bool) {
+// next waits for an update. ok is false if ctx has ended, or if done is closed and the queue is empty.
+func (q *queue) next(ctx context.Context, done <-chan struct{}) (u Update, parent *any, ok bool) {
 	for ended := false; ctx.Err() == nil; {
-		if u, of, ok := q.take(); ok || ended {
-			return u, of, ok
+		if u, parent, ok := q.take(); ok || ended {
+			return u, parent, ok
 		}
 		select {
 		case <-q.wake:
 		case <-ctx.Done():
 		case <-done:
-			ended = true // after a last look
+			ended = true // after a last check
 		}
 	}
 	return Update{}, nil, false
 }
 
-func (q *queue) take() (u Update, of *any, ok bool) {
+func (q *queue) take() (u Update, parent *any, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u, of, ok = q.frontLocked()
+	u, parent, ok = q.frontLocked()
 	if ok {
 		q.popLocked()
 	}
-	return u, of, ok
+	return u, parent, ok
 }
 
-// offer sends updates to out until ctx ends. An update stays in the queue until it is received,
-// so that a newer one may replace it.
+// offer sends updates to out until ctx ends. An update stays in the queue until it is received, so a newer
+// one may replace it.
 func (q *queue) offer(ctx context.Context, out chan<- Update) {
 	for {
 		u, ok := q.front()
@@ -179,7 +178,7 @@ func (q *queue) front() (Update, bool) {
 	return u, ok
 }
 
-// sent removes u from the queue, unless a newer update has replaced it meanwhile.
+// sent removes u from the queue, unless a newer update has replaced it.
 func (q *queue) sent(u Update) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,14 +187,14 @@ func (q *queue) sent(u Update) {
 	}
 }
 
-// frontLocked returns the update to read next.
-func (q *queue) frontLocked() (u Update, of *any, ok bool) {
+// frontLocked returns the next update to read.
+func (q *queue) frontLocked() (u Update, parent *any, ok bool) {
 	q.mergeLocked()
 	if len(q.order) == 0 {
 		return Update{}, nil, false
 	}
 	p := q.pending[q.order[0]]
-	return p.next(), p.of, true
+	return p.next(), p.parent, true
 }
 
 // popLocked removes the update that frontLocked returns.

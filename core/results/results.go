@@ -1,9 +1,8 @@
-// Package results keeps the last decided result of every container, and sends updates of it
-// to readers.
+// Package results keeps the last decided result of every container, and sends updates to readers.
 //
-// There is one [Cache] for each kind of probe, as in the kubelet, where the sync loop and the
-// runtime manager share them. Unlike the kubelet's, Set never blocks: a slow reader gets the
-// newest state, and nothing older.
+// There is one [Cache] for each kind of probe, as in the kubelet, where the sync loop and the runtime
+// manager share them. Unlike in the kubelet, Set never blocks: a slow reader gets the newest state, and not
+// the older ones.
 package results
 
 import (
@@ -24,8 +23,8 @@ import (
 // Result is a decided result: one that has reached its threshold.
 type Result int8
 
-// The decided results. The zero value is Unknown, so that a result that was never decided is no
-// success: of an unknown container, for example. [Result.ToPrometheusType] has the kubelet's numbers.
+// The decided results. The zero value is Unknown, so that a result that was never decided, for example of
+// an unknown container, is not a success. [Result.ToPrometheusType] returns the kubelet's numbers.
 const (
 	Unknown Result = iota
 	Success
@@ -59,8 +58,8 @@ func (r Result) Word() string {
 // MarshalText implements [encoding.TextMarshaler] with the result's [Result.Word].
 func (r Result) MarshalText() ([]byte, error) { return []byte(r.Word()), nil }
 
-// ToPrometheusType returns the kubelet's number for metrics: 0 for Success, 1 for Failure, -1
-// for anything else.
+// ToPrometheusType returns the kubelet's number for metrics: 0 for Success, 1 for Failure, -1 for any other
+// result.
 func (r Result) ToPrometheusType() float64 {
 	switch r {
 	case Success:
@@ -72,20 +71,20 @@ func (r Result) ToPrometheusType() float64 {
 	}
 }
 
-// Subject is the container of a decided result.
+// Subject identifies the container of a decided result.
 type Subject struct {
 	Namespace, Pod, PodUID, Container string
 }
 
-// Reason is why a result was decided: the [probe.Reason] of an attempt, "" if it had none, or
-// one of the constants below.
+// Reason is the reason of a decided result: the [probe.Reason] of an attempt, "" if it had none, or one of
+// the constants below.
 type Reason string
 
-// The reasons of results that no attempt decided.
+// The reasons of results that were decided without an attempt.
 const (
 	Initial     Reason = "initial"     // the container is new; see worker.InitialResult
 	Restored    Reason = "restored"    // an earlier agent decided it
-	NotRunning  Reason = "not_running" // the container does not run
+	NotRunning  Reason = "not_running" // the container is not running
 	Terminating Reason = "terminating" // its pod is being deleted
 )
 
@@ -93,24 +92,24 @@ const (
 type Update struct {
 	Kind        probe.Kind
 	ContainerID string
-	Result      Result // decided last, also if Removed is set
-	// Removed means that the cache has no result of this kind for the container any more:
-	// its probe has ended, or the container was replaced.
+	Result      Result // last decided result, also if Removed is set
+	// Removed means that the cache has removed its result for the container, because its probe has ended or
+	// the container was replaced.
 	Removed bool
-	Cause             // of Result
+	Cause             // cause of Result
 	Time    time.Time // when Result was decided
 	Subject
 }
 
-// Cause is why a result was decided.
+// Cause is the reason of a decided result.
 type Cause struct {
 	Reason Reason
-	// Output is that of the attempt that decided it, or the text of its error, cut to
-	// [MaxOutput] bytes; "" for results that no attempt decided.
+	// Output is the output of the deciding attempt, or the text of its error, truncated to [MaxOutput]
+	// bytes. It is "" for results that were decided without an attempt.
 	Output string
 }
 
-// MaxOutput is how many bytes of an output are kept with a result.
+// MaxOutput is the maximum length in bytes of an output that is kept with a result.
 const MaxOutput = 256
 
 // Cache holds the decided results of one kind of probe by container ID.
@@ -121,7 +120,7 @@ type Cache struct {
 	seed   maphash.Seed
 	shards [cacheShards]cacheShard
 
-	// queues has one for each reader. The list is replaced under attaching, never modified.
+	// queues has one queue for each reader. The list is replaced with attaching held, never modified.
 	queues    atomic.Pointer[[]*queue]
 	attaching sync.Mutex
 
@@ -133,51 +132,51 @@ type Cache struct {
 
 type inner = seam.Hidden[claims]
 
-// claims are the methods of a cache that only packages of core call.
+// claims has the methods of a cache that only packages of core call.
 type claims struct{ cache *Cache }
 
-// owner is who has claimed a container.
+// owner identifies who has claimed a container.
 type owner = seam.Owner[Subject]
 
-// cacheShards is the number of shards. Every tick reads the cache: with one lock, a change
-// would wait for all ticks that are due at that moment.
+// cacheShards is the number of shards. Every tick reads the cache: with a single lock, a change would wait
+// for all ticks that are due at the same time.
 const cacheShards = 32
 
-// cacheShard has some of the containers. Its lock is held while an entry changes and the update
-// is queued, so that every reader gets the updates in order.
+// cacheShard has a part of the containers. Its lock is held while an entry changes and the update is
+// queued, so every reader gets the updates in order.
 type cacheShard struct {
 	mu      sync.Mutex
-	entries map[string]*cacheEntry // a map has room for many more than it holds: pointers are smaller
+	entries map[string]*cacheEntry // pointers, because a map has room for many more entries than it holds
 }
 
-// cacheEntry is read-only: it is replaced.
+// cacheEntry is immutable; a change replaces it.
 type cacheEntry struct {
-	by     *owner // nil means one without a subject
-	cause  *Cause // nil means an empty one
-	packed int64  // when it was decided in Unix microseconds, and its flags in the last 4 bits
+	by     *owner // nil: without a subject
+	cause  *Cause // nil: empty
+	packed int64  // time of the decision in Unix microseconds, shifted left by 4 flag bits
 }
 
-// The flags of an entry: the result in 2 bits, and two more.
+// The flags of an entry: the result in the low 2 bits, and two more.
 const (
 	claimed = 1 << 2 // see [claims.Claim]
-	present = 1 << 3 // there is a result
-	flags   = 4      // bits
+	present = 1 << 3 // the entry has a result
+	flags   = 4      // number of bits
 )
 
 func newEntry(r Result, by *owner, why Cause) *cacheEntry {
-	return &cacheEntry{by, kept(why), time.Now().UnixMicro()<<flags | present | int64(r)&3}
+	return &cacheEntry{by, compactCause(why), time.Now().UnixMicro()<<flags | present | int64(r)&3}
 }
 
 func (e *cacheEntry) has(flag int64) bool { return e != nil && e.packed&flag != 0 }
 func (e *cacheEntry) result() Result      { return Result(e.packed & 3) }
 func (e *cacheEntry) decided() time.Time  { return time.UnixMicro(e.packed >> flags) }
 
-// of returns what the owner of e belongs to; nil for nothing.
-func (e *cacheEntry) of() *any {
+// parent returns the parent of the owner of e; nil if none.
+func (e *cacheEntry) parent() *any {
 	if e.by == nil {
 		return nil
 	}
-	return e.by.Of.Load()
+	return e.by.Parent.Load()
 }
 
 func (e *cacheEntry) update(kind probe.Kind, containerID string) Update {
@@ -206,7 +205,7 @@ func (c *Cache) shard(containerID string) *cacheShard {
 	return &c.shards[maphash.String(c.seed, containerID)%cacheShards]
 }
 
-// Kind returns the kind of probes whose results c has.
+// Kind returns the kind of the probes of c.
 func (c *Cache) Kind() probe.Kind { return c.kind }
 
 // Get returns the decided result of a container; ok is false if there is none.
@@ -221,10 +220,10 @@ func (c *Cache) Get(containerID string) (r Result, ok bool) {
 	return e.result(), true
 }
 
-// Set stores r, which was decided because of why, as the result of a container. It reports whether
-// r is another result than before, or the first one. If not, nothing changes and no update is
-// sent. subject is kept and must not be modified; nil means an empty one. The result of a container that a
-// worker probes keeps the subject of its task. Set never blocks.
+// Set stores r as the result of a container, with the cause why. It reports whether r is the first result
+// or differs from the previous one. If not, nothing changes and no update is sent. subject is kept and must
+// not be modified; nil means an empty one. If a worker probes the container, the result keeps the subject
+// of the worker's task. Set never blocks.
 func (c *Cache) Set(containerID string, r Result, subject *Subject, why Cause) (changed bool) {
 	s := c.shard(containerID)
 	s.mu.Lock()
@@ -248,29 +247,29 @@ func (c *Cache) setLocked(s *cacheShard, containerID string, r Result, by *owner
 	}
 	s.entries[containerID] = e
 	for _, q := range *c.queues.Load() {
-		q.put(e.update(c.kind, containerID), e.of())
+		q.put(e.update(c.kind, containerID), e.parent())
 	}
 }
 
-// The causes of most results: they are not kept for each of them.
+// commonCauses has the causes of most results. Entries share them.
 var commonCauses = map[Cause]*Cause{
 	{}: nil, {Reason: Initial}: {Reason: Initial}, {Reason: Restored}: {Reason: Restored},
 	{Reason: NotRunning}: {Reason: NotRunning}, {Reason: Terminating}: {Reason: Terminating},
 }
 
-// kept returns the part of a cause that an entry keeps.
-func kept(why Cause) *Cause {
+// compactCause returns the cause that an entry keeps, with a truncated output.
+func compactCause(why Cause) *Cause {
 	if common, ok := commonCauses[why]; ok {
 		return common
 	}
 	if len(why.Output) > MaxOutput {
 		why.Output = strings.Clone(clip.Bytes(why.Output, MaxOutput))
 	}
-	return new(why) // a copy: why itself stays on the stack
+	return new(why) // a copy, so that why itself stays on the stack
 }
 
-// Remove removes the result of a container. Readers still get the last result that they have not
-// read, and then an update with Removed set. Remove never blocks.
+// Remove removes the result of a container. A reader still gets the last result if it has not read it, and
+// then an update with Removed set. Remove never blocks.
 func (c *Cache) Remove(containerID string) {
 	s := c.shard(containerID)
 	s.mu.Lock()
@@ -284,7 +283,7 @@ func (c *Cache) Remove(containerID string) {
 	c.removed(containerID, e)
 }
 
-// removed sends that the result of e is gone, if it had one.
+// removed sends an update for the removal of e, if e had a result.
 func (c *Cache) removed(containerID string, e *cacheEntry) {
 	if !e.has(present) {
 		return
@@ -292,13 +291,13 @@ func (c *Cache) removed(containerID string, e *cacheEntry) {
 	u := e.update(c.kind, containerID)
 	u.Removed = true
 	for _, q := range *c.queues.Load() {
-		q.put(u, e.of())
+		q.put(u, e.parent())
 	}
 }
 
-// Updates returns a channel of updates, for one reader that selects on it as the kubelet's sync
-// loop does. It is the same channel at every call. Unread updates of one container are merged as
-// by [Subscribe]. [Cache.Close] closes the channel.
+// Updates returns a channel of updates for one reader, such as a sync loop like the kubelet's. Every call
+// returns the same channel. Unread updates of one container are merged as in [Subscribe]. [Cache.Close]
+// closes the channel.
 func (c *Cache) Updates() <-chan Update {
 	c.updatesOnce.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -325,16 +324,16 @@ func (c *Cache) Close() {
 }
 
 // Subscribe returns the results in all caches, and then their updates until ctx ends. It is
-// level-triggered: an update that was not read yet is replaced by the next one of the same kind
-// and container. For a removed container a slow reader gets the last result and the removal. The
-// sequence is for one reader; there may be any number of subscriptions. A reader that stops
-// reading must end ctx. Until then its unread updates are kept, about 200 bytes a container.
+// level-triggered: an unread update is replaced by the next one of the same kind and container. After a
+// removal, a slow reader gets the last result and the removal. The sequence is for a single reader. There
+// may be any number of subscriptions. A reader that stops reading must end ctx. Until then unread updates
+// are kept, about 200 bytes for each container.
 func Subscribe(ctx context.Context, caches ...*Cache) iter.Seq[Update] {
 	return updates(subscribe(ctx, nil, caches))
 }
 
-// attach makes q a reader, and puts all results into it. A change that is made meanwhile is put
-// by Set, or found in its shard, or both.
+// attach makes q a reader, and puts all results into it. A concurrent change is put by Set, or found in its
+// shard, or both.
 func (c *Cache) attach(q *queue) {
 	c.attaching.Lock()
 	defer c.attaching.Unlock()
@@ -350,7 +349,7 @@ func (s *cacheShard) putAll(kind probe.Kind, q *queue) {
 	defer s.mu.Unlock()
 	for id, e := range s.entries {
 		if e.has(present) {
-			q.put(e.update(kind, id), e.of())
+			q.put(e.update(kind, id), e.parent())
 		}
 	}
 }

@@ -161,7 +161,7 @@ func TestUpdatesChannel(t *testing.T) {
 			c.Set("a", results.Failure, &pod, results.Cause{})
 			read(updates)
 			c.Remove("a")
-			c.Remove("a") // nothing more to remove
+			c.Remove("a") // nothing left to remove
 			want := []results.Update{{Kind: probe.Readiness, ContainerID: "a", Result: results.Failure, Removed: true, Subject: pod}}
 			if diff := cmp.Diff(want, read(updates), untimed); diff != "" {
 				t.Error(diff)
@@ -185,7 +185,7 @@ func TestUpdatesChannel(t *testing.T) {
 			updates := c.Updates()
 			c.Set("a", results.Success, &pod, results.Cause{})
 			c.Close()
-			for range updates { // an update that was sent may still come
+			for range updates { // an update that was already sent may still come
 			}
 			c.Set("a", results.Failure, &pod, results.Cause{})
 			if got, want := get(c, "a"), (lookup{results.Failure, true}); got != want {
@@ -255,7 +255,7 @@ func read(updates <-chan results.Update) (all []results.Update) {
 	}
 }
 
-// A result that was never decided is no success, wherever the zero value comes from.
+// A zero result, which was never decided, is not a success.
 func TestZeroResultIsUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T, c *results.Cache) {
 		absent, _ := c.Get("no such container")

@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// rest reads seq until nothing more comes for a millisecond of the bubble's time.
+// rest reads seq until no update has come for a millisecond of fake time.
 func rest(t *testing.T, cancel context.CancelFunc, seq iter.Seq[results.Update]) (all []results.Update) {
 	t.Helper()
 	timer := time.AfterFunc(time.Millisecond, cancel)
@@ -69,7 +69,7 @@ func TestSubscribe(t *testing.T) {
 			if len(got) != 10 {
 				t.Fatalf("%d updates, want 10: %v", len(got), got)
 			}
-			for id, u := range got { // in the order of the keys' oldest unread change
+			for id, u := range got { // ordered by the keys' oldest unread change
 				want := results.Update{Time: u.Time, Kind: probe.Liveness, ContainerID: fmt.Sprint(id), Result: results.Result((999 + id) % 2), Subject: pod}
 				if u != want {
 					t.Errorf("got %v, want %v", u, want)
@@ -104,7 +104,7 @@ func TestSubscribeAfterRemove(t *testing.T) {
 			c := results.New(probe.Startup)
 			ctx, cancel := context.WithCancel(t.Context())
 			seq := results.Subscribe(ctx, c)
-			for range 100 { // as containers that come and go while nobody reads
+			for range 100 { // like containers that are replaced while nobody reads
 				c.Set("a", results.Unknown, &pod, results.Cause{})
 				c.Remove("a")
 			}
@@ -249,8 +249,8 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkReadAll measures a reader of all results, and how many bytes its subscription keeps for
-// each of them afterwards.
+// BenchmarkReadAll measures a reader of all results, and the memory that its subscription keeps for each
+// result afterwards.
 func BenchmarkReadAll(b *testing.B) {
 	const containers = 100_000
 	c := results.New(probe.Readiness)
@@ -272,7 +272,7 @@ func BenchmarkReadAll(b *testing.B) {
 	})
 }
 
-// heap returns the bytes of the live objects.
+// heap returns the size of the live objects in bytes.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -13,28 +13,28 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Cause is why a probe is in its state.
+// Cause is the reason why a probe is in its state.
 type Cause struct {
-	// Reason is from the closed list of the metrics, [probe.Reason], or "not_running"; "" if the
-	// attempt gave none.
+	// Reason is one of the reasons of the metrics, [probe.Reason], or "not_running". It is "" if the
+	// attempt had none.
 	Reason string
-	// Text is the output or the error of the attempt, which a target may have written, as one line. It may have
-	// control characters and bytes that are not UTF-8, and has at most [MaxText] bytes.
+	// Text is the output or the error of the attempt, on one line. A target may have written it. It may
+	// contain control characters and invalid UTF-8, and has at most [MaxText] bytes.
 	Text string
 }
 
-// MaxText is the most bytes of [Cause.Text].
+// MaxText is the maximum length of [Cause.Text] in bytes.
 const MaxText = 1 << 10
 
-// ended is the cause of the state of a container that does not run.
+// ended is the cause of the state of a container that is not running.
 var ended = Cause{string(results.NotRunning), "the container does not run"}
 
-// Is reports whether c and d are one cause: their reasons are equal, and so are their texts but for
-// numbers; see [Alike].
+// Is reports whether c and d are the same cause: their reasons are equal, and their texts are alike; see
+// [Alike].
 func (c Cause) Is(d Cause) bool { return c.Reason == d.Reason && Alike(c.Text, d.Text) }
 
-// Alike reports whether two texts are equal but for numbers, such as a latency, an address or a port. Status
-// codes are compared: a word of three digits from 100 to 599.
+// Alike reports whether two texts are equal except for numbers, such as a latency, an address or a port.
+// Numbers of three digits from 100 to 599 are compared, because they may be status codes.
 func Alike(a, b string) bool { return alike(a, b) }
 
 func alike[A, B string | []byte](a A, b B) bool {
@@ -52,7 +52,8 @@ func alike[A, B string | []byte](a A, b B) bool {
 	return i == len(a) && k == len(b)
 }
 
-// number returns the end of the number at i with its unit, such as "12.5ms" and "10.0.0.7:80"; i for none.
+// number returns the end of the number at i with its unit, such as "12.5ms" and "10.0.0.7:80"; i if there
+// is none.
 func number[T string | []byte](text T, i int) (end int) {
 	if !isDigit(text, i) {
 		return i
@@ -71,52 +72,52 @@ func isDigit[T string | []byte](text T, i int) bool {
 	return i < len(text) && '0' <= text[i] && text[i] <= '9'
 }
 
-// isStatus reports whether text[from:to], a number, is a status code.
+// isStatus reports whether the number text[from:to] may be a status code.
 func isStatus[T string | []byte](text T, from, to int) bool {
 	return to-from == 3 && '1' <= text[from] && text[from] <= '5' && isDigit(text, from+1) && isDigit(text, from+2)
 }
 
-// causeOf returns the cause of a tick, with a text that [cut] still has to cut.
+// causeOf returns the cause of a tick. The caller must shorten its text with [cut].
 func causeOf(t *worker.Tick) Cause {
 	c := Cause{string(t.Outcome.Reason), t.Outcome.Output}
 	if t.Err != nil {
 		c = Cause{string(probe.ReasonOf(t.Err)), t.Err.Error()}
 	}
-	c.Text = clip.Bytes(strings.TrimSpace(c.Text), 4*MaxText) // which bounds the work for a long text
+	c.Text = clip.Bytes(strings.TrimSpace(c.Text), 4*MaxText) // bounds the work for a long text
 	if strings.ContainsFunc(c.Text, isBreak) {
-		c.Text = strings.Join(strings.Fields(c.Text), " ") // readers remove escape sequences, which need their first character
+		c.Text = strings.Join(strings.Fields(c.Text), " ") // readers remove escape sequences by their first character, so it must be kept
 	}
 	return c
 }
 
-// isBreak reports whether r is white space other than a plain one, such as the end of a line.
+// isBreak reports whether r is white space other than a space, such as a line break.
 func isBreak(r rune) bool { return r != ' ' && unicode.IsSpace(r) }
 
-// A change of the cause is told when it has lasted for so many ticks, or for so long.
+// A new cause is reported after this number of ticks, or after this time.
 const (
 	causeTicks = 3
 	causeTime  = time.Minute
 )
 
-// why is the cause of a state that is not a success.
+// why tracks the cause of a state other than success.
 type why struct {
-	reason string
-	text   []byte    // is used again, so that a tick with another text of one line allocates nothing
-	ticks  int       // in a row with this cause
-	since  time.Time // the end of the first of them
-	told   Cause
+	reason   string
+	text     []byte    // reused, so that a tick with another one-line text allocates nothing
+	ticks    int       // number of consecutive ticks with this cause
+	since    time.Time // end of the first of these ticks
+	reported Cause
 }
 
-// cause returns a copy of w.
+// cause returns the cause as a value.
 func (w *why) cause() Cause { return Cause{w.reason, string(w.text)} }
 
-// is reports whether c is the cause of w, word by word.
-func (w *why) is(c Cause) bool {
+// equal reports whether c equals the cause of w exactly.
+func (w *why) equal(c Cause) bool {
 	text, mark := cut(c.Text)
 	return w.reason == c.Reason && len(w.text) == len(text)+len(mark) && string(w.text[:len(text)]) == text
 }
 
-// alike reports whether c and w are one cause; see [Cause.Is].
+// alike reports whether c and w are the same cause; see [Cause.Is].
 func (w *why) alike(c Cause) bool {
 	text, mark := cut(c.Text)
 	return w.reason == c.Reason && alike(bytes.TrimSuffix(w.text, []byte(mark)), text)
@@ -128,13 +129,14 @@ func (w *why) set(c Cause) {
 	w.reason, w.text = c.Reason, append(append(w.text[:0], text...), mark...)
 }
 
-// lasts reports whether the newest cause is another one than was told, and has lasted.
-func (w *why) lasts(now time.Time) bool {
-	lasts := w.ticks >= causeTicks || w.ticks > 1 && now.Sub(w.since) >= causeTime
-	return lasts && !w.alike(w.told)
+// hasLasted reports whether the newest cause differs from the reported one, and has lasted.
+func (w *why) hasLasted(now time.Time) bool {
+	lasted := w.ticks >= causeTicks || w.ticks > 1 && now.Sub(w.since) >= causeTime
+	return lasted && !w.alike(w.reported)
 }
 
-// cut returns the begin of text, and what marks that there is more; together at most [MaxText] bytes.
+// cut returns the beginning of text, and a mark if text is longer. Together they have at most [MaxText]
+// bytes.
 func cut(text string) (begin, mark string) {
 	if len(text) <= MaxText {
 		return text, ""

@@ -8,16 +8,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// tracked is the state of one probe. The probe's ticks own it: they alone change it, and hold mu then.
+// tracked is the state of one probe. Only the probe's ticks change it, and they hold mu when they do.
 type tracked struct {
-	tracker *Tracker
-	info    worker.Info
-	told    bool // readers know of the probe
+	tracker  *Tracker
+	info     worker.Info
+	reported bool // readers were notified of the probe
 
 	mu    sync.Mutex
 	rule  Rule
 	since time.Time
-	why   *why // nil for a success, and before the first attempt
+	why   *why // nil in state success, and before the first attempt
 }
 
 var _ worker.GateObserver = (*tracked)(nil)
@@ -50,18 +50,18 @@ func (p *tracked) Skipped(reason worker.SkipReason, ticks int) {
 // Close implements [worker.ProbeObserver].
 func (p *tracked) Close() {
 	p.tracker.live.forget(p)
-	if p.told {
-		p.tracker.tell(&Change{Info: p.info, From: p.rule.State(), Since: p.since, Time: time.Now(), Removed: true})
+	if p.reported {
+		p.tracker.notify(&Change{Info: p.info, From: p.rule.State(), Since: p.since, Time: time.Now(), Removed: true})
 	}
 }
 
-// step sets the rule after what ended at now, and tells what has changed. failed means that c is the cause of
-// a state that is not a success.
+// step sets the rule after an event that ended at now, and notifies readers of changes. failed means that c
+// is the cause of a state other than success.
 func (p *tracked) step(next Rule, c Cause, failed bool, now time.Time) {
 	from, since := p.rule.State(), p.since
 	to := next.State()
 	var was Cause
-	if p.why != nil && p.told && to != from {
+	if p.why != nil && p.reported && to != from {
 		was = p.why.cause()
 	}
 	p.mu.Lock()
@@ -77,27 +77,27 @@ func (p *tracked) step(next Rule, c Cause, failed bool, now time.Time) {
 	}
 	p.mu.Unlock()
 	switch {
-	case to != from, !p.told && next.Blind(): // a probe that decides nothing from its start on is told once
-	case p.told && p.why != nil && p.why.lasts(now):
+	case to != from, !p.reported && next.Blind(): // a probe that has never decided anything is reported once
+	case p.reported && p.why != nil && p.why.hasLasted(now):
 	default:
 		return
 	}
-	if !p.told {
-		p.told = true
+	if !p.reported {
+		p.reported = true
 		p.tracker.live.add(p)
 	}
 	change := Change{Info: p.info, From: from, To: to, Since: since, Time: now, Was: was}
 	if p.why != nil {
-		p.why.told = p.why.cause()
-		change.Cause = p.why.told
+		p.why.reported = p.why.cause()
+		change.Cause = p.why.reported
 	} else {
 		text, mark := cut(c.Text)
 		change.Cause = Cause{c.Reason, text + mark}
 	}
-	p.tracker.tell(&change)
+	p.tracker.notify(&change)
 }
 
-// noteLocked notes the cause of an attempt.
+// noteLocked records the cause of an attempt.
 func (p *tracked) noteLocked(c Cause, now time.Time) {
 	w := p.why
 	if w == nil {
@@ -107,7 +107,7 @@ func (p *tracked) noteLocked(c Cause, now time.Time) {
 		w.ticks, w.since = 0, now
 	}
 	w.ticks++
-	if !w.is(c) {
+	if !w.equal(c) {
 		w.set(c)
 	}
 }
@@ -131,8 +131,8 @@ type key struct {
 
 func keyOf(i *worker.Info) key { return key{i.PodUID, i.Container, i.Kind} }
 
-// live has the probes that readers know of, and of two with one key the one that has told last: a probe that
-// is replaced is there beside its successor for a while. The zero value is empty.
+// live has the probes that readers were notified of. If two probes have the same key, it has the one that
+// was reported last: a replaced probe exists beside its successor for a while. The zero value is empty.
 type live struct {
 	mu     sync.RWMutex
 	probes map[key]*tracked
@@ -155,7 +155,7 @@ func (l *live) forget(p *tracked) {
 	}
 }
 
-// Of returns the state of the probe of a container. It waits for no tick.
+// Of returns the state of the probe of a container. It does not wait for a tick.
 func (t *Tracker) Of(podUID, container string, kind probe.Kind) Status {
 	t.live.mu.RLock()
 	p := t.live.probes[key{podUID, container, kind}]

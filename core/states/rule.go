@@ -6,48 +6,47 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// unknownAfter is how many ticks in a row without a verdict make a state unknown.
+// unknownAfter is the number of consecutive ticks without a verdict after which a state is unknown.
 const unknownAfter = 3
 
-// Rule is the rule of the states: the state of one probe, and what its next state depends on, in
-// [RuleBits] bits. A probe without ticks has the zero value. Every tick, and every gate, makes the
-// next one of it.
+// Rule is the state machine of one probe: its state, and the inputs of its next state, in [RuleBits] bits.
+// A probe without ticks has the zero value. Every tick and every gate returns the next Rule.
 type Rule uint8
 
-// RuleBits is how many bits a [Rule] has.
+// RuleBits is the number of bits of a [Rule].
 const RuleBits = 5
 
 const (
-	stateBits Rule = 3      // the State
-	known     Rule = 1 << 2 // a tick has decided something
-	blindBits      = 3      // the shift of the ticks in a row without a verdict, at most unknownAfter
+	stateBits  Rule = 3      // the State
+	decidedBit Rule = 1 << 2 // a tick has decided something
+	blindBits       = 3      // shift of the number of consecutive ticks without a verdict, at most unknownAfter
 )
 
 // State returns the state.
 func (r Rule) State() State { return State(r & stateBits) }
 
 // Decided reports whether a tick has decided a result.
-func (r Rule) Decided() bool { return r&known != 0 }
+func (r Rule) Decided() bool { return r&decidedBit != 0 }
 
-// Blind reports whether three ticks in a row, or more, had no verdict.
+// Blind reports whether the last three ticks or more had no verdict.
 func (r Rule) Blind() bool { return r>>blindBits >= unknownAfter }
 
 func (r Rule) with(s State) Rule { return r&^stateBits | Rule(s) }
 
-// Tick returns the rule after a tick. A container that is new has an initial result that no attempt has
-// decided: it neither makes a state known nor ends a failure.
+// Tick returns the rule after a tick. The initial result of a new container, which no attempt has decided,
+// neither ends the state unknown nor a failure.
 func (r Rule) Tick(t *worker.Tick) Rule {
 	if !t.Counted {
 		return r.Lost()
 	}
-	r &= stateBits | known
+	r &= stateBits | decidedBit
 	switch decided := t.Run >= t.Threshold; {
 	case !decided && r.Decided() && t.After == results.Failure:
 		return r.with(Failure)
 	case !decided:
 		return r
 	}
-	r |= known
+	r |= decidedBit
 	switch {
 	case t.After == results.Failure:
 		return r.with(Failure)
@@ -71,7 +70,7 @@ func (r Rule) Lost() Rule {
 	return r
 }
 
-// Gated returns the rule after a tick that made no attempt: a container that does not run has failed.
+// Gated returns the rule after a tick without an attempt. A container that is not running has failed.
 func (r Rule) Gated(gate worker.Gate) Rule {
 	if gate == worker.NotRunning && r.Decided() {
 		return r.with(Failure)
@@ -79,7 +78,7 @@ func (r Rule) Gated(gate worker.Gate) Rule {
 	return r
 }
 
-// Skipped returns the rule after ticks that were skipped: a handler that panics gives no verdict.
+// Skipped returns the rule after skipped ticks. A handler that panics gives no verdict.
 func (r Rule) Skipped(reason worker.SkipReason, ticks int) Rule {
 	if reason != worker.SkipPanic {
 		return r

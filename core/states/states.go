@@ -1,9 +1,11 @@
-// Package states decides which of four states every probe is in, and why, and tells readers each
-// change: what status pages, metrics, notifications, the history and conditions of pods are made of. The
-// state follows the decided result, and says more in two cases: warning, if the attempt that
-// confirmed a success warned; and unknown, while a probe has not decided anything or can no longer be
-// carried out.
-// Read [State] first; rule.go is the rule, cause.go the causes, probe.go when readers are called.
+// Package states decides which of four states every probe is in, and why, and notifies readers of each
+// change. Status pages, metrics, notifications, the history and pod conditions use these states.
+//
+// The state follows the decided result, with two additions. It is warning if the attempt that confirmed a
+// success warned. It is unknown while a probe has decided nothing, or cannot be carried out any more.
+//
+// Read [State] first. rule.go has the state machine, cause.go the causes, and probe.go the notification of
+// readers.
 package states
 
 import (
@@ -14,12 +16,12 @@ import (
 	"github.com/daeace23/prober/core/worker"
 )
 
-// State is the state of a probe for people. The zero value is Unknown.
+// State is the state of a probe as shown to users. The zero value is Unknown.
 type State uint8
 
 // All states.
 const (
-	Unknown State = iota // nothing was decided yet, or three ticks in a row had no verdict
+	Unknown State = iota // nothing was decided yet, or three consecutive ticks had no verdict
 	Success
 	Warning
 	Failure
@@ -30,7 +32,7 @@ var words = [...]string{Unknown: "unknown", Success: "success", Warning: "warnin
 // All returns all states.
 func All() []State { return []State{Success, Warning, Failure, Unknown} }
 
-// String returns the word of the API for s.
+// String returns the API's word for s.
 func (s State) String() string {
 	if int(s) < len(words) {
 		return words[s]
@@ -38,47 +40,46 @@ func (s State) String() string {
 	return words[Unknown]
 }
 
-// MarshalText implements [encoding.TextMarshaler] with the words of [State.String].
+// MarshalText implements [encoding.TextMarshaler] with [State.String].
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Status is the state of a probe at a moment. A probe that has only been [Unknown] so far has the zero
-// value.
+// Status is the state of a probe at one time. It is the zero value while a probe has only been [Unknown].
 type Status struct {
 	State State
-	Since time.Time // when State began
-	// Cause describes the newest attempt that was not a success; empty in state [Success].
+	Since time.Time // start of State
+	// Cause describes the newest attempt that did not succeed; empty in state [Success].
 	Cause
 }
 
-// Change is a change of the state of a probe, or of the cause of its state. From and To are equal if only
-// the cause has changed. They are both Unknown if a probe that has decided nothing yet cannot be carried
-// out.
+// Change is a change of the state of a probe, or of the cause of its state. If only the cause has changed,
+// From and To are equal. They are both Unknown if a probe that has decided nothing cannot be carried out.
 type Change struct {
-	Info worker.Info // the handler is that of the tick
-	// Target is what the probe probes, as [Tracker.Target] returns it; "" if that is nil, or the probe has ended.
+	Info worker.Info // with the handler of the tick
+	// Target is the result of [Tracker.Target]; "" if that is nil, or if the probe has ended.
 	Target string
 	From   State     // Unknown for the first change
 	To     State     // Unknown if Removed is set
-	Since  time.Time // when From began
-	Time   time.Time // of the change: the end of the tick that made it
-	Cause            // of To
-	Was    Cause     // the newest of From
-	// Removed means that the probe has ended while the agent goes on: it was removed, or its pod. A
-	// probe with another spec goes on.
+	Since  time.Time // start of From
+	Time   time.Time // time of the change: the end of the tick that made it
+	Cause            // cause of To
+	Was    Cause     // newest cause of From
+	// Removed means that the probe or its pod was removed while the agent is running. A change of the
+	// probe's spec is no removal.
 	Removed bool
 }
 
-// Reader is told all changes.
+// Reader is notified of all changes.
 type Reader interface {
-	// Changed is called by the tick that makes the change, concurrently for different probes and
-	// in order for one. It must not block, and must not keep c.
+	// Changed is called by the tick that makes the change, concurrently for different probes and in order
+	// for one probe. It must not block, and must not keep c.
 	Changed(c *Change)
 }
 
 // Tracker observes all probes.
 type Tracker struct {
-	// Target returns what a probe probes, for changes; nil for changes without it. It is called by the tick that
-	// makes a change: manager.Manager and group.Group have such a method. It is set before the first probe.
+	// Target returns the target of a probe, for changes; nil for changes without a target. It is called by
+	// the tick that makes a change. manager.Manager and group.Group have such a method. Target must be set
+	// before the first probe is added.
 	Target func(*worker.Info) string
 
 	readers []Reader
@@ -88,10 +89,11 @@ type Tracker struct {
 
 var _ worker.Observer = (*Tracker)(nil)
 
-// New returns a tracker that tells readers.
+// New returns a tracker that notifies readers.
 func New(readers ...Reader) *Tracker { return &Tracker{readers: slices.Clone(readers)} }
 
-// Stop ends the changes. An agent calls it before it stops its probes: their end is no change.
+// Stop ends the notification of changes. An agent calls it before it stops its probes, because their end is
+// no change.
 func (t *Tracker) Stop() { t.stopped.Store(true) }
 
 // Observe implements [worker.Observer].
@@ -99,20 +101,20 @@ func (t *Tracker) Observe(info worker.Info) worker.ProbeObserver {
 	return &tracked{tracker: t, info: info, since: time.Now()}
 }
 
-func (t *Tracker) tell(c *Change) {
+func (t *Tracker) notify(c *Change) {
 	if t.stopped.Load() {
 		return
 	}
-	defer tell(t.readers, c)
+	defer notify(t.readers, c)
 	if t.Target != nil {
 		c.Target = t.Target(&c.Info)
 	}
 }
 
-// tell tells all readers of c, also those after one that panics or ends the goroutine.
-func tell(readers []Reader, c *Change) {
+// notify notifies all readers of c, even if one of them panics or ends the goroutine.
+func notify(readers []Reader, c *Change) {
 	if len(readers) > 0 {
-		defer tell(readers[1:], c)
+		defer notify(readers[1:], c)
 		readers[0].Changed(c)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// told collects changes.
+// told is a reader that records changes.
 type told struct{ changes []states.Change }
 
 func (r *told) Changed(c *states.Change) { r.changes = append(r.changes, *c) }
@@ -34,7 +34,7 @@ func (r *told) words() []string {
 	return all
 }
 
-// tick returns a tick that the thresholds counted, as the run-th of threshold.
+// tick returns a counted tick. run is the length of its run, and threshold the threshold for its result.
 func tick(result probe.Result, run, threshold int, before, after results.Result) *worker.Tick {
 	counted := results.Success
 	if result == probe.Failure {
@@ -153,13 +153,13 @@ func TestChangeHasTimesHandlerAndTarget(t *testing.T) {
 	}
 }
 
-// badReader misbehaves in each call.
+// badReader is a faulty reader.
 type badReader struct{ do func() }
 
 func (r badReader) Changed(*states.Change) { r.do() }
 
-// A reader that misbehaves, or a Target that does, keeps no change from other readers.
-func TestReadersAfterOneThatMisbehaves(t *testing.T) {
+// A faulty reader or Target does not keep changes from other readers.
+func TestFaultyReaderDoesNotAffectOthers(t *testing.T) {
 	for name, fault := range map[string]func(){"panics": func() { panic("a villain") }, "calls runtime.Goexit": runtime.Goexit} {
 		for _, culprit := range []string{"reader", "Target"} {
 			t.Run(culprit+" "+name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestReadersAfterOneThatMisbehaves(t *testing.T) {
 	}
 }
 
-func TestStoppedTrackerTellsNothing(t *testing.T) {
+func TestStoppedTrackerNotifiesNobody(t *testing.T) {
 	var got told
 	tracker := states.New(&got)
 	o := tracker.Observe(worker.Info{})
@@ -203,7 +203,7 @@ func TestStoppedTrackerTellsNothing(t *testing.T) {
 	}
 }
 
-func TestTextIsOneLineAndCut(t *testing.T) {
+func TestTextIsTruncatedToOneLine(t *testing.T) {
 	long := strings.Repeat("ü", states.MaxText/2-2) + "…"
 	for _, c := range []struct{ output, want string }{
 		{"no\n", "no"},
@@ -235,7 +235,7 @@ func TestTextIsOneLineAndCut(t *testing.T) {
 	}
 }
 
-func TestOfReturnsTheStateOfTheProbe(t *testing.T) {
+func TestOfReturnsState(t *testing.T) {
 	tracker := states.New()
 	info := worker.Info{Subject: results.Subject{PodUID: "u", Container: "web"}, Kind: probe.Readiness}
 	check := func(want states.State, since int64) {
@@ -262,14 +262,14 @@ func TestOfReturnsTheStateOfTheProbe(t *testing.T) {
 	check(states.Unknown, 0)
 }
 
-// failed returns a tick of a failing probe, at a second.
+// failed returns a tick of a failing probe at the given second.
 func failed(second int, reason probe.Reason, text string) *worker.Tick {
 	t := tick(probe.Failure, second, 1, results.Failure, results.Failure)
 	t.Outcome.Reason, t.Outcome.Output = reason, text
 	return t
 }
 
-func TestCauseThatLastsIsTold(t *testing.T) {
+func TestLastingCauseIsReported(t *testing.T) {
 	const refused, status = probe.ReasonConnectRefused, probe.ReasonHTTPStatus
 	const first = "unknown-failure connect_refused connection refused"
 	for _, c := range []struct {
@@ -305,7 +305,7 @@ func TestCauseThatLastsIsTold(t *testing.T) {
 	}
 }
 
-func TestOfReturnsTheNewestCause(t *testing.T) {
+func TestOfReturnsNewestCause(t *testing.T) {
 	tracker := states.New()
 	o := tracker.Observe(worker.Info{})
 	check := func(want states.Cause) {

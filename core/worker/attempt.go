@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Attempt calls h once. It cuts the output and the text of an error, drops details that are not a JSON object
-// or too long, turns a missed deadline into a Failure, and a panic into an error.
+// Attempt calls h once. It truncates the output and the error text, and drops details that are too long or
+// are not a JSON object. It converts a missed deadline into a Failure, and a panic into an error.
 func Attempt(ctx context.Context, h probe.Handler, req probe.Request) (probe.Outcome, error) {
 	outcome, err := probe.Call(ctx, h, req)
 	if err != nil && ctx.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
@@ -20,19 +20,20 @@ func Attempt(ctx context.Context, h probe.Handler, req probe.Request) (probe.Out
 	return outcome, cut(err)
 }
 
-// cutError is an error with a shorter text.
+// cutError is an error with a truncated text.
 type cutError struct {
 	error
 	text string
 }
 
-// Error returns the beginning of the text.
+// Error implements error.
 func (e *cutError) Error() string { return e.text }
 
-// Unwrap returns the error.
+// Unwrap returns the original error.
 func (e *cutError) Unwrap() error { return e.error }
 
-// cut returns err with a text of at most [probe.MaxOutput] bytes: quarantines, events and observers keep it.
+// cut returns err with a text of at most [probe.MaxOutput] bytes, because quarantines, events and observers
+// keep it.
 func cut(err error) error {
 	if err == nil {
 		return nil
@@ -43,8 +44,7 @@ func cut(err error) error {
 	return err
 }
 
-// objectOf returns details when they are a JSON object of at most [probe.MaxOutput] bytes, and
-// "" otherwise.
+// objectOf returns details if they are a JSON object of at most [probe.MaxOutput] bytes, and "" otherwise.
 func objectOf(details string) string {
 	if !strings.HasPrefix(details, "{") || len(details) > probe.MaxOutput || !json.Valid([]byte(details)) {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// first tells of the first tick of a probe.
+// first is an observer that prints the first tick of a probe.
 type first struct {
 	info worker.Info
 	told chan<- string
@@ -33,7 +33,7 @@ type observer chan string
 
 func (o observer) Observe(info worker.Info) worker.ProbeObserver { return first{info, o} }
 
-// An observer sees every tick, also those that change no result.
+// An observer gets every tick, including those that change no result.
 func ExampleObserver() {
 	o := make(observer, 1)
 	g, err := group.New[string](group.Config{Observers: []worker.Observer{o}})
@@ -43,7 +43,7 @@ func ExampleObserver() {
 	defer g.Shutdown(context.Background())
 
 	task := &worker.Task{Subject: results.Subject{Pod: "shop", Container: "web"}}
-	task.SetState(worker.Running("shop/web/1", time.Now())) // and worker.Stopped when it does not run any more
+	task.SetState(worker.Running("shop/web/1", time.Now())) // and worker.Stopped when it has stopped
 	err = g.Add("shop", group.Probe{Task: task, Kind: probe.Readiness, Spec: probe.Spec{Period: 10 * time.Millisecond}, Name: "custom", Handler: probe.HandlerFunc(
 		func(context.Context, probe.Request) (probe.Outcome, error) {
 			return probe.Outcome{Result: probe.Success}, nil

@@ -2,25 +2,25 @@ package worker
 
 import "fmt"
 
-// Gate is why the ticks of a probe make no attempts.
+// Gate is the reason why the ticks of a probe make no attempts.
 type Gate uint8
 
-// The gates, in the order in which a tick checks them. It is that of the kubelet's doProbe.
+// The gates, in the order in which a tick checks them. The order is the kubelet's, from doProbe.
 const (
 	Open         Gate = iota // ticks make attempts
 	NoStatus                 // the pod has no status
 	PodEnded                 // the worker ends
 	NoContainer              // the status has no container ID yet
-	OnHold                   // until the container ID changes
+	OnHold                   // on hold until the container ID changes
 	NotRunning               // the worker ends if the state is final
 	Terminating              // no liveness and startup probes; the worker ends
-	InitialDelay             // from the start of the container
+	InitialDelay             // the initial delay after the container's start is not over
 	NotStarted               // the startup probe has not succeeded
 	Started                  // the startup probe has succeeded
 	Paused
-	Quarantined // the handler makes no attempts for some time
-	InUse       // another task has the container ID; before the others, but those without an ID
-	UnderWay    // the handler of an attempt does not heed its deadline; each tick is an error
+	Quarantined // the handler has suspended attempts for some time
+	InUse       // another task has claimed the container ID; checked before all gates except those without an ID
+	UnderWay    // the handler of an attempt ignores its deadline; each tick is an error
 )
 
 var gateNames = [...]string{
@@ -30,7 +30,7 @@ var gateNames = [...]string{
 	InUse: "container ID in use", UnderWay: "attempt under way",
 }
 
-// Gates returns all gates but [Open].
+// Gates returns all gates except [Open].
 func Gates() (all []Gate) {
 	for g := range gateNames[1:] {
 		all = append(all, Gate(g+1))
@@ -38,7 +38,7 @@ func Gates() (all []Gate) {
 	return all
 }
 
-// String returns the gate for people, "" for [Open].
+// String returns a description of the gate, "" for [Open].
 func (g Gate) String() string {
 	if int(g) < len(gateNames) {
 		return gateNames[g]

@@ -14,31 +14,31 @@ type inner = seam.Hidden[task]
 
 type owner = seam.Owner[results.Subject]
 
-// task is what the workers of a [Task] share of it. Its methods that need the Task get it.
+// task is the part of a [Task] that only packages of core use. The workers of the Task share it.
 type task struct {
-	joined    *owner      // see Owner; set before the first worker is started
-	owner     owner       // Subject is set by the first worker, and Of by Settle
-	pulls     atomic.Bool // ticks ask Source
-	users     int32       // workers
+	joined    *owner      // see Join; set before the first worker is started
+	owner     owner       // Subject is set by the first worker, and Parent by Settle
+	pulls     atomic.Bool // ticks call Source
+	users     int32       // number of workers
 	published atomic.Pointer[State]
-	began     atomic.Int64 // of the published run, in nanoseconds since origin; stored before published
+	began     atomic.Int64 // start of the published run in nanoseconds since origin; stored before published
 	mu        sync.Mutex
-	stop      func() // of the Publisher; nil if nothing is to be stopped
+	stop      func() // stop function of the Publisher; nil if there is none
 	asleep    sleepers
 }
 
-// sleepers are the workers of a task that are woken when it has another state: one of each kind
-// at most. A further one ticks: the successor of one that has ended and is about to leave.
+// sleepers are the sleeping workers of a task: at most one of each kind. They are woken when the state
+// changes. A second worker of a kind, the successor of one that has ended, does not sleep but ticks.
 type sleepers struct {
 	mu   sync.Mutex
 	kind [len(probe.Kinds)]sleeper
 }
 
-// sleeper is a worker. Its Wake makes it due after its task has got another state.
+// sleeper is a worker. Wake makes it due after a change of its task's state.
 type sleeper = interface{ Wake() }
 
-// Owner returns the owner of the containers of a task that is in use. That of all tasks which were joined is one
-// pointer, by which claims of container IDs are compared.
+// Owner returns the owner of the containers of a task in use. Joined tasks return the same pointer, by
+// which claims of container IDs are compared.
 func (i *task) Owner() *owner {
 	if i.joined != nil {
 		return i.joined
@@ -46,20 +46,20 @@ func (i *task) Owner() *owner {
 	return &i.owner
 }
 
-// Settle gives a task, which has one worker that is not started, or more, to home. It reports false if other
-// workers of it have another home. isHome compares homes.
+// Settle sets the owner's Parent to home. The task must have at least one worker that is not started.
+// Settle returns false if other workers of the task have another home; isHome compares homes.
 func (i *task) Settle(home *any, isHome func(any) bool) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if now := i.owner.Of.Load(); i.users > 1 && now != nil {
+	if now := i.owner.Parent.Load(); i.users > 1 && now != nil {
 		return isHome(*now)
 	}
-	i.owner.Of.Store(home)
+	i.owner.Parent.Store(home)
 	return true
 }
 
-// Join makes the tasks of i and o, which are in use, descriptions of one task. That of i has one worker, which is not
-// started, or another user has joined it before; it does nothing otherwise. It reports whether they are one task now.
+// Join makes i and o descriptions of the same task, and reports whether they are. Both must be in use. It
+// only changes i if i has a single worker, which is not started, and is not joined yet.
 func (i *task) Join(o *task) bool {
 	theirs := o.Owner()
 	i.mu.Lock()
@@ -70,7 +70,7 @@ func (i *task) Join(o *task) bool {
 	return i.Owner() == theirs
 }
 
-// publish makes s the state of the task. It reports false if it is already.
+// publish makes s the state of the task. It returns false if s is the state already.
 func (i *task) publish(s State) (changed bool) {
 	known := i.published.Load()
 	if known != nil && *known == s {
@@ -79,38 +79,38 @@ func (i *task) publish(s State) (changed bool) {
 	if known == nil || known.ContainerID != s.ContainerID || !known.StartedAt.Equal(s.StartedAt) {
 		i.began.Store(beginning(&s, time.Now()))
 	}
-	next := s // only a state that is kept is on the heap
+	next := s // a copy, so that an unchanged state is not allocated on the heap
 	i.published.Store(&next)
 	return true
 }
 
-// origin is before every time of this process.
+// origin is before all times of this process.
 var origin = time.Now().Add(-time.Second)
 
-// longest bounds ages, about 73 years.
+// longest limits ages to about 73 years.
 const longest = time.Duration(1 << 61)
 
-// beginning returns when a task in the state s has begun, by the monotonic clock: its StartedAt by the wall
-// clock of now, when it was published. A start in the future is now.
+// beginning returns when a task in the state s has begun, in monotonic nanoseconds since origin. It is
+// computed from StartedAt and the wall clock of now. A start in the future counts as now.
 func beginning(s *State, now time.Time) int64 {
 	return int64(now.Sub(origin)) - int64(min(max(now.Sub(s.StartedAt), 0), longest))
 }
 
-// Age returns how long the published run has lasted. It is not negative. If another state was
-// published after the one that the caller has, it may be too short.
+// Age returns how long the published run has lasted, at least 0. It may be too short if a state newer than
+// the caller's was published.
 func (i *task) Age(now time.Time) time.Duration {
 	return max(now.Sub(origin)-time.Duration(i.began.Load()), 0)
 }
 
-// Sleep has w, of the given kind, woken when the task has another state than s, which its last tick has found.
-// It reports false if the task has another already, or does not tell.
+// Sleep registers w, of the given kind, to be woken when the state changes from s, the state that its last
+// tick has found. It returns false if the state has changed already, or is not published.
 func (i *task) Sleep(w sleeper, kind probe.Kind, s *State) bool {
 	if i.pulls.Load() {
 		return false
 	}
 	i.asleep.mu.Lock()
 	defer i.asleep.mu.Unlock()
-	if i.Known() != s { // checked with the lock, which wake takes after each change
+	if i.Current() != s { // checked with the lock held, which wake takes after each change
 		return false
 	}
 	in := &i.asleep.kind[kind]
@@ -121,7 +121,7 @@ func (i *task) Sleep(w sleeper, kind probe.Kind, s *State) bool {
 	return true
 }
 
-// wake wakes the workers that are asleep, after a change of the state.
+// wake wakes the sleeping workers after a change of the state.
 func (i *task) wake() {
 	for _, w := range i.asleep.take() {
 		if w != nil {
@@ -137,7 +137,7 @@ func (s *sleepers) take() (all [len(probe.Kinds)]sleeper) {
 	return all
 }
 
-// forget removes a worker that does not use the task any more.
+// forget removes a worker that has stopped using the task.
 func (s *sleepers) forget(w sleeper, kind probe.Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,33 +149,34 @@ func (s *sleepers) forget(w sleeper, kind probe.Kind) {
 // noState is the state before the first one.
 var noState State
 
-// Known returns the last state of the task. It must not be modified.
-func (i *task) Known() *State {
+// Current returns the last state of the task, which must not be modified.
+func (i *task) Current() *State {
 	if s := i.published.Load(); s != nil {
 		return s
 	}
 	return &noState
 }
 
-// Pulls reports whether ticks ask the Source of the task, by Pull.
+// Pulls reports whether ticks must get the state with Pull.
 func (i *task) Pulls() bool { return i.pulls.Load() }
 
-// Pull asks the Source of t, whose part i is, and returns the state for a tick. It must not be modified.
+// Pull returns the state for a tick of t, after a call of t.Source if necessary. i must be part of t. The
+// state must not be modified.
 func (i *task) Pull(t *Task) *State {
 	if i.pulls.Load() {
 		i.publish(t.Source.State())
 	}
-	return i.Known()
+	return i.Current()
 }
 
-// Use is called for each new worker of t, whose part i is.
+// Use is called for each new worker of t. i must be part of t.
 func (i *task) Use(t *Task) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.users++; i.users > 1 {
 		return
 	}
-	if i.owner.Subject == nil { // else a task that was joined with t may be reading it
+	if i.owner.Subject == nil { // else a joined task may be reading it
 		i.owner.Subject = &t.Subject
 	}
 	if t.Pod == nil {
@@ -187,7 +188,7 @@ func (i *task) Use(t *Task) {
 	if t.Source == nil {
 		return
 	}
-	i.pulls.Store(true) // also when Publish panics
+	i.pulls.Store(true) // also if Publish panics
 	if p, ok := t.Source.(Publisher); ok {
 		if i.stop, ok = p.Publish(t.SetState); ok {
 			i.pulls.Store(false)
@@ -195,7 +196,7 @@ func (i *task) Use(t *Task) {
 	}
 }
 
-// Leave is called when w has ended, or has another task now.
+// Leave is called when w has ended, or has left for another task.
 func (i *task) Leave(w sleeper, kind probe.Kind) {
 	i.asleep.forget(w, kind)
 	i.mu.Lock()
@@ -203,7 +204,7 @@ func (i *task) Leave(w sleeper, kind probe.Kind) {
 	if i.users--; i.users == 0 && i.stop != nil {
 		stop := i.stop
 		i.stop = nil
-		defer i.published.Store(nil) // it is not kept up to date any more
+		defer i.published.Store(nil) // its updates have stopped
 		stop()
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Status is the state of a probe.
 type Status struct {
 	Info        Info
-	Target      string // what an attempt would probe now, for people, on one line
+	Target      string // target of the next attempt, on one line
 	Spec        probe.Spec
 	ContainerID string
 	Decided     results.Result
@@ -20,20 +20,20 @@ type Status struct {
 	OnHold      bool
 	Paused      bool
 	Next        time.Time // zero while paused
-	// Window is how long after Next the tick may come; 0 with [probe.CompatExactTimer], and for periods of a few
-	// milliseconds.
+	// Window is how long after Next the tick may run. It is 0 with [probe.CompatExactTimer], and for
+	// periods of a few milliseconds.
 	Window time.Duration
-	// Gate says what keeps the probe from making attempts, for people: "initial delay, 4s
-	// left". It begins with the text of a [Gate]; "" if attempts are made.
+	// Gate describes why the probe makes no attempts: "initial delay, 4s left". It begins with the text of
+	// a [Gate], and is "" if attempts are made.
 	Gate string
-	// Quarantine is the end and the reason of a quarantine of the probe by its handler, and
-	// QuarantinedSince its beginning; "" and zero without one.
+	// Quarantine is the end and the reason of a quarantine by the probe's handler, and QuarantinedSince its
+	// start. They are "" and zero without a quarantine.
 	Quarantine       string
 	QuarantinedSince time.Time
 }
 
-// InitialResult returns the decided result of a container before its first probe: it is live,
-// it is not ready, and whether it has started is not known.
+// InitialResult returns the decided result of a container before its first probe: Success for liveness,
+// Failure for readiness, and Unknown for startup.
 func InitialResult(kind probe.Kind) results.Result {
 	switch kind {
 	case probe.Liveness:
@@ -45,11 +45,11 @@ func InitialResult(kind probe.Kind) results.Result {
 	}
 }
 
-// InUseError is the error for a probe of a task whose ContainerID another task has. Results are kept by container ID, so that two tasks with
-// one would have each other's.
+// InUseError is the error for a probe of a task whose ContainerID is claimed by another task. Results are
+// kept by container ID, so two tasks with the same ID would share results.
 type InUseError struct {
 	ContainerID string
-	By          results.Subject // of the other task
+	By          results.Subject // the other task
 }
 
 func (e *InUseError) Error() string {

@@ -12,39 +12,39 @@ type Tick struct {
 	Due         time.Time // when it should have begun
 	Start       time.Time // when it did
 	End         time.Time
-	Deferred    time.Duration // of that, attempts waited for a slot; see [probe.SuspendTimeout]
+	Deferred    time.Duration // part of the duration in which attempts waited for a slot; see [probe.SuspendTimeout]
 	ContainerID string
-	Handler     string // that made the attempts
+	Handler     string // name of the handler that made the attempts
 	Attempts    int
 	Outcome     probe.Outcome  // of the last attempt
-	Err         error          // of the last attempt: no verdict was reached
-	Counted     bool           // whether the thresholds counted it
-	Result      results.Result // what they counted it as
-	Run         int            // consecutive equal results, with this one
-	RunBefore   int            // and without it
-	Threshold   int            // the Run that makes Result the decided result
+	Err         error          // error of the last attempt: no verdict was reached
+	Counted     bool           // the thresholds counted the tick
+	Result      results.Result // the counted result
+	Run         int            // consecutive equal results, including this one
+	RunBefore   int            // the same, excluding this one
+	Threshold   int            // length of the run that makes Result the decided result
 	Before      results.Result // decided result before the tick
-	After       results.Result // and after it
-	First       bool           // After is a Failure that attempts have decided, and Before the initial Failure of a readiness probe
+	After       results.Result // decided result after the tick
+	First       bool           // attempts have decided the Failure in After, and Before is the initial Failure of a readiness probe
 	OnHold      bool           // no probing until the container ID changes
 	Next        time.Time      // the next due time
 	// Quarantined is the end of the quarantine of the probe; zero without one.
 	Quarantined time.Time
-	// Trace is what happened inside the attempts, of a group or a manager with a history. It must not be kept.
+	// Trace has the events of the attempts, in a group or a manager with a history. It must not be kept.
 	Trace *Trace
 }
 
-// Duration returns how long the attempts took, without the time that they were deferred.
+// Duration returns how long the attempts took, without the time in which they were deferred.
 func (t *Tick) Duration() time.Duration { return t.End.Sub(t.Start) - t.Deferred }
 
-// Changed reports whether the tick changed the decided result, or decided the first Failure of a container that was
-// not ready from the start.
+// Changed reports whether the tick changed the decided result, or decided the first Failure of a container
+// that was not ready from the start.
 func (t *Tick) Changed() bool { return t.Before != t.After || t.First }
 
-// Trace is what happened inside the attempts of a tick, in order. A [probe.TraceRetry] begins each
-// attempt but the first.
+// Trace has the events of the attempts of a tick, in order. A [probe.TraceRetry] begins each attempt except
+// the first.
 type Trace struct {
-	// Events are at most 64, with at most 4 KiB of text. It must not be kept.
+	// Events has at most 64 events, with at most 4 KiB of text. It must not be kept.
 	Events  []probe.TraceEvent
-	Dropped int // events that are not kept
+	Dropped int // number of events that were dropped
 }

@@ -72,6 +72,7 @@ func loadPackages(t *testing.T, names []string) (all []*types.Package) {
 // The listings in api are what stable packages export: a line for each constant, variable, function, method and
 // field. A change of one is seen in the change that makes it.
 func TestAPIListing(t *testing.T) {
+	atRoot(t)
 	names := stablePackages(t)
 	packages := loadPackages(t, names)
 	kept := make(map[string]bool)
@@ -126,6 +127,7 @@ var foreign = []string{"k8s.io/api", "k8s.io/apimachinery", "github.com/tetratel
 // A stable package shows no type of an experimental or internal one: it would be as stable as that. One that a stable
 // package exports by an alias is part of its own API, and of the listing.
 func TestStableSignaturesNameStableTypes(t *testing.T) {
+	atRoot(t)
 	names := stablePackages(t)
 	stable := make(map[string]bool)
 	for _, name := range names {
@@ -329,6 +331,7 @@ func addType(add func(string, ...any), text func(types.Type) string, o *types.Ty
 
 // An agent needs stable packages alone: the examples are agents with pods, without, and with many endpoints.
 func TestExampleAgentsImportStablePackages(t *testing.T) {
+	atRoot(t)
 	names := stablePackages(t)
 	files, err := filepath.Glob("examples/embed/*.go")
 	if err != nil {
@@ -360,6 +363,7 @@ func TestExampleAgentsImportStablePackages(t *testing.T) {
 
 // Every stable package has an example, which documentation shows beside its names.
 func TestStablePackagesHaveExamples(t *testing.T) {
+	atRoot(t)
 	for _, name := range stablePackages(t) {
 		files, err := filepath.Glob(filepath.Join(name, "*_test.go"))
 		if err != nil {
@@ -381,9 +385,10 @@ func hasExample(t *testing.T, file string) bool {
 	return strings.HasSuffix(parsed.Name.Name, "_test") && len(doc.Examples(parsed)) > 0
 }
 
-// docs/embed/callbacks.md has a row for each function that a program may give to the core: the methods of its interfaces and
-// of handlers, and the fields of its configs.
+// docs/embed/callbacks.md has a row for each function that a program may give to the core: the methods of its
+// interfaces and of handlers, and the fields of its configs.
 func TestCallbacksAreListed(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("docs/embed/callbacks.md")
 	if err != nil {
 		t.Fatal(err)

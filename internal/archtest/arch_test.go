@@ -218,7 +218,7 @@ var packages = map[string]struct {
 	"agent/logs":   {ours: []string{"core/results", "core/worker", "internal/explain", "probe"}},
 	"agent/api":    {},
 	"docs":         {},
-	"agent/page":   {ours: []string{"agent/reply"}},
+	"agent/page":   {ours: []string{"agent/reply", "docs"}},
 	"agent/reply":  {ours: []string{"agent/api"}},
 	"agent/pauses": {ours: []string{"agent/api", "core/manager"}},
 	"agent/otlp": {
@@ -333,6 +333,7 @@ var packages = map[string]struct {
 }
 
 func TestImportsAreAllowed(t *testing.T) {
+	atRoot(t)
 	seen := map[string]bool{}
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -380,6 +381,7 @@ var links = map[string][]string{
 }
 
 func TestEmbeddersLinkOnlyWhatTheyUse(t *testing.T) {
+	atRoot(t)
 	names := slices.Sorted(maps.Keys(links))
 	args := []string{"list", "-f", `{{.ImportPath}} {{join .Deps " "}}`}
 	for _, name := range names {
@@ -411,6 +413,7 @@ func TestEmbeddersLinkOnlyWhatTheyUse(t *testing.T) {
 var clusterPackages = []string{"pods/kube", "pods/kube/*", "internal/cli", "internal/cli/clitest", "internal/referencedoc", "internal/release", "cmd/prober"}
 
 func TestOnlyTheNodeAgentLinksClientGo(t *testing.T) {
+	atRoot(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -492,6 +495,7 @@ func allowed(name string, ours, others []string) bool {
 const maxLines = 60
 
 func TestFunctionsAreShort(t *testing.T) {
+	atRoot(t)
 	fset := token.NewFileSet()
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 // A wrapper that is neither a Wrapper nor implements what its probes may have would hide the target and the
 // secrets of the handler inside.
 func TestWrappersOfHandlersUnwrap(t *testing.T) {
+	atRoot(t)
 	found := make(map[string]token.Position) // of struct types with a handler inside, by folder and name
 	methods := make(map[string]map[string]bool)
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {

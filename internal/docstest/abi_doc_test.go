@@ -95,6 +95,7 @@ var signature = regexp.MustCompile("^`(\\w+)\\((.*)\\)(?: -> (\\w+))?`$")
 // TestABIImports holds the tables of imports against v1.json: each function with its
 // signature and in its order, and no other.
 func TestABIImports(t *testing.T) {
+	atRoot(t)
 	var want, got []abi.Func
 	if err := json.Unmarshal([]byte(source(t, "internal/abi/v1.json")), &want); err != nil {
 		t.Fatal(err)
@@ -141,6 +142,7 @@ func TestABIImports(t *testing.T) {
 
 // TestABICapabilities compares the page's table with the one in package plugin.
 func TestABICapabilities(t *testing.T) {
+	atRoot(t)
 	var got, want [][]string
 	for _, row := range part(t, "Capabilities and grants").tables[0] {
 		got = append(got, append([]string{strings.Join(codes(row[0]), " "), strings.Join(codes(row[1]), " "), row[2], row[4]}, codes(row[3])...))
@@ -164,6 +166,7 @@ func TestABICapabilities(t *testing.T) {
 }
 
 func TestABIExports(t *testing.T) {
+	atRoot(t)
 	var got []string
 	for _, row := range part(t, "Exports").tables[0] {
 		got = append(got, codes(row[0])...)
@@ -232,6 +235,7 @@ func errnos(t *testing.T) map[string]string {
 }
 
 func TestABIErrors(t *testing.T) {
+	atRoot(t)
 	got := map[string]string{}
 	for _, row := range part(t, "Errors").tables[0] {
 		for i := 0; i < len(row); i += 3 {
@@ -247,6 +251,7 @@ func TestABIErrors(t *testing.T) {
 }
 
 func TestABIReasons(t *testing.T) {
+	atRoot(t)
 	var want, got []string
 	for _, value := range ofType(constants(t, "probe"), "Reason") {
 		want = append(want, strings.Trim(value, `"`))
@@ -274,6 +279,7 @@ func TestABIReasons(t *testing.T) {
 }
 
 func TestABILimits(t *testing.T) {
+	atRoot(t)
 	limits := part(t, "Limits")
 	var got [][]string
 	for _, row := range limits.tables[0] {
@@ -295,6 +301,7 @@ func TestABILimits(t *testing.T) {
 
 // TestABIBounds holds what nobody can set against the constants that set it.
 func TestABIBounds(t *testing.T) {
+	atRoot(t)
 	known := constants(t, "internal/abi", "handlers/wasm", "handlers/wasm/internal/binary", "handlers/wasm/internal/guest", "plugin")
 	names := map[string]string{
 		"name of a metric": "MaxMetricName", "its unit": "MaxUnit", "key of kv": "maxKVKey", "keys of kv": "MaxKVKeys", "path of `config_get`": "maxKey",
@@ -320,6 +327,7 @@ func TestABIBounds(t *testing.T) {
 
 // TestABIManifest asks the decoder which fields it knows.
 func TestABIManifest(t *testing.T) {
+	atRoot(t)
 	const nonsense = "{zz: 1, config: {zz: 1}, requests: [{zz: 1}], limits: {zz: 1}, metrics: [{zz: 1}], examples: [{zz: 1}]}"
 	_, err := plugin.ParseManifest("page", []byte(nonsense))
 	var want []string
@@ -364,6 +372,7 @@ func TestABIManifest(t *testing.T) {
 
 // TestABILists holds the page against lists that stand in one place of the code.
 func TestABILists(t *testing.T) {
+	atRoot(t)
 	find := func(file, pattern string) (found []string) {
 		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(source(t, file), -1) {
 			found = append(found, m[1])

@@ -154,6 +154,7 @@ func described(t *testing.T, page map[string]*section, name string) map[string]s
 // TestABIDocuments holds the tables of fields against what is encoded, and the examples
 // against the tables and the decoders.
 func TestABIDocuments(t *testing.T) {
+	atRoot(t)
 	page := abiPage(t)
 	for name, doc := range abiDocuments() {
 		checkFull(t, reflect.ValueOf(doc.value), name)
@@ -180,6 +181,7 @@ func TestABIDocuments(t *testing.T) {
 
 // TestABIExamples decodes the examples in YAML, and follows the links.
 func TestABIExamples(t *testing.T) {
+	atRoot(t)
 	for _, text := range blocks(t, abiFile, "yaml") {
 		var err error
 		if strings.Contains(text, "kind: Plugin") {

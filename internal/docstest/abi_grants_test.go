@@ -61,6 +61,7 @@ func fakeHost(t *testing.T) *wasm.Host {
 
 // TestABIGrants has a guest dial what the page says it may and may not.
 func TestABIGrants(t *testing.T) {
+	atRoot(t)
 	tables := part(t, "Capabilities and grants").tables
 	if len(tables) != 4 {
 		t.Fatalf("%d tables, want the capabilities, the patterns, the addresses and the examples", len(tables))

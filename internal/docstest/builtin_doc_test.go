@@ -18,6 +18,7 @@ import (
 
 // The tables of the core and of the handlers have the same names.
 func TestBuiltinTablesAgree(t *testing.T) {
+	atRoot(t)
 	var registry handlers.Registry
 	if err := builtin.Register(&registry, builtin.Config{Runner: &builtin.HostRunner{}}); err != nil {
 		t.Fatal(err)
@@ -98,6 +99,7 @@ func main() {
 
 // TestFifthBuiltinHandler adds the handler that CONTRIBUTING.md describes: a folder and its rows.
 func TestFifthBuiltinHandler(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)

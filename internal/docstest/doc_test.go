@@ -15,6 +15,7 @@ import (
 
 // TestDocNamesExist resolves the functions that doc.go names in its lists of steps.
 func TestDocNamesExist(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +43,7 @@ func TestDocNamesExist(t *testing.T) {
 
 // TestLivesOfValuesAreShort checks that each value of doc.go lives in six packages at most.
 func TestLivesOfValuesAreShort(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +69,7 @@ func TestLivesOfValuesAreShort(t *testing.T) {
 
 // TestDocNamesActions compares the actions that doc.go names with those of plugin/live.
 func TestDocNamesActions(t *testing.T) {
+	atRoot(t)
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +99,7 @@ func TestDocNamesActions(t *testing.T) {
 
 // TestContributingNamesFiles checks that the files and folders that CONTRIBUTING.md names exist.
 func TestContributingNamesFiles(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)

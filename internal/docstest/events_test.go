@@ -10,6 +10,7 @@ import (
 
 // TestEventsPageNamesEveryReason finds the reasons of events in the sources of those that write them.
 func TestEventsPageNamesEveryReason(t *testing.T) {
+	atRoot(t)
 	const file = "docs/events.md"
 	page, err := os.ReadFile(file)
 	if err != nil {

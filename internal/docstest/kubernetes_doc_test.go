@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/daeace23/prober/config"
 	"github.com/daeace23/prober/core/declared"
@@ -23,7 +24,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-const kubernetesPage = "docs/kubernetes.md"
+const kubernetesSection = "docs/kubernetes"
 
 // kubernetesExampleFiles returns the manifests of examples/kubernetes.
 func kubernetesExampleFiles(t *testing.T) []string {
@@ -36,6 +37,7 @@ func kubernetesExampleFiles(t *testing.T) []string {
 }
 
 func TestKubernetesExamplesHaveValidProbes(t *testing.T) {
+	atRoot(t)
 	for _, file := range kubernetesExampleFiles(t) {
 		objects := kubernetesFile(t, file)
 		for _, d := range only[appsv1.Deployment](objects) {
@@ -108,6 +110,7 @@ func checkKubernetesProbe(t *testing.T, where string, p *manager.ProbeConfig) {
 
 // TestKubernetesExampleInstalls follows the paths of the kustomization that the page installs.
 func TestKubernetesExampleInstalls(t *testing.T) {
+	atRoot(t)
 	dir := filepath.Join(kubernetesExamples, "install")
 	k := only[kustomization](kubernetesFile(t, dir, "kustomization.yaml"))[0]
 	base := only[kustomization](kubernetesFile(t, kubernetesDir, "base", "kustomization.yaml"))[0]
@@ -125,7 +128,8 @@ func TestKubernetesExampleInstalls(t *testing.T) {
 	kubernetesFile(t, dir, "prober.yaml")
 }
 
-func TestKubernetesPageHasValidManifests(t *testing.T) {
+func TestKubernetesPagesHaveValidManifests(t *testing.T) {
+	atRoot(t)
 	var examples []string
 	for _, file := range kubernetesExampleFiles(t) {
 		text, err := os.ReadFile(file)
@@ -134,26 +138,66 @@ func TestKubernetesPageHasValidManifests(t *testing.T) {
 		}
 		examples = append(examples, string(text))
 	}
-	for _, text := range blocks(t, kubernetesPage, "yaml") {
-		objects := kubernetesObjects(t, kubernetesPage, text)
-		if len(only[appsv1.Deployment](objects)) > 0 && !slices.Contains(examples, text) {
-			t.Errorf("%s has a Deployment that is not a file of %s:\n%s", kubernetesPage, kubernetesExamples, text)
+	checked := 0
+	for _, page := range pagesIn(t, kubernetesSection) {
+		for _, text := range blocks(t, page, "yaml") {
+			checked++
+			objects := kubernetesObjects(t, page, text)
+			if len(only[appsv1.Deployment](objects))+len(only[v1.Pod](objects)) > 0 && !slices.Contains(examples, text) {
+				t.Errorf("%s has a Deployment or Pod that is not a file of %s:\n%s", page, kubernetesExamples, text)
+			}
 		}
+	}
+	if checked < 8 {
+		t.Errorf("the pages have %d manifests, expected at least 8", checked)
 	}
 }
 
-func TestKubernetesPageHasDefaults(t *testing.T) {
-	all := blocks(t, kubernetesPage, "yaml")
-	i := slices.IndexFunc(all, func(text string) bool { return strings.Contains(text, "budgets:") })
-	if i < 0 {
-		t.Fatalf("%s does not have the section kubernetes", kubernetesPage)
+// TestProberYAMLPageHasKubernetesDefaults parses a prober.yaml with the defaults in the table of the section kubernetes.
+func TestProberYAMLPageHasKubernetesDefaults(t *testing.T) {
+	atRoot(t)
+	const file = "docs/prober-yaml.md"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	got, err := config.Parse("prober.yaml", []byte(all[i]))
+	section := make(map[string]any)
+	rows := regexp.MustCompile("(?m)^\\| `kubernetes\\.([A-Za-z.]+)` \\| `(.+?)` \\|").FindAllStringSubmatch(string(page), -1)
+	for _, row := range rows {
+		keys := strings.Split(row[1], ".")
+		parent := section
+		for _, key := range keys[:len(keys)-1] {
+			if parent[key] == nil {
+				parent[key] = make(map[string]any)
+			}
+			parent = parent[key].(map[string]any)
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(row[2]), &value); err != nil {
+			t.Fatal(err)
+		}
+		parent[keys[len(keys)-1]] = value
+	}
+	text, err := yaml.Marshal(map[string]any{"apiVersion": "prober.dev/v1", "kind": "AgentConfig", "kubernetes": section})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Parse(file, text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(config.DefaultKubernetes(), got.Kubernetes); diff != "" {
-		t.Errorf("the page does not have the defaults (-default +page)\n%s", diff)
+		t.Errorf("%s does not have the defaults (-default +page)\n%s", file, diff)
+	}
+	// Without these the defaults would be compared with themselves.
+	for _, path := range []string{
+		"liveness.modes", "liveness.onFailure", "budgets.workload.burst", "budgets.workload.every", "budgets.node.burst", "budgets.node.every",
+		"budgets.backoff", "breaker.share", "breaker.least", "breaker.window", "breaker.lag", "breaker.pressure.cpu", "breaker.pressure.memory",
+		"breaker.pressure.io", "podNetwork", "apiExec", "minPeriod", "maxRate", "conditions.qps", "dryRun",
+	} {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[1] == path }) {
+			t.Errorf("%s has no default of kubernetes.%s", file, path)
+		}
 	}
 }
 
@@ -162,19 +206,34 @@ var kubernetesAnnotations = []string{
 	"prober.dev/probes", "prober.dev/liveness", "prober.dev/on-agent-loss", "prober.dev/conditions", "prober.dev/network",
 }
 
-// TestKubernetesPageIsComplete finds a row for everything that users see.
-func TestKubernetesPageIsComplete(t *testing.T) {
-	text, err := os.ReadFile(kubernetesPage)
+// TestKubernetesPagesAreComplete finds a row for everything that users see.
+func TestKubernetesPagesAreComplete(t *testing.T) {
+	atRoot(t)
+	for page, rows := range map[string][]string{
+		"docs/annotation.md":               kubernetesAnnotations[1:],
+		kubernetesSection + "/liveness.md": config.LivenessModes,
+		kubernetesSection + "/install.md":  kubernetesComponents(t),
+		kubernetesSection + "/conditions.md": {
+			conditions.ProbeSucceeded, conditions.ProbeWarning, conditions.ProbeFailed, conditions.ProbeUnknown, conditions.Paused, conditions.AgentLost,
+			string(conditions.Ready), string(conditions.Live),
+		},
+	} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if !regexp.MustCompile(`(?m)^\| ` + "`" + regexp.QuoteMeta(row) + "`").Match(text) {
+				t.Errorf("%s has no row for %s", page, row)
+			}
+		}
+		if page == "docs/annotation.md" && !strings.Contains(string(text), "\n# The annotation "+kubernetesAnnotations[0]+"\n") {
+			t.Errorf("%s is not about %s", page, kubernetesAnnotations[0])
+		}
+	}
+	text, err := os.ReadFile(kubernetesSection + "/install.md")
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, row := range slices.Concat(kubernetesAnnotations, config.LivenessModes, kubernetesComponents(t), []string{
-		conditions.ProbeSucceeded, conditions.ProbeWarning, conditions.ProbeFailed, conditions.ProbeUnknown, conditions.Paused, conditions.AgentLost,
-		string(conditions.Ready), string(conditions.Live),
-	}) {
-		if !regexp.MustCompile(`(?m)^\| ` + "`" + regexp.QuoteMeta(row) + "`").Match(text) {
-			t.Errorf("%s has no row for %s", kubernetesPage, row)
-		}
 	}
 	for name, p := range kubernetesPrivileges {
 		level := p.Level
@@ -182,22 +241,36 @@ func TestKubernetesPageIsComplete(t *testing.T) {
 			level = "restricted"
 		}
 		if row := regexp.MustCompile("(?m)^\\| `" + name + "` .*\\| (\\w+) \\|$").FindSubmatch(text); name != "base" && (row == nil || string(row[1]) != level) {
-			t.Errorf("%s does not say that the component %s needs the level %s", kubernetesPage, name, level)
+			t.Errorf("install.md does not say that the component %s needs the level %s", name, level)
 		}
 	}
 }
 
-// TestKubernetesPageNamesEvents checks that the source has each reason of the table of events. Those of actions
-// that were not done have the action before what became of it.
-func TestKubernetesPageNamesEvents(t *testing.T) {
-	page, err := os.ReadFile(kubernetesPage)
+// TestEventsPageNamesOnlyEvents checks that the source has each reason in the tables of docs/events.md. Those of
+// actions that were not done have the action before what became of it.
+func TestEventsPageNamesOnlyEvents(t *testing.T) {
+	atRoot(t)
+	const file = "docs/events.md"
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(page), "\n## Events\n")
-	table, _, _ = strings.Cut(table, "\n## ")
+	both, rest, _ := strings.Cut(string(page), "\n`prober run` alone:\n")
+	local, node, found := strings.Cut(rest, "\n`prober node` alone:\n")
+	if !found {
+		t.Fatalf("%s does not have a table for each command", file)
+	}
+	kube := []string{"pods/kube/*.go", "pods/kube/liveness/*.go", "pods/kube/conditions/*.go"}
+	checkEventReasons(t, file, node, 12, kube)
+	checkEventReasons(t, file, both, 7, append(kube, "core/worker/*.go"))
+	checkEventReasons(t, file, local, 13, []string{"pods/local/*.go", "agent/*.go"})
+}
+
+// checkEventReasons checks that the tables of text have at least so many reasons, and that the files have each.
+func checkEventReasons(t *testing.T, file, text string, least int, patterns []string) {
+	t.Helper()
 	var source strings.Builder
-	for _, pattern := range []string{"pods/kube/*.go", "pods/kube/liveness/*.go", "pods/kube/conditions/*.go"} {
+	for _, pattern := range patterns {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
 			if text, err := os.ReadFile(file); err == nil && !strings.HasSuffix(file, "_test.go") {
@@ -207,17 +280,17 @@ func TestKubernetesPageNamesEvents(t *testing.T) {
 	}
 	action := regexp.MustCompile("^Probe(Restart|Evict)")
 	reasons := 0
-	for _, row := range regexp.MustCompile("(?m)^\\| `.*").FindAllString(table, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `.*").FindAllString(text, -1) {
 		cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
 		for name := range strings.SplitSeq(cell, ", ") {
 			reasons++
 			name = strings.Trim(name, "`")
 			if quoted := `"` + name + `"`; !strings.Contains(source.String(), quoted) && !strings.Contains(source.String(), `"`+action.ReplaceAllString(name, "")+`"`) {
-				t.Errorf("no event has the reason %s", name)
+				t.Errorf("%s: no event has the reason %s", file, name)
 			}
 		}
 	}
-	if reasons < 12 {
-		t.Errorf("%d reasons in the table", reasons)
+	if reasons < least {
+		t.Errorf("%s: %d reasons in %d bytes, expected at least %d", file, reasons, len(text), least)
 	}
 }

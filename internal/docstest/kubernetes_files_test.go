@@ -188,6 +188,7 @@ func kubernetesTemplates(resources []any) map[string]*v1.PodTemplateSpec {
 }
 
 func TestKubernetesFilesAreListed(t *testing.T) {
+	atRoot(t)
 	files := 0
 	err := filepath.WalkDir(kubernetesDir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == "kustomization.yaml" {
@@ -225,6 +226,7 @@ var kubernetesRoles = map[string][]string{
 }
 
 func TestKubernetesRolesAllowNothingElse(t *testing.T) {
+	atRoot(t)
 	resources := kubernetesResources(t, kubernetesComponents(t)...)
 	rules := make(map[string][]string)
 	add := func(name string, list []rbacv1.PolicyRule) {
@@ -256,6 +258,7 @@ func TestKubernetesRolesAllowNothingElse(t *testing.T) {
 }
 
 func TestKubernetesBindingsLeadSomewhere(t *testing.T) {
+	atRoot(t)
 	resources := kubernetesResources(t, kubernetesComponents(t)...)
 	known := make(map[string]bool)
 	for _, r := range only[rbacv1.ClusterRole](resources) {
@@ -288,6 +291,7 @@ func TestKubernetesBindingsLeadSomewhere(t *testing.T) {
 // TestKubernetesWritesAreFenced finds, for everything that a role lets its account write, an
 // admission policy for that account.
 func TestKubernetesWritesAreFenced(t *testing.T) {
+	atRoot(t)
 	resources := kubernetesResources(t, kubernetesComponents(t)...)
 	bound := make(map[string]bool)
 	for _, b := range only[admissionv1.ValidatingAdmissionPolicyBinding](resources) {
@@ -339,6 +343,7 @@ type privileges struct {
 }
 
 func TestKubernetesComponentsAddOnlyTheirPrivileges(t *testing.T) {
+	atRoot(t)
 	got := make(map[string]privileges)
 	for _, name := range append(kubernetesComponents(t), "base") {
 		var resources []any
@@ -387,6 +392,7 @@ func (p *privileges) add(t *testing.T, where string, s *v1.PodSpec) {
 
 // Others can fill a TCP listener with connections, but not the socket.
 func TestKubernetesAgentIsProbedByItsSocket(t *testing.T) {
+	atRoot(t)
 	for _, d := range only[appsv1.DaemonSet](kubernetesResources(t, kubernetesComponents(t)...)) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		i := slices.IndexFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--socket=") })
@@ -405,6 +411,7 @@ func TestKubernetesAgentIsProbedByItsSocket(t *testing.T) {
 }
 
 func TestKubernetesImagesAreOne(t *testing.T) {
+	atRoot(t)
 	pinned := regexp.MustCompile(`^localhost/prober:[0-9]+\.[0-9]+\.[0-9]+$`)
 	images := make(map[string]bool)
 	for _, template := range kubernetesTemplates(kubernetesResources(t, kubernetesComponents(t)...)) {

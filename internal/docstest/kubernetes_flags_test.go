@@ -15,6 +15,7 @@ import (
 
 // TestKubernetesFlagsExist parses the command lines of all pods and of their probes.
 func TestKubernetesFlagsExist(t *testing.T) {
+	atRoot(t)
 	for name, template := range kubernetesTemplates(kubernetesResources(t, kubernetesComponents(t)...)) {
 		c := &template.Spec.Containers[0]
 		known := checkCommandLine(t, name, c.Args)

@@ -35,6 +35,7 @@ func anchors(page string) map[string]bool {
 
 // TestLinksLeadSomewhere follows every relative link of every page, to its heading too.
 func TestLinksLeadSomewhere(t *testing.T) {
+	atRoot(t)
 	links := 0
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -23,9 +23,15 @@ import (
 var sections = []string{"docs/start", "docs/probe", "docs/see", "docs/alert", "docs/secure", "docs/plugins", "docs/embed"}
 
 // operatorsPages returns the files of all pages in sections.
-func operatorsPages(t *testing.T) (files []string) {
+func operatorsPages(t *testing.T) []string {
 	t.Helper()
-	for _, section := range sections {
+	return pagesIn(t, sections...)
+}
+
+// pagesIn returns the files of all pages in folders.
+func pagesIn(t *testing.T, folders ...string) (files []string) {
+	t.Helper()
+	for _, section := range folders {
 		err := filepath.WalkDir(section, func(file string, _ fs.DirEntry, err error) error {
 			if filepath.Ext(file) == ".md" {
 				files = append(files, file)
@@ -42,7 +48,9 @@ func operatorsPages(t *testing.T) (files []string) {
 // TestPagesHaveFrontMatter checks that each page of a section and each page of reference has a weight, a title and a
 // description, and that the title is its first heading. The _index.md of a section needs only a title and a weight.
 func TestPagesHaveFrontMatter(t *testing.T) {
-	for _, file := range append(operatorsPages(t), referencePages(t)...) {
+	atRoot(t)
+	files := append(operatorsPages(t), pagesIn(t, kubernetesSection, "docs/migration", "docs/performance")...)
+	for _, file := range append(files, referencePages(t)...) {
 		page, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -65,37 +73,31 @@ func TestPagesHaveFrontMatter(t *testing.T) {
 	}
 }
 
-// notPages are files in docs that are not pages of the reference.
-var notPages = []string{"docs/README.md", "docs/kubernetes.md", "docs/sidecar.md"}
-
-// referencePages returns the files of the pages in docs itself and in docs/performance.
+// referencePages returns the files of the pages in docs itself, without its README.md.
 func referencePages(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	measured, err := filepath.Glob("docs/performance/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files = append(files, measured...)
-	return slices.DeleteFunc(files, func(file string) bool { return slices.Contains(notPages, file) })
+	return slices.DeleteFunc(files, func(file string) bool { return file == "docs/README.md" })
 }
 
 func TestOperatorsPagesNameOnlyKnownMetrics(t *testing.T) {
+	atRoot(t)
 	known := make(map[string]bool)
 	for _, f := range agentmetrics.Families() {
 		known[f.Name] = true
 	}
 	named := 0
-	for _, file := range operatorsPages(t) {
+	for _, file := range append(operatorsPages(t), pagesIn(t, kubernetesSection, "docs/migration")...) {
 		page, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile("`(prober_[a-z_]+)").FindAllStringSubmatch(string(page), -1) {
-			if named++; !known[m[1]] {
+			base := strings.TrimSuffix(strings.TrimSuffix(m[1], "_sum"), "_count") // of a histogram
+			if named++; !known[m[1]] && !known[base] {
 				t.Errorf("%s names %s, which is not a metric", file, m[1])
 			}
 		}
@@ -106,6 +108,7 @@ func TestOperatorsPagesNameOnlyKnownMetrics(t *testing.T) {
 }
 
 func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
+	atRoot(t)
 	checked := 0
 	for _, file := range operatorsPages(t) {
 		for _, text := range blocks(t, file, "yaml") {
@@ -130,6 +133,7 @@ func TestOperatorsPagesHaveValidConfigs(t *testing.T) {
 }
 
 func TestOperatorsPagesHaveValidQueries(t *testing.T) {
+	atRoot(t)
 	queries := 0
 	for _, file := range operatorsPages(t) {
 		for _, query := range blocks(t, file, "promql") {
@@ -169,6 +173,7 @@ func checkBuiltinPod(t *testing.T, text string) {
 
 // TestOperatorsPagesShowReuse checks the one pod that has connection: reuse: it shows both forms.
 func TestOperatorsPagesShowReuse(t *testing.T) {
+	atRoot(t)
 	shown := 0
 	for _, file := range operatorsPages(t) {
 		for _, text := range blocks(t, file, "yaml") {
@@ -202,6 +207,7 @@ func checkReuse(t *testing.T, file, text string) {
 
 // TestGrantsPageHasValidGrants parses the grants in the first column of the table.
 func TestGrantsPageHasValidGrants(t *testing.T) {
+	atRoot(t)
 	page, err := os.ReadFile("docs/plugins/grants.md")
 	if err != nil {
 		t.Fatal(err)

@@ -75,6 +75,7 @@ func releaseCells(item int) string {
 // conformance list has a row, and the row names the files whose tests carry the item's
 // number, or says why there is none. A column for each release of the kubelet says whether it does the same.
 func TestParity(t *testing.T) {
+	atRoot(t)
 	shown := itemsInTests(t)
 	text, err := os.ReadFile(parityFile)
 	if err != nil {
@@ -184,6 +185,7 @@ func itemsIn(file []byte) (items []int) {
 }
 
 func TestItemsAreNotTakenFromComments(t *testing.T) {
+	atRoot(t)
 	file := "package p\n// Like \"#1 a name\", or item=2.\nvar _ = []string{\"#3 #4 a name\", `#5 raw`, \"x/item=6\", \"not #7\"}\n"
 	if got, want := itemsIn([]byte(file)), []int{3, 4, 5, 6}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

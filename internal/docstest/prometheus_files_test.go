@@ -101,6 +101,7 @@ func checkMatcher(t *testing.T, where string, f *metrics.Family, label, values s
 }
 
 func TestPrometheusRulesAreAboutMetricsOfProber(t *testing.T) {
+	atRoot(t)
 	page, err := os.ReadFile(runbookPage)
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +141,7 @@ func (r rect) overlaps(o rect) bool {
 }
 
 func TestGrafanaDashboardIsAboutMetricsOfProber(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile(prometheusDir + "dashboard.json")
 	if err != nil {
 		t.Fatal(err)

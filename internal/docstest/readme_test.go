@@ -37,6 +37,7 @@ func blocks(t *testing.T, file, language string) (found []string) {
 
 // TestReadmePluginBuilds builds the README's plugin with the stock toolchain.
 func TestReadmePluginBuilds(t *testing.T) {
+	atRoot(t)
 	source := blocks(t, "README.md", "go")[0]
 	if !strings.HasPrefix(source, "package main") {
 		t.Fatalf("the first Go block of the README is not the plugin:\n%s", source)
@@ -68,6 +69,7 @@ func abs(t *testing.T, path string) string {
 
 // TestReadmePodIsValid reads the README's pod as strictly as `prober run` does.
 func TestReadmePodIsValid(t *testing.T) {
+	atRoot(t)
 	for _, text := range blocks(t, "README.md", "yaml") {
 		var pod v1.Pod
 		if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {
@@ -141,6 +143,7 @@ var (
 // TestGoBlocksCompile compiles the shorter Go blocks of the documents. Their variables and imports
 // may be unused.
 func TestGoBlocksCompile(t *testing.T) {
+	atRoot(t)
 	source, count := blockPreamble, 0
 	files, err := filepath.Glob("docs/embed/*.md")
 	if err != nil {
@@ -188,6 +191,7 @@ func TestGoBlocksCompile(t *testing.T) {
 // TestExamplesNameTheirModules keeps `prober plugin build DIR && prober plugin test DIR`
 // working for the example plugins: their cases name the module that build writes.
 func TestExamplesNameTheirModules(t *testing.T) {
+	atRoot(t)
 	manifests, err := filepath.Glob("examples/plugins/*/plugin.yaml")
 	if err != nil || len(manifests) == 0 {
 		t.Fatalf("no plugins: %v", err)

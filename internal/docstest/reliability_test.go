@@ -10,6 +10,7 @@ import (
 
 // Every row of the tables in docs/reliability.md names tests, and the folders that have them.
 func TestReliabilityNamesTests(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("docs/reliability.md")
 	if err != nil {
 		t.Fatal(err)

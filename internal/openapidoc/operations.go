@@ -65,6 +65,7 @@ var (
 var operations = []operation{
 	{method: "get", path: "/", id: "index", tag: "state", summary: "List the paths; show the status page to browsers, which accept text/html.", answer: plain, also: []string{"text/html"}},
 	{method: "get", path: "/page/{file}", id: "page", tag: "state", summary: "Send a file of the status page.", answer: media{"text/javascript", "A script, a style sheet or an image."}, also: []string{"text/css", "image/svg+xml"}, codes: []int{404}},
+	{method: "get", path: "/docs/{file}", id: "docs", tag: "state", summary: "Send a file of the documents of this version; `/docs/` is the first page. A program that was not built for a release has none.", answer: media{"text/html", "A page, a script, a style sheet or an image."}, also: []string{"text/javascript", "text/css", "image/svg+xml", "image/png"}, codes: []int{404}},
 	{method: "get", path: "/api/v1/", id: "apiIndex", tag: "state", summary: "List the paths.", answer: plain},
 	{method: "get", path: "/openapi.json", id: "openapi", tag: "state", summary: "Describe the API: this document.", answer: object{}},
 	{

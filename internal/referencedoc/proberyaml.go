@@ -46,7 +46,7 @@ var proberYAML = []section{
 	{"kubernetes", "What `prober node` may do. It is read once, at the start.", []field{
 		{"kubernetes.apiExec", "run exec probes through the API server where `--cri-socket` is not set. It needs the verb `create` of `pods/exec`", ""},
 		{"kubernetes.breaker", "when nothing is restarted or evicted. For `share` and `lag` no condition becomes false either", ""},
-		{"kubernetes.breaker.share", "share of the probes of a workload, a namespace or the node that begin to fail within `window`, above which they are distrusted. If so many liveness and startup probes fail, however long, nothing there is restarted or evicted", ""},
+		{"kubernetes.breaker.share", "share of the probes of a workload, a namespace or the node: when so many begin to fail within `window`, they are distrusted. If so many liveness and startup probes fail, however long, nothing there is restarted or evicted", ""},
 		{"kubernetes.breaker.least", "failures below which `share` does not count. The failures of any one pod, workload or namespace are left out", ""},
 		{"kubernetes.breaker.window", "see `share`", ""},
 		{"kubernetes.breaker.lag", "delay of ticks above which all probes are distrusted", ""},

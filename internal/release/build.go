@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"time"
 )
@@ -24,10 +25,15 @@ func (r *release) compile(goos, goarch string) (files []file, _ error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	withSite, err := r.overlaySite(dir)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range programs {
 		out := filepath.Join(dir, name)
-		cmd := exec.Command(r.goTool, "build", "-trimpath", "-o", out,
-			"-ldflags", "-s -w -buildid= -X github.com/daeace23/prober/internal/cli/program.Version="+r.version, "./cmd/"+name)
+		args := append([]string{"build", "-trimpath", "-o", out,
+			"-ldflags", "-s -w -buildid= -X github.com/daeace23/prober/internal/cli/program.Version=" + r.version}, withSite...)
+		cmd := exec.Command(r.goTool, append(args, "./cmd/"+name)...)
 		cmd.Dir, cmd.Stderr = r.source, os.Stderr
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off")
 		if err := cmd.Run(); err != nil {
@@ -73,7 +79,7 @@ func packZip(folder string, files []file, date time.Time) ([]byte, error) {
 		return flate.NewWriter(out, flate.BestCompression)
 	})
 	for _, f := range files {
-		header := &zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: date}
+		header := &zip.FileHeader{Name: path.Join(folder, f.name), Method: zip.Deflate, Modified: date}
 		header.SetMode(os.FileMode(mode(f)))
 		entry, err := w.CreateHeader(header)
 		if err != nil {

@@ -25,6 +25,8 @@ type release struct {
 	version string // without a leading v
 	date    time.Time
 	goTool  string
+	site    string // folder of the documents as a site; "": there are none
+	docs    file   // its archive
 }
 
 func main() {
@@ -32,6 +34,7 @@ func main() {
 	platforms := flag.String("platforms", "linux/amd64", "separated by spaces: OS/ARCH")
 	flag.StringVar(&r.out, "out", "dist", "folder of the files, which is emptied first")
 	flag.StringVar(&r.version, "version", "dev", "of the release")
+	flag.StringVar(&r.site, "site", "", "folder of the documents, as make site writes it; default: the release has none")
 	flag.StringVar(&r.goTool, "go", "go", "the Go tool")
 	seconds := flag.Int64("date", 0, "of the commit, in seconds since the epoch")
 	flag.Parse()
@@ -53,6 +56,14 @@ func (r *release) build(platforms []string) error {
 		return err
 	}
 	var sums []string
+	if r.site != "" {
+		if r.docs, err = r.packSite(); err == nil {
+			err = r.write([]file{r.docs}, &sums)
+		}
+		if err != nil {
+			return fmt.Errorf("documents: %w", err)
+		}
+	}
 	image := &layout{}
 	for _, text := range platforms {
 		goos, goarch, ok := strings.Cut(text, "/")
@@ -146,12 +157,24 @@ func (r *release) platform(goos, goarch string, shared []file, image *layout) ([
 			content[i].name += ".exe"
 		}
 	case "linux":
-		unit, err := os.ReadFile(filepath.Join(r.source, "deploy/systemd/prober.service"))
+		for from, to := range map[string]string{
+			"deploy/systemd/prober.service": "systemd/prober.service", "deploy/prober.yaml": "systemd/prober.yaml", "deploy/debian/default": "systemd/default",
+		} {
+			data, err := os.ReadFile(filepath.Join(r.source, from))
+			if err != nil {
+				return nil, err
+			}
+			content = append(content, file{name: to, data: data})
+		}
+	}
+	if goos != "windows" {
+		data, err := os.ReadFile(filepath.Join(r.source, "deploy/install.sh"))
 		if err != nil {
 			return nil, err
 		}
-		content = append(content, file{name: "systemd/prober.service", data: unit})
+		content = append(content, file{name: "install.sh", data: data, exec: true})
 	}
+	slices.SortFunc(content, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	archive, err := pack(base, content, r.date)
 	files := []file{{name: name, data: archive}, {name: base + ".cdx.json", data: bom}}
 	if arch := debArchitectures[goarch]; err == nil && goos == "linux" && arch != "" {

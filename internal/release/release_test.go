@@ -54,7 +54,13 @@ func main() {
 // build builds a release of source, in a folder of its own, and returns its files by name.
 func build(t *testing.T, platforms ...string) map[string][]byte {
 	t.Helper()
-	r := release{source: t.TempDir(), out: filepath.Join(t.TempDir(), "dist"), version: "0.1.0", date: date, goTool: "go"}
+	return buildWith(t, "", platforms...)
+}
+
+// buildWith is build with the documents in a folder.
+func buildWith(t *testing.T, site string, platforms ...string) map[string][]byte {
+	t.Helper()
+	r := release{site: site, source: t.TempDir(), out: filepath.Join(t.TempDir(), "dist"), version: "0.1.0", date: date, goTool: "go"}
 	clitest.WriteTree(t, r.source, source)
 	if err := os.CopyFS(filepath.Join(r.source, "deploy"), os.DirFS("../../deploy")); err != nil {
 		t.Fatal(err)

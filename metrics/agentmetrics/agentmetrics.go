@@ -1,5 +1,5 @@
-// Package agentmetrics has the metrics of an agent itself, for package agent;
-// package metrics has the ones that any program shows.
+// Package agentmetrics has the metrics of the agent itself, for package agent. The metrics that any program
+// can expose are in package metrics.
 package agentmetrics
 
 import (
@@ -12,11 +12,11 @@ import (
 // AgentCounts are counts that an agent keeps. They are read at each scrape, and
 // must not block.
 type AgentCounts struct {
-	// LogLinesDropped has, by stream ("stdout", "stderr"), the lines that could not be written.
+	// LogLinesDropped counts, by stream ("stdout", "stderr"), the lines that could not be written.
 	LogLinesDropped map[string]func() uint64
-	// StateSaveFailures are attempts to save the state of a pod that failed.
+	// StateSaveFailures counts failed attempts to save the state of a pod.
 	StateSaveFailures func() uint64
-	// ConnectionsClosed are connections that were closed, or got no answer, because there were too many.
+	// ConnectionsClosed counts connections that were closed or not answered because there were too many.
 	ConnectionsClosed func() uint64
 }
 
@@ -64,7 +64,7 @@ func RegisterOTLP(r prometheus.Registerer, c OTLPCounts) error {
 // NotificationCounts are counts of a receiver of notifications.
 type NotificationCounts struct {
 	OK, Errors, Refused uint64 // messages
-	Dropped             uint64 // incidents that were never told
+	Dropped             uint64 // resolved incidents that were never sent
 	Pending, Open       int    // probes
 }
 
@@ -98,7 +98,7 @@ func (c notificationCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// HistoryCounts are about the history of an agent. They are read at each scrape, and must not block.
+// HistoryCounts are counts of the agent's history. They are read at each scrape, and must not block.
 type HistoryCounts struct {
 	Bytes           func() int64
 	Errors, Dropped func() uint64
@@ -120,7 +120,7 @@ type NodeCounts struct {
 	Withheld                                     map[string]uint64 // actions by reason
 	BreakerOpen                                  bool
 	Followed, Refused                            int // pods; Refused are among the followed ones
-	CommandsLeft                                 int // of exec probes, in containers
+	CommandsLeft                                 int // commands of exec probes that still run in containers after their attempts
 }
 
 // RegisterNode registers the metrics of the agent of a node. counts is called at each scrape, and must

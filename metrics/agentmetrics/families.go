@@ -9,11 +9,11 @@ import (
 
 // Families returns all metrics of prober in the order of docs/metrics.md.
 func Families() []metrics.Family {
-	of := metrics.Families()
-	agent := slices.IndexFunc(of, func(f metrics.Family) bool { return f.Group == "Agent" })
+	families := metrics.Families()
+	agent := slices.IndexFunc(families, func(f metrics.Family) bool { return f.Group == "Agent" })
 	return slices.Concat(
-		of[:agent], family.Group("Node", nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft),
-		of[agent:], family.Group("Agent", linesDropped, saveFailures, connectionsClosed, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped))
+		families[:agent], family.Group("Node", nodePods, nodePatches, nodePatchesPending, nodeActions, nodeWithheld, nodeBreakerOpen, nodeCommandsLeft),
+		families[agent:], family.Group("Agent", linesDropped, saveFailures, connectionsClosed, historyBytes, historyErrors, historyDropped, otlpRequests, otlpSpansDropped, notificationsTotal, notificationsPending, notificationsOpen, notificationsDropped))
 }
 
 // The agent.
@@ -28,47 +28,47 @@ var (
 		Alert: "It grows: `--state-dir` is full or not writable, and a restart of the agent would lose results.",
 	})
 	connectionsClosed = family.New(metrics.Family{
-		Name: "prober_http_connections_closed_total", Type: metrics.Counter, Help: "Connections over TCP that were closed or got status 503, because there were too many: 512, or 256 of one address. Connections that were closed because other clients waited, and theirs had the most requests under way, count too.",
+		Name: "prober_http_connections_closed_total", Type: metrics.Counter, Help: "TCP connections that were closed or answered with status 503, because there were too many: 512, or 256 from one address. Connections of the client with the most requests in flight, closed because other clients waited, are included.",
 		Alert: "It grows: a client opens connections and leaves them idle, or reads slowly; the log has its address.",
 	})
 	historyBytes = family.New(metrics.Family{
-		Name: "prober_history_bytes", Type: metrics.Gauge, Unit: "bytes", Help: "What is in use of the history below `--state-dir`. It stays below `--history-budget`, and the file a sixteenth or 8 MiB above that.",
+		Name: "prober_history_bytes", Type: metrics.Gauge, Unit: "bytes", Help: "Space in use in the history below `--state-dir`. It stays below `--history-budget`; the file may be larger by a sixteenth or 8 MiB.",
 	})
 	historyErrors = family.New(metrics.Family{
-		Name: "prober_history_errors_total", Type: metrics.Counter, Help: "Failed attempts to read or write the history, and damage that was found in it.",
+		Name: "prober_history_errors_total", Type: metrics.Counter, Help: "Failed attempts to read or write the history, and corruption found in it.",
 		Alert: "It grows: `/readyz?verbose` and the log say why. Probing goes on.",
 	})
 	historyDropped = family.New(metrics.Family{
-		Name: "prober_history_dropped_total", Type: metrics.Counter, Help: "Changes and minutes that are not in the history, because the disk was full or too slow for long.",
+		Name: "prober_history_dropped_total", Type: metrics.Counter, Help: "Changes and minutes that are missing in the history, because the disk was full or too slow for long.",
 		Alert: "It grows: reports about this time are incomplete.",
 	})
 	otlpRequests = family.New(metrics.Family{
 		Name: "prober_otlp_requests_total", Type: metrics.Counter, Help: "Requests to the collector of `otlp` in prober.yaml, retries included.",
 		Labels: []metrics.Label{{Name: "signal", Values: []string{"metrics", "traces"}}, {Name: "result", Values: []string{"ok", "error"}}},
-		Alert:  "Errors grow: the collector is away or refuses requests; the log says why.",
+		Alert:  "Errors grow: the collector is unreachable or refuses requests; the log says why.",
 	})
 	otlpSpansDropped = family.New(metrics.Family{
-		Name: "prober_otlp_spans_dropped_total", Type: metrics.Counter, Help: "Spans that were dropped because the collector was too slow, away, or refused them.",
+		Name: "prober_otlp_spans_dropped_total", Type: metrics.Counter, Help: "Spans that were dropped because the collector was too slow or unreachable, or refused them.",
 	})
 	notificationsTotal = family.New(metrics.Family{
 		Name: "prober_notifications_total", Type: metrics.Counter, Help: "Messages to receivers of `notify` in prober.yaml, retries included.",
 		Labels: []metrics.Label{receiverLabel, {Name: "result", Values: []string{"ok", "error", "refused"}}},
-		Alert:  "Errors grow: the receiver is away. `refused` grows: its answer says that the configuration is wrong; `prober get notifications` shows it.",
+		Alert:  "Errors grow: the receiver is unreachable. `refused` grows: the receiver rejects the messages, so its configuration is wrong; `prober get notifications` shows its answer.",
 	})
 	notificationsPending = family.New(metrics.Family{
-		Name: "prober_notifications_pending", Type: metrics.Gauge, Help: "Probes with a state that the receiver does not know yet.",
-		Labels: []metrics.Label{receiverLabel}, Alert: "Above 0 for longer than `groupInterval` and `for`: the receiver is away.",
+		Name: "prober_notifications_pending", Type: metrics.Gauge, Help: "Probes with a state that was not sent to the receiver yet.",
+		Labels: []metrics.Label{receiverLabel}, Alert: "Above 0 for longer than `groupInterval` and `for`: the receiver is unreachable.",
 	})
 	notificationsOpen = family.New(metrics.Family{
 		Name: "prober_notifications_open", Type: metrics.Gauge, Help: "Probes that the receiver knows to be failing.", Labels: []metrics.Label{receiverLabel},
 	})
 	notificationsDropped = family.New(metrics.Family{
-		Name: "prober_notifications_dropped_total", Type: metrics.Counter, Help: "Incidents that were over, and could not be told within `retention`.",
-		Labels: []metrics.Label{receiverLabel}, Alert: "It grows: nobody was told of them.",
+		Name: "prober_notifications_dropped_total", Type: metrics.Counter, Help: "Resolved incidents that could not be sent within `retention`.",
+		Labels: []metrics.Label{receiverLabel}, Alert: "It grows: nobody was notified of them.",
 	})
 )
 
-// nodeModes are the modes in which something is done, and nodeReasons why it may be withheld.
+// nodeModes are the modes of node actions, and nodeReasons the reasons why an action is withheld.
 var (
 	nodeModes   = []string{"restart", "evict"}
 	nodeReasons = []string{"budget", "breaker", "backoff", "on-failure", "dry-run", "gone", "blocked", "disruption", "unavailable"}
@@ -78,7 +78,7 @@ var (
 var (
 	nodePods = family.New(metrics.Family{
 		Name: "prober_node_pods", Type: metrics.Gauge,
-		Help:   "Pods of the node with the annotation `prober.dev/probes`. Of `invalid` ones some probe could not be started, and an event says why.",
+		Help:   "Pods of the node with the annotation `prober.dev/probes`. In `invalid` pods a probe could not be started, and an event says why.",
 		Labels: []metrics.Label{{Name: "state", Values: []string{"valid", "invalid"}}},
 		Alert:  "`invalid` is above 0 for some minutes: a rollout has a wrong annotation.",
 	})
@@ -86,7 +86,7 @@ var (
 		Name: "prober_node_patches_total", Type: metrics.Counter,
 		Help:   "Patches of the conditions of pods, by their result. `denied` ones are refused by RBAC or an admission policy, and not retried.",
 		Labels: []metrics.Label{{Name: "result", Values: []string{"written", "failed", "denied"}}},
-		Alert:  "`denied` grows: the permissions of the agent are not those of deploy/kubernetes. `written` grows by more than a few a minute for each pod: probes flap.",
+		Alert:  "`denied` grows: the permissions of the agent differ from deploy/kubernetes. `written` grows by more than a few a minute for each pod: probes flap.",
 	})
 	nodePatchesPending = family.New(metrics.Family{
 		Name: "prober_node_patches_pending", Type: metrics.Gauge, Help: "Pods whose conditions are not written yet.",
@@ -106,7 +106,7 @@ var (
 	})
 	nodeBreakerOpen = family.New(metrics.Family{
 		Name: "prober_node_breaker_open", Type: metrics.Gauge,
-		Help:  "1 while the breaker is open for the node, a namespace or a workload: nothing of it is restarted or evicted.",
+		Help:  "1 while the breaker is open for the node, a namespace or a workload: its pods are not restarted or evicted.",
 		Alert: "1 for some minutes: the node is overloaded or has lost its network, or most pods of a namespace or workload fail. The log says which.",
 	})
 	nodeCommandsLeft = family.New(metrics.Family{

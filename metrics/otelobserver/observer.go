@@ -1,5 +1,5 @@
-// Package otelobserver shows what the core's workers do as metrics of OpenTelemetry, and optionally
-// as spans. It is a module of its own, and needs the API of OpenTelemetry alone:
+// Package otelobserver exports the activity of the core's workers as OpenTelemetry metrics, and optionally
+// as spans. It is a separate module, and depends on the API of OpenTelemetry alone:
 //
 //	o, err := otelobserver.New(otelobserver.Config{Meter: otel.Meter("checkout-agent")})
 //	g, err := group.New[string](group.Config{Observers: []worker.Observer{o}})
@@ -11,15 +11,16 @@
 //   - prober.probe.skipped ({tick}, counter): due ticks that were not run, by prober.skip.reason.
 //   - prober.probe.result (gauge): the decided result, 0 for Success, 1 for
 //     Failure, -1 while a startup probe has none.
-//   - prober.probe.gate (gauge): 1 for the prober.gate that keeps a probe from making attempts. A
-//     probe that makes some has none.
+//   - prober.probe.gate (gauge): 1 for the prober.gate that keeps a probe from making attempts. It has no
+//     value for other probes.
 //   - prober.probe.duration and prober.probe.schedule.lag (s, histograms): how long ticks took, and
 //     how late they began, by kind, handler and prober.result.
 //
-// The series of a probe have k8s.namespace.name, k8s.pod.name, k8s.pod.uid and k8s.container.name
-// where its task has them, and prober.probe.kind. They end with the probe. The histograms have no
-// series of a probe, since the API cannot end those. An SDK may bound the series of one metric, by
-// a cardinality limit, that an agent with many probes must raise.
+// The series of a probe have the attribute prober.probe.kind. They also have k8s.namespace.name,
+// k8s.pod.name, k8s.pod.uid and k8s.container.name, unless the field in [worker.Info] is empty. They end
+// with the probe. The histograms have no series for each probe, because the API cannot end such series. An
+// SDK may limit the number of series of a metric (cardinality limit); an agent with many probes must raise
+// this limit.
 package otelobserver
 
 import (
@@ -41,12 +42,12 @@ import (
 // Config configures an [Observer].
 type Config struct {
 	Meter metric.Meter // required
-	// Tracer makes a span of each tick that made an attempt, when it has ended. Nil makes none.
+	// Tracer creates a span for each tick with attempts, after its end. Nil disables spans.
 	Tracer trace.Tracer
 }
 
-// Observer is a [worker.Observer]. It is safe for concurrent use. A tick costs some atomic counters
-// and two records of histograms; all else is done when metrics are collected.
+// Observer is a [worker.Observer]. It is safe for concurrent use. A tick costs some atomic additions and
+// two histogram records; the rest is done when metrics are collected.
 type Observer struct {
 	tracer        trace.Tracer
 	ticks         metric.Int64ObservableCounter
@@ -63,13 +64,13 @@ type Observer struct {
 
 var _ worker.Observer = (*Observer)(nil)
 
-// sharedKey is what the probes with the same series of the histograms have in common.
+// sharedKey identifies the probes that share series of the histograms.
 type sharedKey struct {
 	kind    probe.Kind
 	handler string
 }
 
-// options are the attributes of the series of a histogram, by outcome.
+// options are the attributes of the histograms' series, by outcome.
 type options [outcomes][]metric.RecordOption
 
 // buckets are the limits of the histograms, in seconds.
@@ -129,7 +130,7 @@ func (o *Observer) remove(s *series) {
 	delete(o.probes, s)
 }
 
-// options returns the attributes of the histograms for a kind and a handler.
+// options returns the histograms' attributes for key.
 func (o *Observer) options(key sharedKey) *options {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -146,7 +147,7 @@ func (o *Observer) options(key sharedKey) *options {
 	return all
 }
 
-// collect observes the series of all probes. The lock is not held meanwhile.
+// collect observes the series of all probes. It does not hold the lock while it observes.
 func (o *Observer) collect(ctx context.Context, to metric.Observer) error {
 	for _, s := range o.all() {
 		if err := ctx.Err(); err != nil {

@@ -26,7 +26,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// rig is a group with an observer, whose metrics a reader collects. It is made inside a bubble.
+// rig is a group with an observer, whose metrics are collected by a reader. It must be made inside a
+// bubble.
 type rig struct {
 	*group.Group[string]
 	t      *testing.T
@@ -59,7 +60,7 @@ func newRig(t *testing.T, cfg otelobserver.Config) *rig {
 	return r
 }
 
-// add adds a probe that ticks now, and then as the answers of h say.
+// add adds a probe with handler h, and waits for its first tick, which is immediate.
 func (r *rig) add(kind probe.Kind, h probe.HandlerFunc) group.ID[string] {
 	r.t.Helper()
 	p := group.Probe{Task: r.task, Kind: kind, Handler: h, Name: "custom", Spec: probe.Spec{Period: time.Hour, FailureThreshold: 1}}
@@ -84,7 +85,7 @@ func (r *rig) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// collect returns the values of all series: for a histogram its count, and its sum.
+// collect returns the values of all series. For a histogram they are its count and its sum.
 func (r *rig) collect() map[string]string {
 	r.t.Helper()
 	var all metricdata.ResourceMetrics

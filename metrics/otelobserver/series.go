@@ -46,7 +46,7 @@ type series struct {
 	observer   *Observer
 	kind       probe.Kind
 	attributes metric.ObserveOption
-	list       []attribute.KeyValue // the same, for spans
+	list       []attribute.KeyValue // attributes as a list, for spans
 
 	// Owned by the tick.
 	handler string
@@ -57,7 +57,7 @@ type series struct {
 	skipped [len(skipReasons)]atomic.Int64
 	decided atomic.Int64
 	gate    atomic.Uint32
-	begun   atomic.Bool // something was observed: a probe that could not be added shows nothing
+	begun   atomic.Bool // something was observed; a probe that could not be added exports nothing
 }
 
 var (
@@ -65,7 +65,7 @@ var (
 	_ worker.DecisionObserver = (*series)(nil)
 )
 
-// use takes the options of the handler, which may have changed.
+// use sets the options for handler, which may have changed.
 func (s *series) use(handler string) {
 	if s.options == nil || s.handler != handler {
 		s.handler, s.options = handler, s.observer.options(sharedKey{s.kind, handler})
@@ -86,7 +86,7 @@ func (s *series) Tick(t *worker.Tick) {
 	}
 }
 
-// span makes the span of a tick that has ended.
+// span creates the span of a tick that has ended.
 func (s *series) span(t *worker.Tick, o outcome) {
 	_, span := s.observer.tracer.Start(context.Background(), "probe "+s.kind.String(), trace.WithNewRoot(), trace.WithTimestamp(t.Start), trace.WithAttributes(s.list...))
 	if span.IsRecording() {

@@ -151,7 +151,7 @@ func TestBadTargetIsDroppedAlone(t *testing.T) {
 	pods := r.generate()
 	want := []string{
 		"g h:1: probed g-h-1",
-		"g h: dropped g-h there is no port, neither in the address nor in the probe",
+		"g h: dropped g-h neither the address nor the probe has a port",
 		`g a b:1: dropped g-a-b-1 "a b" is neither an IP address nor a host name`,
 		`g h:0: dropped g-h-0 the port "0" must be a number from 1 to 65535`,
 		`g h:x: dropped g-h-x the port "x" must be a number from 1 to 65535`,
@@ -387,7 +387,7 @@ func TestGenerateRefusesWrongStaticTarget(t *testing.T) {
 	for _, c := range []struct{ static, want string }{
 		{"'h:1', 'a b:1'", `prober.yaml:4: target "a b:1" of group g: "a b" is neither an IP address nor a host name`},
 		{"'h:1', 'h:1'", `prober.yaml:4: target "h:1" of group g: the name "h:1" is already that of a target at static prober.yaml:4`},
-		{"h", `prober.yaml:4: target "h" of group g: there is no port, neither in the address nor in the probe`},
+		{"h", `prober.yaml:4: target "h" of group g: neither the address nor the probe has a port`},
 	} {
 		r.write("prober.yaml", head+fmt.Sprintf(probe, c.static))
 		if got := r.refused(); got != c.want {

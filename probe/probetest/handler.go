@@ -1,8 +1,7 @@
-// Package probetest helps to test handlers and their callers. It has a handler that follows a
-// script, and a suite that every handler must pass.
+// Package probetest helps to test handlers and their callers. It has a scripted handler, and a suite that
+// every handler must pass.
 //
-// Everything may be used inside a testing/synctest bubble, if it is also made inside that
-// bubble.
+// Everything may be used inside a testing/synctest bubble, if it is also created inside that bubble.
 package probetest
 
 import (
@@ -14,15 +13,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Step is what a [Handler] does in one call: it waits, then it returns Outcome and Err.
+// Step is the behavior of a [Handler] in one call: it waits, and then returns Outcome and Err.
 type Step struct {
-	// Delay is the time to wait. If ctx ends before or at the end of Delay, the call ends as
-	// with Hang, unless Deaf is set.
+	// Delay is the time to wait. If ctx ends before or at the end of Delay, the call ends as with Hang,
+	// unless Deaf is set.
 	Delay time.Duration
-	// Hang waits until ctx ends. After a deadline the call returns [probe.TimedOut], otherwise
-	// the cause of ctx.
+	// Hang waits until ctx ends. After a deadline the call returns [probe.TimedOut], otherwise the cause of
+	// ctx.
 	Hang bool
-	// Deaf makes Delay ignore ctx, as a broken handler does.
+	// Deaf makes Delay ignore ctx, like a broken handler.
 	Deaf bool
 	// Panic is the value of a panic after Delay; nil for none.
 	Panic any
@@ -54,11 +53,11 @@ func (s Step) After(d time.Duration) Step {
 // Call is one call of a [Handler].
 type Call struct {
 	Start   time.Time
-	Timeout time.Duration // from Start to the deadline of ctx; 0 without one
+	Timeout time.Duration // time from Start to the deadline of ctx; 0 without a deadline
 	Request probe.Request
 }
 
-// Handler is a [probe.Handler] that follows a script, one step a call, and repeats the last
+// Handler is a [probe.Handler] that follows a script, with one step for each call, and repeats the last
 // step. It records every call. It is safe for concurrent use.
 type Handler struct {
 	mu     sync.Mutex
@@ -155,7 +154,7 @@ func (h *Handler) end() {
 	h.active--
 }
 
-// wait waits for step.Delay, and reports whether that ended before ctx.
+// wait waits for step.Delay, and returns false if ctx ends first.
 func wait(ctx context.Context, step Step) bool {
 	if step.Deaf {
 		ctx = context.WithoutCancel(ctx)

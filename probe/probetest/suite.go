@@ -15,33 +15,31 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// HandlerUnderTest is one handler bound to several targets, for [HandlerSuite]. Good is
-// required; the others are nil if the handler cannot come into that situation.
+// HandlerUnderTest is a handler bound to several targets, for [HandlerSuite]. Good is required. The other
+// handlers are nil if the situation cannot occur.
 type HandlerUnderTest struct {
 	// Good is bound to a target that answers quickly with a Success.
 	Good probe.Handler
 	// Hanging is bound to a target that accepts a request and never answers.
 	Hanging probe.Handler
-	// Flooding is bound to a target with more than probe.MaxOutput bytes of output and a
-	// verdict.
+	// Flooding is bound to a target that returns a verdict with more than probe.MaxOutput bytes of output.
 	Flooding probe.Handler
 	// Erring always returns an error.
 	Erring probe.Handler
 
-	// Request is the request of every attempt. The suite sets Spec.Timeout, and Attempt if it
-	// is 0.
+	// Request is the request of every attempt. The suite sets Spec.Timeout, and Attempt if it is 0.
 	Request probe.Request
 	// Timeout is the timeout of attempts that are expected to time out; 0 means 200ms.
 	Timeout time.Duration
-	// Patience is the timeout of attempts that are expected to end before; 0 means 2m.
+	// Patience is the timeout of attempts that are expected to end earlier; 0 means 2m.
 	Patience time.Duration
-	// Slack is how long after a deadline or a cancellation Probe may return; 0 means 10s. A
-	// loaded machine needs some.
+	// Slack is how long after a deadline or a cancellation Probe may return; 0 means 10s. A loaded machine
+	// needs slack.
 	Slack time.Duration
 }
 
-// HandlerSuite checks that a handler keeps the contract of [probe.Handler]. newHandler is called
-// once for each subtest, and cleans up with t.Cleanup.
+// HandlerSuite checks that a handler fulfills the contract of [probe.Handler]. newHandler is called once
+// for each subtest, and must clean up with t.Cleanup.
 func HandlerSuite(t *testing.T, newHandler func(t *testing.T) HandlerUnderTest) {
 	cases := []struct {
 		name string
@@ -189,7 +187,7 @@ func testIndependent(t *testing.T, h HandlerUnderTest) {
 }
 
 func testLeak(t *testing.T, h HandlerUnderTest) {
-	h.wantSuccess(t) // goroutines that the handler starts once and keeps are no leak
+	h.wantSuccess(t) // goroutines that the handler starts once and keeps are not leaks
 	before := runtime.NumGoroutine()
 	for range 8 {
 		h.wantSuccess(t)
@@ -200,7 +198,7 @@ func testLeak(t *testing.T, h HandlerUnderTest) {
 			_, _ = h.probe(t.Context(), h.Erring, h.Patience)
 		}
 	}
-	// There is no way to wait for the end of another goroutine.
+	// There is no way to wait for the end of other goroutines.
 	for giveUp := time.Now().Add(h.Patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(giveUp) {
 			stacks := make([]byte, 1<<16)
@@ -234,7 +232,7 @@ func testOutput(t *testing.T, h HandlerUnderTest) {
 	if err != nil || got.Result == probe.Unknown {
 		t.Errorf("got %v, error %v; want a verdict: longer output is cut, never an error", got.Result, err)
 	}
-	// A UTF-8 sequence is not split, so up to three bytes less may be kept.
+	// A UTF-8 sequence is not split, so the output may be up to three bytes shorter.
 	if n := len(got.Output); n > probe.MaxOutput || n < probe.MaxOutput-3 {
 		t.Errorf("output of %d bytes; want %d", n, probe.MaxOutput)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// model is a handler that keeps the contract.
+// model is a handler that fulfills the contract.
 func model(t *testing.T) probetest.HandlerUnderTest {
 	return probetest.HandlerUnderTest{
 		Good:     probetest.NewHandler(),
@@ -26,7 +26,7 @@ func model(t *testing.T) probetest.HandlerUnderTest {
 
 func TestHandlerSuitePasses(t *testing.T) { probetest.HandlerSuite(t, model) }
 
-// breaks has, for each way to break the contract, the subtest that must fail.
+// breaks has handlers that break the contract in one way, with the subtest that must fail.
 var breaks = map[string]struct {
 	edit    func(*probetest.HandlerUnderTest)
 	subtest string
@@ -96,8 +96,8 @@ var breaks = map[string]struct {
 	}, "tracing_ends_with_the_attempt"},
 }
 
-// TestHandlerSuiteCatches runs the suite on broken handlers in a child process,
-// because a subtest that fails would fail this test.
+// TestHandlerSuiteCatches runs the suite on broken handlers in a child process, because a failing subtest
+// would fail this test.
 func TestHandlerSuiteCatches(t *testing.T) {
 	if name, ok := os.LookupEnv("PROBETEST_BREAK"); ok {
 		probetest.HandlerSuite(t, func(t *testing.T) probetest.HandlerUnderTest {

@@ -3,7 +3,7 @@
 import * as host from "./host";
 import { lookup, lookupRaw, quote } from "./json";
 
-/** Gets a URL; one without a host ("http:///healthz") is one of the target. */
+/** Gets a URL. A URL without a host ("http:///healthz") is for the target. */
 export function get(url: string): HttpResponse | null {
   return new HttpRequest(url).send();
 }
@@ -12,9 +12,9 @@ export function get(url: string): HttpResponse | null {
 export class HttpRequest {
   method: string = "GET";
   body: string = "";
-  /** How many redirects are followed, up to the limit of the manifest. */
+  /** The maximum number of redirects to follow, at most the limit of the manifest. */
   redirects: i32 = 0;
-  /** 0 means until the deadline. */
+  /** The timeout; 0 means until the deadline. */
   timeoutMs: i32 = 0;
   /** TLS options as JSON, such as {"verify":"none"}. */
   tls: string = "{}";
@@ -27,7 +27,7 @@ export class HttpRequest {
     return this;
   }
 
-  /** Makes the request, and returns when the header of the response has come; null if it
+  /** Makes the request, and returns after the response header was received; null if it
    * fails. */
   send(): HttpResponse | null {
     const req = new host.Bytes(

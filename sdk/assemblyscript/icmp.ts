@@ -3,22 +3,22 @@
 import * as host from "./host";
 import { lookup, quote } from "./json";
 
-/** An echo request. A new one goes to the target. */
+/** An echo request. By default it addresses the target. */
 export class EchoRequest {
-  /** A name or an address, in place of the target. */
+  /** A name or an address, instead of the target. */
   host: string = "";
   /** "4", "6", "4,6" or "6,4"; "" is any address. */
   ipFamily: string = "";
-  /** An address of the host that sends it. */
+  /** The source address, one of the host's addresses. */
   sourceAddress: string = "";
-  /** Bytes after the header of ICMP. */
+  /** The bytes after the ICMP header. */
   payload: i32 = 56;
-  /** The TTL of IPv4; 0 is that of the system. */
+  /** The TTL of IPv4; 0 means the system's default. */
   hopLimit: i32 = 0;
-  /** It is sent in one piece or not at all. */
+  /** Do not fragment the request. */
   dontFragment: bool = false;
 
-  /** Sends the request, and waits for its reply; returns null if none comes. */
+  /** Sends the request, and waits for its reply; returns null if there is none. */
   send(timeoutMs: i32 = host.UNTIL_DEADLINE): EchoReply | null {
     let doc = '{"payload":' + this.payload.toString() + ',"hopLimit":' + this.hopLimit.toString();
     if (this.host != "") doc += ',"host":' + quote(this.host);
@@ -39,7 +39,7 @@ export class EchoRequest {
 export class EchoReply {
   readonly local: string;
   readonly remote: string;
-  /** What is left of the hop limit of the reply; 0 if it is not known. */
+  /** The remaining hop limit of the reply; 0 if it is unknown. */
   readonly hopLimit: i32;
   /** Seconds from the request to the reply. */
   readonly rtt: f64;

@@ -22,15 +22,15 @@ export { EchoReply, EchoRequest } from "./icmp";
 export { kvDelete, kvGet, kvSet } from "./kv";
 export { items, lookup, lookupRaw, quote } from "./json";
 
-/** What a probe returns. Make one with success and the like. */
+/** The result of a probe. Functions such as success return it. */
 export enum Result {
-  /** There is no verdict; the host tries again. */
+  /** There is no verdict; the host retries. */
   Error = -1,
   Success = 0,
-  /** Healthy, with something to report. */
+  /** Healthy, with a warning. */
   Warning = 1,
   Failure = 2,
-  /** Not known. It counts as a Failure and is not tried again. */
+  /** Unknown. It counts as a Failure and is not retried. */
   Unknown = 3,
 }
 
@@ -56,12 +56,12 @@ export function unknown(text: string): Result {
   return say(Result.Unknown, text);
 }
 
-/** There is no verdict: the plugin failed, and the host tries again. */
+/** There is no verdict: the plugin failed, and the host retries. */
 export function error(text: string): Result {
   return say(Result.Error, text);
 }
 
-/** Adds a metric. The unit may be "". Returns false for an invalid name or one metric too many. */
+/** Adds a metric. The unit may be "". Returns false if the name is invalid or there are too many metrics. */
 export function metric(name: string, unit: string, value: f64): bool {
   const n = new host.Bytes(name);
   const u = new host.Bytes(unit);
@@ -169,7 +169,7 @@ export function configString(path: string, fallback: string): string {
   return text === null ? fallback : text;
 }
 
-/** Returns the number at path; NaN for another value. */
+/** Returns the number at path; NaN if the value is not a number. */
 export function configNumber(path: string, fallback: f64): f64 {
   const text = configText(path);
   return text === null ? fallback : F64.parseFloat(text);
@@ -214,7 +214,7 @@ function unitMillis(unit: string): f64 {
   return unit == "h" ? 3600e3 : NaN;
 }
 
-/** Logs where an assertion failed, an index was out of range and the like. Compile with
+/** Logs the location of a failed assertion, an index out of range and other errors. Compile with
  * --use abort=…/index/abort. */
 export function abort(text: string | null, file: string | null, line: u32, column: u32): void {
   const where = (file === null ? "?" : file) + ":" + line.toString() + ":" + column.toString();

@@ -1,6 +1,6 @@
-// The JSON that a probe needs: finding a value by its path, and writing strings.
+// Minimal JSON for probes: finding a value by its path, and writing strings.
 //
-// With --runtime stub nothing is freed, so functions allocate little beyond what they return.
+// With --runtime stub nothing is freed, so functions allocate little except their results.
 
 /**
  * Returns the value at a dotted path ("tls.peer.0.notAfter"): a string without its quotes
@@ -63,7 +63,7 @@ export function quote(text: string): string {
   return String.UTF16.decodeUnsafe(changetype<usize>(out), <usize>n << 1);
 }
 
-/** The end of the value that find or member found last. */
+/** The end of the value that find or member has found last. */
 let end: i32 = 0;
 
 /** Returns where the value at a dotted path begins; negative for none or null. */
@@ -73,7 +73,7 @@ function find(doc: string, path: string): i32 {
   while (end > at && doc.charCodeAt(end - 1) <= 0x20) end--;
   const steps = path.split(".");
   for (let i = 0; i < steps.length && at >= 0; i++) at = member(doc, at, end, steps[i]);
-  return at >= 0 && is(doc, at, end, "null") ? -1 : at;
+  return at >= 0 && equals(doc, at, end, "null") ? -1 : at;
 }
 
 /** Returns where a member of the value between two indices begins; negative for none. */
@@ -118,18 +118,18 @@ function indexOf(name: string): i32 {
 
 /** Reports whether the key between two indices equals a name. */
 function named(doc: string, from: i32, to: i32, name: string): bool {
-  if (doc.charCodeAt(from) != 0x22) return is(doc, from, to, name);
+  if (doc.charCodeAt(from) != 0x22) return equals(doc, from, to, name);
   for (let i = from; i < to; i++) {
     if (doc.charCodeAt(i) == 0x5c) return text(doc, from, to) == name;
   }
-  return is(doc, from + 1, to - 1, name);
+  return equals(doc, from + 1, to - 1, name);
 }
 
-/** Whether what is between two indices is as it is written. */
-function is(doc: string, from: i32, to: i32, what: string): bool {
-  if (to - from != what.length) return false;
-  for (let i = 0; i < what.length; i++) {
-    if (doc.charCodeAt(from + i) != what.charCodeAt(i)) return false;
+/** Reports whether the text between two indices equals word. */
+function equals(doc: string, from: i32, to: i32, word: string): bool {
+  if (to - from != word.length) return false;
+  for (let i = 0; i < word.length; i++) {
+    if (doc.charCodeAt(from + i) != word.charCodeAt(i)) return false;
   }
   return true;
 }

@@ -11,7 +11,7 @@ export function kvGet(key: string): string | null {
   return n < 0 ? null : b.text(n);
 }
 
-/** Sets the value of a key; returns 0 or a negative number. The value is kept only if the
+/** Sets the value of a key; returns 0 or a negative number. The value is only kept if the
  * attempt ends normally. */
 export function kvSet(key: string, value: string): i32 {
   const k = new host.Bytes(key);

@@ -27,9 +27,9 @@ export const MAX_LINE = 8192;
 
 /** A connection. The host closes it when the probe returns. */
 export class Conn {
-  private rest: string = ""; // from at on, what was read ahead
+  private rest: string = ""; // read ahead, from index at
   private at: i32 = 0;
-  private buf: ArrayBuffer | null = null; // one for all lines: nothing is freed
+  private buf: ArrayBuffer | null = null; // reused for all lines, because nothing is freed
 
   constructor(readonly handle: i32) {}
 
@@ -89,7 +89,7 @@ export class Conn {
   /** Reports whether the line of the last readLine was too long. */
   overlong: bool = false;
 
-  /** What readLine has read and not returned yet. */
+  /** The text that readLine has read and not returned yet. */
   get ahead(): string {
     return this.rest.substring(this.at);
   }

@@ -10,7 +10,7 @@
  *       return prober_success("connected");
  *   }
  *
- * It needs no library: it builds for wasm32-wasi with wasi-libc, and for wasm32 with
+ * It does not need a library: it builds for wasm32-wasi with wasi-libc, and for wasm32 with
  * -nostdlib. No function allocates memory. Functions are static, so several files of a plugin
  * may include it. A function that fails returns the negative of a PROBER_E number, and
  * prober_error_text returns the message.
@@ -28,13 +28,13 @@
 #define PROBER_FUNC static inline __attribute__((unused))
 #define PROBER_FORMAT(text, first) __attribute__((format(printf, text, first)))
 
-/* The result of a probe. prober_success, prober_failure and so on set its message and return it. */
+/* The result of a probe. Functions such as prober_success set its message and return it. */
 typedef enum {
-	PROBER_ERROR = -1, /* no result; the host tries again */
+	PROBER_ERROR = -1, /* no verdict; the host retries */
 	PROBER_SUCCESS = 0,
 	PROBER_WARNING = 1, /* a success with a warning */
 	PROBER_FAILURE = 2,
-	PROBER_UNKNOWN = 3, /* the plugin cannot tell; counts as a Failure */
+	PROBER_UNKNOWN = 3, /* the health is unknown; counts as a Failure */
 } prober_result;
 
 /* The error numbers of WASI preview 1. Host calls return their negatives. */
@@ -156,7 +156,7 @@ PROBER_FUNC bool prober_starts(const char *text, size_t n, const char *word) {
 	return n >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
-/* prober_text is a string in a buffer of fixed size. What does not fit is dropped. */
+/* prober_text is a string in a buffer of fixed size. Bytes that exceed it are dropped. */
 typedef struct {
 	char *buf;
 	size_t n, cap;
@@ -588,7 +588,7 @@ PROBER_FUNC void prober_json_escape(prober_text *t, const char **p, const char *
 
 /* prober_json writes the value at a dotted path of a JSON document as prober_config does. A number
    in the path is the index in an array. It returns the length, or -PROBER_ENOENT if there is no
-   value. What does not fit into buf is dropped. */
+   value. Bytes that exceed buf are dropped. */
 PROBER_FUNC int prober_json(const char *doc, size_t size, const char *path, char *buf, size_t cap) {
 	const char *p = doc, *end = doc + size;
 	while (*path) {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// endGroup kills the process group of this process, if it leads one, as it does when prober has
+// endGroup kills the process group of this process if the process is its leader, as it is when prober has
 // started it.
 func endGroup() {
 	if syscall.Getpgrp() == os.Getpid() {

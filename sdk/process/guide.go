@@ -17,8 +17,8 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// guide is the client of a test that simulates the peers of this process: the test tells where to
-// connect to instead. It is nil outside of tests.
+// guide is the client of a test that simulates the peers of this process. The test returns the addresses to
+// connect to instead of the real ones. It is nil outside of tests.
 type guide struct {
 	at    string // the address of the test
 	hello abi.GuideAnswer
@@ -41,7 +41,7 @@ func newGuide(at string) (*guide, error) {
 	return g, nil
 }
 
-// host returns the host functions of an attempt. kept is its store.
+// host returns the host functions of an attempt. kept is its key-value store.
 func (g *guide) host(kept map[string][]byte) sdk.Host {
 	h := sdk.Host{KV: kept}
 	if g != nil {
@@ -69,11 +69,12 @@ func (g *guide) ask(ctx context.Context, q abi.GuideQuestion) (a abi.GuideAnswer
 // guided is a connection to a simulated peer.
 type guided struct {
 	net.Conn
-	told string // the host that the plugin has dialled
-	name string // the name of the peer in its certificate
+	dialled string // the host that the plugin has dialled
+	name    string // the name of the peer in its certificate
 }
 
-// dial is [sdk.Host.Dial]. Each of several addresses gets a share of the time that is left.
+// dial implements [sdk.Host.Dial]. It tries the addresses one after the other, each with an equal share of
+// the remaining time.
 func (g *guide) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	a, err := g.ask(ctx, abi.GuideQuestion{Ask: abi.GuideDial, Network: network, Addr: addr})
 	if err != nil {
@@ -115,7 +116,7 @@ func dialOne(ctx context.Context, network, at string, shares int) (net.Conn, err
 	return new(net.Dialer).DialContext(ctx, network, at)
 }
 
-// handshake is [sdk.Host.Handshake]. It also trusts the certificates of the test, and expects the
+// handshake implements [sdk.Host.Handshake]. It also trusts the certificates of the test, and expects the
 // names in them.
 func (g *guide) handshake(ctx context.Context, raw net.Conn, config *tls.Config) (net.Conn, error) {
 	config = config.Clone()
@@ -124,7 +125,7 @@ func (g *guide) handshake(ctx context.Context, raw net.Conn, config *tls.Config)
 	}
 	config.RootCAs.AppendCertsFromPEM([]byte(g.hello.CA))
 	conn, ok := raw.(*guided)
-	if ok && config.ServerName == conn.told {
+	if ok && config.ServerName == conn.dialled {
 		config.ServerName = conn.name
 	}
 	secured := tls.Client(raw, config)

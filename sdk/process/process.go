@@ -1,8 +1,8 @@
-// Package process serves a Go plugin as a separate process, for what a sandbox cannot do: native
-// libraries, devices, files.
+// Package process serves a Go plugin as a separate process, for tasks that are impossible in a sandbox:
+// native libraries, devices, files.
 //
-// One source builds as a guest and as a process. The package main of a plugin registers it in
-// init, as usual, and has two more files. main_wasip1.go:
+// One source can be built as a guest and as a process. The package main of a plugin registers it in init as
+// usual, and has two more files. main_wasip1.go:
 //
 //	package main
 //
@@ -45,13 +45,13 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// Serve serves p until the host ends it or has ended. It is all that the main function of a
-// process does. manifest is the plugin.yaml that the plugin was built with. The host refuses a
-// plugin whose name and version differ from those of the manifest beside it.
+// Serve serves p until the host ends the process or has ended itself. The main function of a process only
+// calls Serve. manifest is the plugin.yaml that the plugin was built with. The host rejects a plugin whose
+// name or version differs from the manifest beside it.
 //
-// The process does not inherit the host's environment, and its working directory is "/". Its
-// standard output and standard error go to the host's log. Use [sdk.Request.Logf] for lines that
-// belong to an attempt.
+// The process does not inherit the host's environment, and its working directory is "/". Its standard
+// output and standard error go to the host's log. Use [sdk.Request.Logf] for log lines that belong to an
+// attempt.
 func Serve(p sdk.Plugin, manifest []byte) {
 	if os.Getenv(pluginpb.CookieKey) == pluginpb.CookieValue {
 		go followParent(os.Stdin)
@@ -78,8 +78,8 @@ func Serve(p sdk.Plugin, manifest []byte) {
 	goplugin.Serve(config)
 }
 
-// followParent ends this process and what it has started when its parent has ended. The parent
-// holds the other end of standard input and never writes to it.
+// followParent ends this process and its process group when its parent has ended. The parent holds the
+// other end of standard input, and never writes to it.
 func followParent(stdin *os.File) {
 	buf := make([]byte, 512)
 	for {

@@ -93,7 +93,7 @@ func TestGuestAndProcessOfOneSourceAgree(t *testing.T) {
 	}
 }
 
-// tell returns all that a plugin answers.
+// tell returns all answers of a plugin.
 func tell(t *testing.T, p probe.Preparer, target probe.Target) (said []string) {
 	t.Helper()
 	if _, err := p.Prepare([]byte(`{"most":-1}`), target); err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/internal/pluginpb"
 )
 
-// secure makes go-plugin serve with a certificate of [pluginpb.NewCertificate] instead of its own. It
-// does nothing if the host has sent no certificate.
+// secure makes go-plugin serve with a certificate of [pluginpb.NewCertificate] instead of its own. It does
+// nothing if the host has not sent a certificate.
 func secure(config *goplugin.ServeConfig) error {
 	host := os.Getenv(pluginpb.CertificateEnv)
 	if host == "" {
@@ -39,8 +39,8 @@ func secure(config *goplugin.ServeConfig) error {
 	return announce(base64.RawStdEncoding.EncodeToString(own.Certificate[0]))
 }
 
-// announce adds certificate to the line that go-plugin is about to write to os.Stdout. The line names
-// only a certificate that go-plugin has made itself.
+// announce adds certificate to the line that go-plugin is about to write to os.Stdout. go-plugin itself
+// only writes certificates that it has made.
 func announce(certificate string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -57,7 +57,7 @@ func announce(certificate string) error {
 	return nil
 }
 
-// withCertificate returns go-plugin's line with a certificate, its sixth field.
+// withCertificate returns go-plugin's line with certificate as its sixth field.
 func withCertificate(line, certificate string) string {
 	const at = 5
 	fields := strings.Split(strings.TrimSuffix(line, "\n"), "|")

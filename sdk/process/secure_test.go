@@ -18,13 +18,13 @@ import (
 	"github.com/daeace23/prober/internal/pluginpb"
 )
 
-// TestGoPluginClientConnects has go-plugin's own client as the host.
+// TestGoPluginClientConnects uses go-plugin's own client as the host.
 func TestGoPluginClientConnects(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(program, build(t, nil), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r, w, err := os.Pipe() // a process ends at the end of its standard input, which is that of its client
+	r, w, err := os.Pipe() // a process ends when its standard input, which is its client's, ends
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestGoPluginClientConnects(t *testing.T) {
 	}
 }
 
-// wantRefused checks that the program that listens at path refuses a client without a certificate.
+// wantRefused checks that the server at path refuses a client without a certificate.
 func wantRefused(t *testing.T, path string) {
 	t.Helper()
 	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})))

@@ -22,18 +22,18 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// server answers the host. It is safe for concurrent use.
+// server answers the requests of the host. It is safe for concurrent use.
 type server struct {
 	pluginpb.UnimplementedPluginServer
 	plugin   sdk.Plugin
 	manifest []byte
-	guide    *guide       // of a test that simulates peers; nil outside of tests
-	stderr   io.Writer    // of the process; go-plugin replaces os.Stderr
+	guide    *guide       // client of a test that simulates peers; nil outside of tests
+	stderr   io.Writer    // stderr of the process; go-plugin replaces os.Stderr
 	overdue  atomic.Int32 // attempts that continue after their deadline
 }
 
-// maxOverdue is the most attempts that may continue after their deadline. A plugin with more of
-// them leaks and is restarted.
+// maxOverdue is the maximum number of attempts that continue after their deadline. A plugin with more of
+// them leaks, and is restarted.
 const maxOverdue = 256
 
 // Describe implements [pluginpb.PluginServer].
@@ -69,7 +69,7 @@ func (s *server) validate(config []byte) error {
 
 // Probe implements [pluginpb.PluginServer].
 func (s *server) Probe(in *pluginpb.ProbeRequest, stream grpc.ServerStreamingServer[pluginpb.ProbeEvent]) error {
-	if err := stream.SendHeader(nil); err != nil { // tells the host that the request is accepted
+	if err := stream.SendHeader(nil); err != nil { // signals the host that the request is accepted
 		return err
 	}
 	q, err := abi.DecodeRequest(in.GetRequest())
@@ -138,7 +138,7 @@ func target(q *abi.Request) probe.Target {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// verdict returns the verdict that the host gets.
+// verdict returns the verdict for the host.
 func verdict(out probe.Outcome, err error, kept map[string][]byte) *pluginpb.Verdict {
 	if err != nil {
 		return &pluginpb.Verdict{Code: -1, Result: abi.AppendResult(nil, &abi.Result{Message: probe.Cut(err.Error())})}
@@ -152,8 +152,8 @@ func verdict(out probe.Outcome, err error, kept map[string][]byte) *pluginpb.Ver
 	return v
 }
 
-// logStream sends the log lines of one attempt. A plugin may log from several goroutines, and a
-// stream takes one message at a time.
+// logStream sends the log lines of one attempt. It serializes them, because a plugin may log from several
+// goroutines.
 type logStream struct {
 	stream grpc.ServerStreamingServer[pluginpb.ProbeEvent]
 
@@ -161,7 +161,7 @@ type logStream struct {
 	ended bool
 }
 
-// maxLine is the most bytes of a line that are sent.
+// maxLine is the maximum number of bytes of a log line that is sent.
 const maxLine = 16 << 10
 
 func (l *logStream) trace(e probe.TraceEvent) {

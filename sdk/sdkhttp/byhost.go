@@ -11,9 +11,8 @@ import (
 )
 
 // ByHost is a transport that makes requests with [sdk.HTTP]. It is for libraries that need an
-// http.RoundTripper, where the operator grants URLs rather than connections. http.Client follows
-// redirects, each of which must be granted. Several values of a header become one, joined by
-// ", ".
+// http.RoundTripper if the operator grants URLs rather than connections. http.Client follows redirects,
+// each of which must be granted. Several values of a header are joined by ", ".
 type ByHost struct {
 	TLS sdk.TLSOptions // ALPN must be empty
 }
@@ -43,20 +42,20 @@ func (b ByHost) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response(req, got), nil
 }
 
-// answer is the body of a response, with the response of the host.
+// answer is the body of a response, with the host's response.
 type answer struct {
 	io.ReadCloser
-	told *sdk.HTTPResponse
+	response *sdk.HTTPResponse
 }
 
-// Details returns the response of the host to a request of [ByHost], with timings and the
-// certificates of the peer. It returns nil for any other response.
+// Details returns the host's response to a request of [ByHost], with timings and the certificates of the
+// peer. It returns nil for any other response.
 func Details(resp *http.Response) *sdk.HTTPResponse {
 	a, ok := resp.Body.(*answer)
 	if !ok {
 		return nil
 	}
-	return a.told
+	return a.response
 }
 
 func response(req *http.Request, got *sdk.HTTPResponse) *http.Response {

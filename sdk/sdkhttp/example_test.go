@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/sdk/sdkhttp"
 )
 
-// A plugin with a client of net/http. The host makes its requests.
+// A plugin with a net/http client whose requests are made by the host.
 func ready(ctx context.Context, _ *sdk.Request) (probe.Outcome, error) {
 	client := &http.Client{Transport: sdkhttp.ByHost{}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://web.internal/ready", nil)
@@ -32,7 +32,7 @@ func ready(ctx context.Context, _ *sdk.Request) (probe.Outcome, error) {
 	return sdk.Successf("it is ready"), nil
 }
 
-// A test plays the host.
+// A test replaces the host.
 func ExampleByHost() {
 	ctx := sdk.WithHost(context.Background(), sdk.Host{RoundTrip: func(req *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("")), Request: req}, nil

@@ -1,10 +1,9 @@
 // Package sdkhttp makes net/http work in a guest. net/http triples the size of a guest, and most
 // probes do not need it: see [sdk.HTTP].
 //
-// Importing the package replaces http.DefaultTransport in a guest, which would use Go's fake
-// network there and find every server down. [Transport] is that of net/http over [sdk.Dial], and
-// needs the capability "net". [ByHost] leaves the requests to the host, and needs the capability
-// "http".
+// In a guest, importing the package replaces http.DefaultTransport, which would use Go's fake network and
+// reach no server. [Transport] is net/http's transport over [sdk.Dial], and needs the capability "net".
+// [ByHost] makes requests with the host's HTTP client, and needs the capability "http".
 package sdkhttp
 
 import (

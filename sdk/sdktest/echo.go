@@ -10,10 +10,10 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// defaultPayload is that of the host of a guest.
+// defaultPayload is the default of the host of a guest.
 const defaultPayload = 56
 
-// echo returns the Echo of an [sdk.Host] with the hosts of a case.
+// echo returns the Echo function of an [sdk.Host] with the hosts of a case.
 func echo(world *plugintest.Native) func(context.Context, sdk.EchoRequest) (sdk.EchoReply, error) {
 	return func(ctx context.Context, q sdk.EchoRequest) (sdk.EchoReply, error) {
 		addrs, err := world.LookupIP(ctx, q.Host)

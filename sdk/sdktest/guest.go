@@ -17,18 +17,17 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Guest is a plugin in its sandbox, with a grant for its target alone. It is safe for concurrent
-// use.
+// Guest is a plugin in its sandbox, with only a grant for its target. It is safe for concurrent use.
 type Guest struct {
 	probe.Preparer // returns a handler for a config and a target
 	host           *wasm.Host
-	dir            string // temporary
-	module         string // path
+	dir            string // temporary folder
+	module         string // path of the module
 	cache          string // folder of compiled modules
 }
 
-// NewGuest builds the Go plugin in dir, as [Build] does, and loads it. The compiled module is
-// kept in the user's cache folder.
+// NewGuest builds the Go plugin in dir as [Build] does, and loads it. The compiled module is cached in the
+// user's cache folder.
 func NewGuest(ctx context.Context, dir string) (*Guest, error) {
 	code, err := Build(ctx, dir)
 	if err != nil {
@@ -61,7 +60,7 @@ func (g *Guest) load(ctx context.Context, code []byte) (err error) {
 	return nil
 }
 
-// cacheDir returns a folder that outlives the test, if there is one: compiling a guest takes
+// cacheDir returns a folder that outlives the test, if there is one, because compiling a guest takes
 // seconds.
 func cacheDir(fallback string) string {
 	base, err := os.UserCacheDir()
@@ -80,9 +79,8 @@ func (g *Guest) Close() error {
 	return errors.Join(err, os.RemoveAll(g.dir))
 }
 
-// Run runs the cases of the files and the conformance checks, each in a subtest of its name.
-// Without files it runs those in the working folder and below. The plugin that a file names is
-// ignored.
+// Run runs the cases of the files and the conformance checks, each in a subtest with its name. Without
+// files it runs the files in the working folder and below. The plugin that a file names is ignored.
 func (g *Guest) Run(t *testing.T, files ...string) {
 	t.Helper()
 	eachFile(t, files, g.runFile)
@@ -93,7 +91,7 @@ func (g *Guest) runFile(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := plugintest.Config{Plugin: g.module, CacheDir: g.cache, Patience: time.Second} // prober plugin test calls longer
+	cfg := plugintest.Config{Plugin: g.module, CacheDir: g.cache, Patience: time.Second} // prober plugin test waits longer
 	report, err := plugintest.Run(t.Context(), f, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -19,21 +19,20 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// Run runs the cases of the files natively, each in a subtest of its name. Without files it runs
-// those in the working folder and below. The config of a case is validated with the schema of
-// the plugin.yaml beside its file, if there is one.
+// Run runs the cases of the files natively, each in a subtest with its name. Without files it runs the
+// files in the working folder and below. The config of a case is validated with the schema of the
+// plugin.yaml beside its file, if there is one.
 //
-// The network, DNS, HTTP and KV are simulated. An attempt runs in a bubble of testing/synctest,
-// where time passes only while all goroutines wait, so the plugin must use the network of the
-// SDK. Denials and limits of memory exist in the sandbox only: they are not checked, and a case
-// that is about nothing else is not run, which the log of the test says.
+// The network, DNS, HTTP and KV are simulated. An attempt runs in a bubble of testing/synctest, where time
+// only passes while all goroutines wait, so the plugin must use the network of the SDK. Denials and limits
+// of memory exist only in the sandbox, so they are not checked. A case with no other expectation is not
+// run, and the test logs that.
 func Run(t *testing.T, p sdk.Plugin, files ...string) {
 	t.Helper()
 	eachFile(t, files, func(t *testing.T, file string) { runFile(t, p, file) })
 }
 
-// eachFile runs the files, or those in the working folder and below, in subtests if there are
-// several.
+// eachFile runs the files, or those in the working folder and below. Several files run in subtests.
 func eachFile(t *testing.T, files []string, run func(*testing.T, string)) {
 	t.Helper()
 	if len(files) == 0 {
@@ -75,7 +74,7 @@ func runFile(t *testing.T, p sdk.Plugin, file string) {
 	}
 }
 
-// schemaBeside returns the config schema of the manifest beside a file, or one that accepts
+// schemaBeside returns the config schema of the manifest beside a file, or a schema that accepts
 // everything.
 func schemaBeside(file string) (*schema.Schema, error) {
 	path := filepath.Join(filepath.Dir(file), "plugin.yaml")
@@ -93,7 +92,7 @@ func schemaBeside(file string) (*schema.Schema, error) {
 	return m.Config, nil
 }
 
-// attempt runs a case in a bubble, and returns how the result differs from what it wants.
+// attempt runs a case in a bubble, and returns the differences from its expected result.
 func attempt(t *testing.T, p sdk.Plugin, c *plugintest.Case, s *schema.Schema) (failures []string) {
 	synctest.Test(t, func(t *testing.T) {
 		world := plugintest.NewNative(c)

@@ -22,7 +22,7 @@ type Suite struct {
 	guest  *Guest // read-only after Main has built it
 }
 
-// NewSuite returns a suite for p, which the plugin in the working folder registers.
+// NewSuite returns a suite for p, the plugin that the working folder registers.
 func NewSuite(p sdk.Plugin) *Suite { return &Suite{plugin: p} }
 
 // Main builds the guest, runs the tests and exits. Call it from TestMain.
@@ -48,7 +48,7 @@ func (s *Suite) Handlers() map[string]probe.Preparer {
 	return map[string]probe.Preparer{"native": sdk.Native(s.plugin), "guest": s.guest}
 }
 
-// Attempt makes one attempt with a config, against a target.
+// Attempt makes one attempt with a config against a target.
 func Attempt(t *testing.T, h probe.Preparer, config string, target probe.Target, timeout time.Duration) (probe.Outcome, error) {
 	t.Helper()
 	handler, err := h.Prepare([]byte(config), target)

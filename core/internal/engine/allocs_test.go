@@ -14,9 +14,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// TestTickAllocatesNothing counts the allocations of many ticks in real time: of a handler that
-// does nothing, and of one that polls the deadline of its context. Timers and goroutines are
-// reused, so that the few allocations of the runtime itself are far below one a tick.
+// TestTickAllocatesNothing counts the allocations of many ticks in real time, with a handler that does
+// nothing and with one that reads the deadline of its context. Timers and goroutines are reused, so the few
+// allocations of the runtime are far below one for each tick.
 func TestTickAllocatesNothing(t *testing.T) {
 	const ticks, probes = 5000, 10
 	for name, tc := range map[string]struct {
@@ -45,7 +45,7 @@ func TestTickAllocatesNothing(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				switch n++; n {
-				case 1000: // first ticks make runners, results and the stall meter
+				case 1000: // first ticks allocate runners, results and the stall meter
 					runtime.ReadMemStats(&before)
 				case 1000 + ticks:
 					runtime.ReadMemStats(&after)
@@ -78,7 +78,7 @@ func TestTickAllocatesNothing(t *testing.T) {
 	}
 }
 
-// counter is an observer that keeps nothing.
+// counter is an observer that does nothing.
 type counter struct{}
 
 func (counter) Observe(worker.Info) worker.ProbeObserver { return counter{} }

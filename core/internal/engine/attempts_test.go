@@ -197,7 +197,7 @@ func TestEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		step probetest.Step
-		want string // with %s for the kind
+		want string // %s is the kind
 	}{
 		{"#222 error", boom, "Unhealthy: %s probe errored and resulted in unknown state: boom"},
 		{"#222 error with a result", probetest.Step{Outcome: probe.Outcome{Result: probe.Failure}, Err: errBoom}, "Unhealthy: %s probe errored and resulted in failure state: boom"},

@@ -18,8 +18,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkSchedule measures the processor time of a tick of a handler that does nothing, and the
-// memory of a worker. An iteration is four seconds of ticks.
+// BenchmarkSchedule measures the processor time of a tick whose handler does nothing, and the memory of a
+// worker. An iteration is four seconds of ticks.
 func BenchmarkSchedule(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("probes=%d", n), func(b *testing.B) {
@@ -58,7 +58,7 @@ func BenchmarkSchedule(b *testing.B) {
 	}
 }
 
-// startIdle starts the i-th of n workers with a period of a second.
+// startIdle starts worker i of n, with a period of one second.
 func startIdle(shared *engine.Shared, h probe.Handler, i, n int) *engine.Worker {
 	task := &worker.Task{Subject: results.Subject{Pod: "p", Container: "c"}}
 	task.SetState(worker.Running(fmt.Sprint(i), time.Now()))

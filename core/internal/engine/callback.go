@@ -6,47 +6,47 @@ import (
 	"runtime/debug"
 )
 
-// callback is a function that a worker calls and that others have written. Whatever one does, the worker,
-// the other workers and the other callbacks go on:
+// callback is a kind of function that a worker calls and that is not part of this package. Whatever it
+// does, the worker, other workers and other callbacks continue:
 //
-//   - A panic is logged, the first one of each probe and callback. That of a handler is the error of its
-//     attempt; one in a [worker.Source] skips the tick.
-//   - A [runtime.Goexit] is treated as a panic. It then ends the goroutine: what is left of the tick is
-//     done in deferred functions, and another goroutine takes the runner's place.
-//   - One that does not return keeps its own probe alone from ticking; see overdue.go for handlers.
+//   - A panic is logged once for each probe and callback. A panic of a handler is the error of its attempt.
+//     A panic of a [worker.Source] skips the tick.
+//   - A [runtime.Goexit] is treated as a panic. Then it ends the goroutine: the rest of the tick runs in
+//     deferred functions, and a new goroutine replaces the runner.
+//   - A callback that does not return stops only the ticks of its own probe; see overdue.go for handlers.
 type callback uint8
 
 const (
-	ofHandler callback = 1 << iota
-	ofDescriber
-	ofObserver
-	ofEvent
-	ofSource
-	ofOwner
+	handlerCallback callback = 1 << iota
+	describerCallback
+	observerCallback
+	eventCallback
+	sourceCallback
+	ownerCallback
 )
 
 var callbackNames = map[callback]string{
-	ofHandler: "Handler", ofDescriber: "Describer", ofObserver: "Observer", ofEvent: "Event", ofSource: "Source", ofOwner: "Releaser",
+	handlerCallback: "Handler", describerCallback: "Describer", observerCallback: "Observer", eventCallback: "Event", sourceCallback: "Source", ownerCallback: "Releaser",
 }
 
-// call calls f, which calls c. It reports false if f has panicked.
+// call calls f, which calls c. It returns false if f has panicked.
 func (w *Worker) call(c callback, f func()) (ok bool) {
 	defer func() {
 		if !ok {
-			w.blame(c, recover(), nil)
+			w.logPanic(c, recover(), nil)
 		}
 	}()
 	f()
 	return true
 }
 
-// blame logs a panic of c with its stack; nil means the stack of the caller. Without a panic, c has called
-// [runtime.Goexit].
-func (w *Worker) blame(c callback, panicked any, stack []byte) {
-	if !w.accuse(c) {
+// logPanic logs a panic of c with its stack. A nil stack means the caller's stack. A nil panicked means
+// that c has called [runtime.Goexit].
+func (w *Worker) logPanic(c callback, panicked any, stack []byte) {
+	if !w.firstPanic(c) {
 		return
 	}
-	defer func() { _ = recover() }() // the logger is one of others too
+	defer func() { _ = recover() }() // the logger is not part of this package either
 	if panicked == nil {
 		panicked = "runtime.Goexit"
 	}
@@ -58,11 +58,11 @@ func (w *Worker) blame(c callback, panicked any, stack []byte) {
 		"callback", callbackNames[c], "panic", panicked, "pod", info.Pod, "container", info.Container, "kind", info.Kind, "stack", string(stack))
 }
 
-// accuse reports whether it is called for c for the first time.
-func (w *Worker) accuse(c callback) (first bool) {
+// firstPanic records a panic of c, and reports whether it is the first one.
+func (w *Worker) firstPanic(c callback) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	first = w.blamed&c == 0
-	w.blamed |= c
+	first = w.loggedPanics&c == 0
+	w.loggedPanics |= c
 	return first
 }

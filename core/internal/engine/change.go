@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Pause stops attempts until [Worker.Resume]. The decided result stays. The attempt under way is
-// cancelled and not counted.
+// Pause stops attempts until [Worker.Resume]. The decided result stays. The attempt under way is cancelled
+// and not counted.
 func (w *Worker) Pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -20,7 +20,7 @@ func (w *Worker) Pause() {
 	}
 }
 
-// Resume ends a pause: w ticks now, as by a [Worker.Trigger].
+// Resume ends a pause, and makes w tick now as [Worker.Trigger] does.
 func (w *Worker) Resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,35 +33,39 @@ func (w *Worker) Resume() {
 // Change is the new configuration of a probe.
 type Change struct {
 	Setup
-	// KeepRun keeps the run of equal results: handler and configuration are the same.
+	// KeepRun keeps the run of equal results, because handler and configuration are unchanged.
 	KeepRun bool
-	// KeepAttempt keeps the attempt under way, unless its timeout or target is another one. The handler is the same.
+	// KeepAttempt keeps the attempt under way unless its timeout or target changes. The handler must be
+	// unchanged.
 	KeepAttempt bool
 	Paused      bool
-	// KeepPaused leaves the pause as it is; Paused is not used then.
+	// KeepPaused keeps the pause as it is, and ignores Paused.
 	KeepPaused bool
 }
 
-// Update changes the probe. It reports false, and changes nothing, if w has stopped.
+// Update changes the probe. It returns false, and changes nothing, if w has stopped.
 //
-// Another handler, target or timeout cancels the attempt under way, which is not counted, and made again at once; see
-// spareLocked. Other changes keep it: it counts by the new thresholds. All of these changes, and other thresholds
-// and policies, end the hold after a failure, and w ticks now. A new period applies at once: the next tick is due one
-// new period after the last, or now if that has passed. So does a shorter initial delay.
+// If the handler, target or timeout changes, the attempt under way is cancelled and not counted, and a new
+// one begins at once; keepsAttemptLocked has the exception. After other changes the attempt continues, and
+// counts by the new thresholds.
+//
+// Each of these changes, and a change of thresholds or policies, ends a hold after a failure and makes w
+// tick now. A new period applies at once: the next tick is due one new period after the last one, or now if
+// that time has passed. A shorter initial delay applies at once too.
 func (w *Worker) Update(c Change) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
 		return false
 	}
-	next, now, state := c.compact(), time.Now(), seam.Of(w.task.Load()).Known()
-	was, is := w.setup.spec.Value(), next.spec.Value()
-	other := !c.KeepAttempt || next.target != w.setup.target || is.Timeout != was.Timeout
-	sooner := is.InitialDelay < was.InitialDelay && w.gateLocked(now, state) == worker.InitialDelay
+	next, now, state := c.compact(), time.Now(), seam.Reveal(w.task.Load()).Current()
+	before, after := w.setup.spec.Value(), next.spec.Value()
+	other := !c.KeepAttempt || next.target != w.setup.target || after.Timeout != before.Timeout
+	sooner := after.InitialDelay < before.InitialDelay && w.gateLocked(now, state) == worker.InitialDelay
 	if !c.KeepRun {
 		w.newRunLocked()
 	}
-	again := w.run.hold && w.decided == results.Failure && (other || rule(&is) != rule(&was))
+	again := w.run.hold && w.decided == results.Failure && (other || rule(&after) != rule(&before))
 	if again {
 		w.run.hold = false
 	}
@@ -71,7 +75,7 @@ func (w *Worker) Update(c Change) (changed bool) {
 		w.step, w.phase = period, 0
 		w.due = max(last+int64(w.step), w.shared.schedule.since(now))
 	}
-	w.setup, w.blamed = next, w.blamed&^(ofHandler|ofDescriber)
+	w.setup, w.loggedPanics = next, w.loggedPanics&^(handlerCallback|describerCallback)
 	if sooner {
 		w.delayEndsLocked(state)
 	}
@@ -81,7 +85,7 @@ func (w *Worker) Update(c Change) (changed bool) {
 			w.invalidateLocked()
 		}
 	}
-	if other && w.flight != nil && !w.left && !w.spareLocked() {
+	if other && w.flight != nil && !w.abandoned && !w.keepsAttemptLocked() {
 		w.invalidateLocked()
 		w.redo, again = true, true
 	}
@@ -95,17 +99,18 @@ func (w *Worker) Update(c Change) (changed bool) {
 	return true
 }
 
-// newRunLocked begins a new run, for another handler. That has not failed yet. A run without a result of the present
-// handler goes on: w decides also if every handler is replaced before its first attempt has ended.
+// newRunLocked begins a new run for a new handler, which has not failed yet. It keeps the run if the
+// present handler has no counted result: otherwise w would never decide while handlers are replaced faster
+// than their attempts end.
 func (w *Worker) newRunLocked() {
 	w.quarantine = nil
-	if w.heard && !w.run.hold {
+	if w.handlerCounted && !w.run.hold {
 		w.run.length = 0
 	}
-	w.heard = false
+	w.handlerCounted = false
 }
 
-// rule returns the part of a spec by which results are decided.
+// rule returns the fields of a spec that decide how results count.
 func rule(s *probe.Spec) probe.Spec {
 	return probe.Spec{
 		SuccessThreshold: s.SuccessThreshold, FailureThreshold: s.FailureThreshold,
@@ -113,10 +118,10 @@ func rule(s *probe.Spec) probe.Spec {
 	}
 }
 
-// spareLocked reports whether a change leaves the attempt under way as it is, to be counted: if it is made in the place
-// of one that a change has dropped, and has a timeout. So of a probe that is changed more often than an attempt takes,
-// every second attempt counts.
-func (w *Worker) spareLocked() bool {
+// keepsAttemptLocked reports whether a change keeps the attempt under way, so that it counts. It does if
+// the attempt replaces one that an earlier change has cancelled, and has a timeout. So at least every
+// second attempt counts, even if the probe changes more often than an attempt takes.
+func (w *Worker) keepsAttemptLocked() bool {
 	r := w.flight
 	if !r.again || r.context.timeout <= 0 {
 		return false
@@ -125,7 +130,7 @@ func (w *Worker) spareLocked() bool {
 	return true
 }
 
-// invalidateLocked cancels the attempt under way, which is not counted.
+// invalidateLocked cancels the attempt under way, so that it does not count.
 func (w *Worker) invalidateLocked() {
 	w.generation++
 	if w.flight != nil {

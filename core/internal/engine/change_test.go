@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// change returns the current configuration of r's probe, changed by edit.
+// change updates r's probe with its current configuration, changed by edit.
 func (r *rig) change(edit func(*engine.Change)) {
 	c := engine.Change{Setup: engine.Setup{Spec: r.w.Status().Spec, Handler: r.handler, Name: "fake"}, KeepRun: true, KeepAttempt: true}
 	edit(&c)
@@ -82,7 +82,7 @@ func TestUpdateRun(t *testing.T) {
 		r := newRig(t, probe.Readiness, failure)
 		r.cfg.Spec.FailureThreshold = 4
 		r.state.StartedAt = r.start.Add(-time.Hour)
-		r.cfg.Task.PriorID = "c1" // no seed: the cache has no result yet
+		r.cfg.Task.PriorID = "c1" // no initial result is set, so the cache has no result yet
 		r.run().tick()
 		r.wantRun(2, false)
 		r.change(func(c *engine.Change) { c.Spec.FailureThreshold = 3 })
@@ -107,7 +107,7 @@ func TestUpdateRun(t *testing.T) {
 	})
 }
 
-// slow is an answer after 300 ms, whatever the context.
+// slow delays the step by 300 ms, regardless of the context.
 func slow(s probetest.Step) probetest.Step {
 	s = s.After(300 * ms)
 	s.Deaf = true
@@ -116,7 +116,7 @@ func slow(s probetest.Step) probetest.Step {
 
 func TestUpdateAttempt(t *testing.T) {
 	timeout := func(c *engine.Change) { c.Spec.Timeout += ms }
-	bubble(t, "new timeout drops the attempt under way, which is made again at once", func(t *testing.T) {
+	bubble(t, "new timeout cancels the attempt under way, and another one begins at once", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success, slow(failure), success).run()
 		r.wait(1100 * ms)
 		r.change(timeout)
@@ -145,14 +145,14 @@ func TestUpdateAttempt(t *testing.T) {
 		r.wantTimes(0, 0)
 		r.wantRun(1, false)
 	})
-	bubble(t, "error of a dropped attempt is not retried", func(t *testing.T) {
+	bubble(t, "error of a cancelled attempt is not retried", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, slow(probetest.Error(errBoom)), success).run()
 		r.wait(100 * ms)
 		r.change(timeout)
 		r.wait(800 * ms)
 		r.wantTimes(0, 300)
 	})
-	bubble(t, "attempt that is made again is not dropped again", func(t *testing.T) {
+	bubble(t, "attempt that replaces a cancelled one is not cancelled again", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success, probetest.Hang(), failure.After(300*ms)).run()
 		r.tick()
 		for range 3 {
@@ -164,10 +164,10 @@ func TestUpdateAttempt(t *testing.T) {
 		r.wantCached(results.Failure)
 		r.does(probetest.Hang(), success)
 		r.wait(800 * ms)
-		r.change(timeout) // the next attempt is an ordinary one
+		r.change(timeout) // the attempt is not a replacement, so it is cancelled
 		r.wantTimes(0, 1000, 1100, 2100, 2200)
 	})
-	bubble(t, "attempt without a timeout is always dropped", func(t *testing.T) {
+	bubble(t, "attempt without a timeout is always cancelled", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Hang(), probetest.Hang(), success)
 		r.cfg.Spec.Timeout = 0
 		r.run()
@@ -176,7 +176,7 @@ func TestUpdateAttempt(t *testing.T) {
 		r.wantTimes(0, 0, 0)
 		r.wantRun(1, false)
 	})
-	bubble(t, "probe whose handler changes more often than an attempt takes decides", func(t *testing.T) {
+	bubble(t, "probe whose handler changes faster than its attempts end still decides", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success)
 		r.cfg.Spec.FailureThreshold = 3
 		r.run()
@@ -188,7 +188,7 @@ func TestUpdateAttempt(t *testing.T) {
 		}
 		r.wantCached(results.Failure)
 	})
-	bubble(t, "pause drops the attempt under way", func(t *testing.T) {
+	bubble(t, "pause cancels the attempt under way", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, probetest.Hang(), success).run()
 		r.change(func(c *engine.Change) { c.Paused = true })
 		r.tick()

@@ -7,16 +7,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// owner is who claims a container ID: a task, or several that were joined.
+// owner identifies the task, or the joined tasks, that claims a container ID.
 type owner = seam.Owner[results.Subject]
 
-// Claim takes the present container ID of the task for w before its first tick. It returns an
-// [*worker.InUseError] if another task has it. A worker that has not claimed an ID does so at a tick: while
+// Claim claims the present container ID of the task for w, before its first tick. It returns an
+// [*worker.InUseError] if another task has claimed the ID. Without a Claim, a tick claims the ID: while
 // another task has it, the gate is [worker.InUse].
 func (w *Worker) Claim() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	id := seam.Of(w.task.Load()).Known().ContainerID
+	id := seam.Reveal(w.task.Load()).Current().ContainerID
 	if id == "" || w.stopped {
 		return nil
 	}
@@ -26,8 +26,8 @@ func (w *Worker) Claim() error {
 	return nil
 }
 
-// claimLocked makes id the container ID of w instead of the one before. If another task has it, w has
-// none then, and claimLocked returns the other.
+// claimLocked releases the ID of w, and claims id instead. If another task has claimed id, w has no ID
+// then, and claimLocked returns the other task's owner.
 func (w *Worker) claimLocked(id string) (other *owner) {
 	if w.id == id {
 		return nil
@@ -43,25 +43,25 @@ func (w *Worker) claimLocked(id string) (other *owner) {
 // dropLocked ends the claim of w, and removes its decided result.
 func (w *Worker) dropLocked() {
 	if w.id != "" {
-		seam.Of(w.cache()).Release(w.id, w.owner())
+		seam.Reveal(w.cache()).Release(w.id, w.owner())
 	}
 }
 
-// claim claims id in the cache of kind. It returns another owner that has id in any of
-// the caches; nil if none has.
+// claim claims id in the cache of kind. It returns the other owner that has claimed id in any of the
+// caches, nil if there is none.
 func (s *Shared) claim(kind probe.Kind, id string, by *owner) (other *owner) {
 	s.claiming.Lock()
 	defer s.claiming.Unlock()
 	if other := s.claimant(id, by); other != nil {
 		return other
 	}
-	return seam.Of(s.Results[kind]).Claim(id, by)
+	return seam.Reveal(s.Results[kind]).Claim(id, by)
 }
 
-// claimant returns an owner other than by that has claimed id; nil if there is none.
+// claimant returns the owner other than by that has claimed id; nil if there is none.
 func (s *Shared) claimant(id string, by *owner) (other *owner) {
 	for _, c := range s.Results {
-		if other := seam.Of(c).Claimant(id); other != nil && other != by {
+		if other := seam.Reveal(c).Claimant(id); other != nil && other != by {
 			return other
 		}
 	}

@@ -8,22 +8,21 @@ import (
 	"github.com/daeace23/prober/internal/suspend"
 )
 
-// attemptContext is the context of one attempt. It costs neither a timer nor memory until a
-// handler asks for its end: with Done, Err, or a context derived from it. A context that nobody
-// asked is used again for the next attempt. So a handler must not begin to use it after it has
-// returned: a goroutine of it that does may see the end of another attempt.
+// attemptContext is the context of one attempt. It allocates no timer and no memory until a handler uses
+// Done, Err, or a derived context. An unused context is reused for the next attempt. So a handler must not
+// start to use it after the handler has returned: a goroutine that does may see the end of another attempt.
 type attemptContext struct {
-	timeout time.Duration // 0: none; read-only during the attempt
+	timeout time.Duration // 0: no timeout; read-only during the attempt
 
 	mu       sync.Mutex
-	deadline time.Time     // zero: none
+	deadline time.Time     // zero: no deadline
 	watch    stallWatch    // set before the attempt
 	deferred time.Duration // how long the timeout was suspended
 	err      error         // nil until the context has ended
 	done     chan struct{}
 	timer    *time.Timer
-	after    map[*func()]struct{} // functions of AfterFunc that were not called yet
-	shared   bool                 // someone may wait for the end, ask for it again, or change the deadline
+	after    map[*func()]struct{} // functions of AfterFunc that are not called yet
+	shared   bool                 // a goroutine may wait for the end, ask for it, or change the deadline
 }
 
 var (
@@ -31,8 +30,8 @@ var (
 	_ suspend.Context = (*attemptContext)(nil)
 )
 
-// begin makes c the context of an attempt that begins now. It reports false, and does nothing, if the handler
-// of an attempt before, or what that has started, may still use c.
+// begin makes c the context of an attempt that begins now. It returns false, and does nothing, if an
+// earlier handler or its goroutines may still use c.
 func (c *attemptContext) begin(timeout time.Duration, now time.Time) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +50,7 @@ func (c *attemptContext) restartLocked(now time.Time) {
 	}
 }
 
-// lost returns how long the agent did not run since the timeout began.
+// lost returns how long the agent was stalled since the timeout began.
 func (c *attemptContext) lost() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +74,7 @@ func (c *attemptContext) Suspend() (resume func(), ok bool) {
 	return sync.OnceFunc(func() { c.resume(since) }), true
 }
 
-// resume restarts the timeout, which was suspended at since.
+// resume restarts the timeout. since is when it was suspended.
 func (c *attemptContext) resume(since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +88,7 @@ func (c *attemptContext) resume(since time.Time) {
 	c.watchLocked()
 }
 
-// end ends c. It returns how long its timeout was suspended.
+// end ends c, and returns how long its timeout was suspended.
 func (c *attemptContext) end() (deferred time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,8 +154,8 @@ func (c *attemptContext) Value(key any) any {
 	return nil
 }
 
-// AfterFunc calls f in a goroutine when c ends. The context package uses it for contexts that are
-// derived from c, which would cost a goroutine each otherwise.
+// AfterFunc calls f in a goroutine when c ends. Package context uses it for derived contexts, which would
+// need a goroutine each otherwise.
 func (c *attemptContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +178,7 @@ func (c *attemptContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// watchLocked makes c end at its deadline.
+// watchLocked starts the timer that ends c at its deadline.
 func (c *attemptContext) watchLocked() {
 	c.shared = true
 	c.checkLocked()
@@ -190,7 +189,7 @@ func (c *attemptContext) watchLocked() {
 	timer = time.AfterFunc(time.Until(c.deadline), func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.timer == timer { // it was not suspended
+		if c.timer == timer { // the timeout was not suspended
 			c.endLocked(context.DeadlineExceeded)
 		}
 	})

@@ -21,7 +21,7 @@ import (
 
 type contextKey struct{}
 
-// derived are the ways in which a handler gets a context from that of its attempt.
+// derived has the ways in which a handler can derive a context from its attempt's context.
 var derived = map[string]func(context.Context) (context.Context, context.CancelFunc){
 	"its own context": func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} },
 	"WithCancel":      context.WithCancel,
@@ -40,7 +40,7 @@ var derived = map[string]func(context.Context) (context.Context, context.CancelF
 	},
 }
 
-// contextRig is a worker whose handler is a function, with a timeout of 500 ms.
+// contextRig returns a rig with handler h and a timeout of 500 ms.
 func contextRig(t *testing.T, h probe.HandlerFunc) *rig {
 	r := newRig(t, probe.Readiness)
 	r.cfg.Handler = h
@@ -103,7 +103,7 @@ func TestContextDeadline(t *testing.T) {
 				if err := ctx.Err(); err != nil {
 					t.Errorf("context of attempt %d: %v", len(left)+1, err)
 				}
-				time.Sleep(time.Nanosecond) // contexts that are derived end in goroutines of their own
+				time.Sleep(time.Nanosecond) // derived contexts end in their own goroutines
 				for i, earlier := range left {
 					if err := earlier.Err(); err != context.Canceled {
 						t.Errorf("context of attempt %d in attempt %d: Err %v", i+1, len(left)+1, err)
@@ -136,7 +136,7 @@ func TestContextDeadline(t *testing.T) {
 		}
 		r.wantCached(results.Success)
 	})
-	bubble(t, "Err alone is DeadlineExceeded from the deadline on", func(t *testing.T) {
+	bubble(t, "Err without Done is DeadlineExceeded after the deadline", func(t *testing.T) {
 		var before, at error
 		r := contextRig(t, func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 			time.Sleep(500*ms - 1)
@@ -182,7 +182,7 @@ func TestContextDeadline(t *testing.T) {
 			t.Errorf("deadline: %v, ended: %v", ok, ended)
 		}
 	})
-	bubble(t, "WithoutCancel goes on after the attempt", func(t *testing.T) {
+	bubble(t, "WithoutCancel continues after the attempt", func(t *testing.T) {
 		var free context.Context
 		r := contextRig(t, func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
 			free = context.WithoutCancel(ctx)
@@ -220,9 +220,9 @@ func TestContextDeadline(t *testing.T) {
 
 func TestContextAfterFunc(t *testing.T) {
 	for name, tc := range map[string]struct {
-		stopEarly bool // the handler stops the function
+		stopEarly bool // the handler stops the AfterFunc
 		end       func(*rig)
-		want      time.Duration // when it is called; 0: never
+		want      time.Duration // when the function is called; 0: never
 	}{
 		"is called at the deadline":              {want: 500 * ms},
 		"is called when the worker is stopped":   {want: 100 * ms, end: func(r *rig) { r.wait(100 * ms); r.w.Stop() }},
@@ -276,8 +276,8 @@ func TestContextAfterFunc(t *testing.T) {
 	})
 }
 
-// A goroutine that a handler has started, and that begins to use the context after the attempt has returned,
-// does no harm to the attempts that follow.
+// A goroutine of a handler that starts to use the context after the attempt has returned does not affect
+// later attempts.
 func TestContextUsedLate(t *testing.T) {
 	for name, use := range map[string]func(context.Context){
 		"Done":      func(ctx context.Context) { <-ctx.Done() },
@@ -299,7 +299,7 @@ func TestContextUsedLate(t *testing.T) {
 						use(ctx)
 					}()
 				}
-				return probe.Outcome{Result: probe.Success}, nil // without a use of ctx
+				return probe.Outcome{Result: probe.Success}, nil // without using ctx
 			})
 			r.run()
 			close(late)
@@ -317,8 +317,8 @@ func TestContextUsedLate(t *testing.T) {
 	}
 }
 
-// TestContextConcurrent uses one context in many goroutines, while the worker is changed and
-// stopped; it is for the race detector.
+// TestContextConcurrent uses one context in many goroutines while the worker is changed and stopped. It is
+// for the race detector.
 func TestContextConcurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := contextRig(t, func(ctx context.Context, _ probe.Request) (probe.Outcome, error) {
@@ -361,8 +361,8 @@ func TestContextConcurrent(t *testing.T) {
 	})
 }
 
-// TestContextClients runs the clients that handlers use in real time, against peers that never
-// answer: each must return at the deadline of the attempt, and when the worker is stopped.
+// TestContextClients runs the clients of handlers in real time against peers that never answer. Each client
+// must return at the deadline of the attempt, and when the worker is stopped.
 func TestContextClients(t *testing.T) {
 	hang := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }))
 	t.Cleanup(hang.Close)
@@ -445,7 +445,7 @@ func TestContextClients(t *testing.T) {
 	}
 }
 
-// realRig is a rig for real time. ticked gets the ticks.
+// realRig returns a rig for real time, and a channel of its ticks.
 func realRig(t *testing.T, h probe.HandlerFunc) (r *rig, ticked chan worker.Tick) {
 	ticked = make(chan worker.Tick, 1)
 	r = contextRig(t, h)
@@ -454,7 +454,7 @@ func realRig(t *testing.T, h probe.HandlerFunc) (r *rig, ticked chan worker.Tick
 	return r, ticked
 }
 
-// tickFunc is a function that observes ticks.
+// tickFunc is an observer that calls itself for each tick.
 type tickFunc func(*worker.Tick)
 
 func (f tickFunc) Tick(t *worker.Tick)          { f(t) }

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// deciding is an observer that knows the decided result from what it is told.
+// deciding is an observer that follows the decided result from its notifications.
 type deciding struct {
 	*rig
 	now  results.Result
@@ -30,7 +30,7 @@ func (d *deciding) Decided(r results.Result) {
 	d.now, d.told = r, append(d.told, r)
 }
 
-// newDeciding returns a rig with such an observer, which is one of several.
+// newDeciding returns a rig whose only observer, in Shared.Observers, is deciding.
 func newDeciding(t *testing.T, kind probe.Kind, steps ...probetest.Step) *deciding {
 	d := &deciding{rig: newRig(t, kind, steps...), now: worker.InitialResult(kind)}
 	d.shared.Observers = []worker.Observer{observing{d}}
@@ -42,7 +42,7 @@ type observing struct{ worker.ProbeObserver }
 
 func (o observing) Observe(worker.Info) worker.ProbeObserver { return o.ProbeObserver }
 
-// want compares what the observer knows with the status of the worker.
+// want compares the observed result with the worker's status, and the calls of Decided with told.
 func (d *deciding) want(when string, want results.Result, told ...results.Result) {
 	d.t.Helper()
 	if is := d.w.Status().Decided; d.now != want || is != want {
@@ -54,12 +54,12 @@ func (d *deciding) want(when string, want results.Result, told ...results.Result
 	d.told = nil
 }
 
-func TestDecidedWithoutAttemptIsTold(t *testing.T) {
+func TestDecidedNotifiesWithoutAttempt(t *testing.T) {
 	t.Run("of a readiness probe", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDeciding(t, probe.Readiness, probetest.Step{Outcome: probe.Outcome{Result: probe.Success}})
 			d.run()
-			d.want("after the first tick", results.Success, results.Failure) // that of a new container
+			d.want("after the first tick", results.Success, results.Failure) // Decided gets the initial result of the new container
 			d.w.Pause()
 			d.restart("c2")
 			d.tick()

@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// broken is an observer and an owner that panics in some of its methods.
-type broken struct{ tick, skipped, closed, ended, rested, gated bool }
+// broken is an observer and an owner whose selected methods panic.
+type broken struct{ tick, skipped, closed, ended, drained, gated bool }
 
 func panicIf(b bool) {
 	if b {
@@ -30,9 +30,9 @@ func (b *broken) Skipped(worker.SkipReason, int)           { panicIf(b.skipped) 
 func (b *broken) Close()                                   { panicIf(b.closed) }
 func (b *broken) Gated(worker.Gate)                        { panicIf(b.gated) }
 func (b *broken) Ended()                                   { panicIf(b.ended) }
-func (b *broken) Rested()                                  { panicIf(b.rested) }
+func (b *broken) Drained()                                 { panicIf(b.drained) }
 
-// source is a function that is a [worker.Source].
+// source is a [worker.Source] function.
 type source func() worker.State
 
 func (s source) State() worker.State { return s() }
@@ -64,7 +64,7 @@ func TestPanicOfObserver(t *testing.T) {
 		r.wantTimes(0, 3500, 4000, 5000)
 	})
 	for name, b := range map[string]*broken{
-		"in Close": {closed: true}, "in Ended": {ended: true}, "in Rested": {rested: true}, "in all of them": {closed: true, ended: true, rested: true},
+		"in Close": {closed: true}, "in Ended": {ended: true}, "in Drained": {drained: true}, "in all of them": {closed: true, ended: true, drained: true},
 	} {
 		bubble(t, name+" does not keep the worker from ending, nor others from ticking", func(t *testing.T) {
 			r := newRig(t, probe.Readiness)
@@ -80,7 +80,7 @@ func TestPanicOfObserver(t *testing.T) {
 			r.cfg.Task.SetState(worker.State{Found: true, PodEnded: true})
 			r.wait(3 * time.Second)
 			r.w.Wait()
-			if !r.w.Resting() {
+			if !r.w.Idle() {
 				t.Error("the worker has not ended")
 			}
 			if stops != 1 {
@@ -95,7 +95,7 @@ func TestPanicOfObserver(t *testing.T) {
 	}
 }
 
-// publisher publishes one state, and counts its stops.
+// publisher publishes one state, and counts the calls of stop.
 type publisher struct {
 	state worker.State
 	stops *int
@@ -147,7 +147,7 @@ func TestLongestPeriod(t *testing.T) {
 			r.w.Trigger()
 			r.wait(24 * time.Hour)
 			change := engine.Change{Setup: r.cfg.Setup, KeepRun: true, KeepPaused: true}
-			r.w.Update(change) // no new period: no tick
+			r.w.Update(change) // the period is unchanged, so there is no tick
 			r.wait(time.Hour)
 			r.wantTimes(0, 1000)
 			if next := r.w.Status().Next.Sub(r.start); next < 50*365*24*time.Hour {
@@ -200,9 +200,9 @@ func TestShortestPeriod(t *testing.T) {
 	})
 }
 
-// TestHangingNeighbours checks that attempts which hang delay no other worker: the ticks of a
-// healthy one are exact to the nanosecond.
-func TestHangingNeighbours(t *testing.T) {
+// TestHangingAttemptsDelayNoOtherWorker checks that hanging attempts delay no other worker: the ticks of a
+// healthy worker are exact to the nanosecond.
+func TestHangingAttemptsDelayNoOtherWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
 		r.cfg.Spec.Period = 100 * ms

@@ -5,16 +5,16 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// run counts consecutive equal results, which the thresholds are about.
+// run counts consecutive equal results, which the thresholds apply to.
 type run struct {
 	length int
 	last   results.Result
 	hold   bool // no probing until the container ID changes
 }
 
-// fold adds a result to r. It returns the threshold for that result, and reports whether the run
-// has reached it: the result is then the decided result. It is the kubelet's threshold rule, and
-// a pure function. noRestart is [Container.NoRestart].
+// fold adds a result to r. It returns the new run, the threshold for the result, and whether the run has
+// reached it: then the result is the decided result. It implements the kubelet's threshold rule, and is a
+// pure function. noRestart is [worker.Task].NoRestart.
 func fold(r run, kind probe.Kind, spec probe.Spec, noRestart bool, result results.Result) (next run, threshold int, decided bool) {
 	next = r
 	if r.last == result {
@@ -35,9 +35,8 @@ func fold(r run, kind probe.Kind, spec probe.Spec, noRestart bool, result result
 	return next, threshold, true
 }
 
-// holds reports whether a decided result puts the worker on hold: a container that is about to
-// be restarted is not probed, and one that has started needs no startup probe.
-// kubernetes#117153.
+// holds reports whether a decided result puts the worker on hold. A container that is about to be restarted
+// is not probed, and a started container needs no startup probe (kubernetes#117153).
 func holds(kind probe.Kind, noRestart bool, decided results.Result) bool {
 	if decided == results.Failure {
 		return kind != probe.Readiness && !noRestart
@@ -45,8 +44,8 @@ func holds(kind probe.Kind, noRestart bool, decided results.Result) bool {
 	return kind == probe.Startup
 }
 
-// counted maps an attempt's result to Success or Failure, which the thresholds count. Warning is
-// a Success unless the spec says otherwise. Unknown without an error is a Failure.
+// counted maps an attempt's result to Success or Failure, which the thresholds count. Warning is a Success
+// unless spec.WarningIsFailure is set. Unknown without an error is a Failure.
 func counted(r probe.Result, spec probe.Spec) results.Result {
 	switch {
 	case r == probe.Success, r == probe.Warning && !spec.WarningIsFailure:

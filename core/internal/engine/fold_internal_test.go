@@ -8,12 +8,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// naive decides by all results since the worker was made: the decided result is the last one that
-// ended a run as long as its threshold.
+// naive decides by all results since the worker was made. The decided result is the last one that ended a
+// run as long as its threshold.
 type naive struct {
 	kind    probe.Kind
 	spec    probe.Spec
-	alone   bool             // the container is not restarted
+	alone   bool             // NoRestart: the container is not restarted
 	results []results.Result // since the last hold
 	held    bool
 	decided []results.Result
@@ -41,8 +41,7 @@ func (n *naive) add(r results.Result) {
 	}
 }
 
-// FuzzFold compares fold with the naive model. Each byte of answers is one tick; an odd one is a
-// failure.
+// FuzzFold compares fold with the naive model. Each byte of answers is a tick; an odd byte is a failure.
 func FuzzFold(f *testing.F) {
 	f.Add(uint8(0), uint8(1), uint8(3), false, []byte{0, 1, 1, 1})
 	f.Add(uint8(1), uint8(3), uint8(1), false, []byte{0, 0, 0, 0, 0, 1})

@@ -11,9 +11,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// lasts reports whether g stays closed until the task has another state, or a method of the worker
-// is called: until then the worker need not tick.
-func lasts(g worker.Gate) bool {
+// staysClosed reports whether g stays closed until the state of the task changes or a method of the worker
+// is called. Until then the worker need not tick.
+func staysClosed(g worker.Gate) bool {
 	switch g {
 	case worker.NoStatus, worker.NoContainer, worker.OnHold, worker.NotRunning, worker.NotStarted, worker.Started, worker.Paused:
 		return true
@@ -22,7 +22,7 @@ func lasts(g worker.Gate) bool {
 	}
 }
 
-// gateLocked returns the gate that a tick at now would find closed in state s.
+// gateLocked returns the closed gate for a tick at now in state s, [worker.Open] if there is none.
 func (w *Worker) gateLocked(now time.Time, s *worker.State) worker.Gate {
 	switch {
 	case !s.Found:
@@ -45,41 +45,41 @@ func (w *Worker) gateLocked(now time.Time, s *worker.State) worker.Gate {
 		return worker.NotStarted
 	case w.paused:
 		return worker.Paused
-	case w.left:
+	case w.abandoned:
 		return worker.UnderWay
 	default:
 		return worker.Open
 	}
 }
 
-// delayLeftLocked returns how much of the initial delay is left. The age of the container does not depend
-// on what happens to the wall clock, and is not negative. In the kubelet it is the difference of two
-// times of that clock, in whole seconds.
+// delayLeftLocked returns the rest of the initial delay. The age of the container is measured by the
+// monotonic clock and is never negative. With [probe.CompatWallClock] it is the difference of two wall
+// clock times in whole seconds, as in the kubelet.
 func (w *Worker) delayLeftLocked(now time.Time, s *worker.State) time.Duration {
-	delay := min(w.setup.spec.Value().InitialDelay, longest)
+	delay := min(w.setup.spec.Value().InitialDelay, maxDuration)
 	if !w.shared.Compat.Has(probe.CompatWallClock) {
 		if delay <= 0 {
 			return 0
 		}
-		return delay - seam.Of(w.task.Load()).Age(now)
+		return delay - seam.Reveal(w.task.Load()).Age(now)
 	}
-	age := max(now.Sub(s.StartedAt), -longest)
+	age := max(now.Sub(s.StartedAt), -maxDuration)
 	if delay%time.Second == 0 {
 		age = age.Truncate(time.Second)
 	}
 	return delay - age
 }
 
-// longestWait is how long a probe waits for its first attempt at most, once nothing keeps it from that.
+// longestWait limits how long a probe waits for its first attempt after its gate has opened.
 const longestWait = 10 * time.Second
 
 // firstLocked reports whether the next attempt is the first one for the container.
 func (w *Worker) firstLocked() bool {
-	return !w.shared.Compat.Has(probe.CompatLateStart) && (!w.probed || seam.Of(w.task.Load()).Known().ContainerID != w.id)
+	return !w.shared.Compat.Has(probe.CompatLateStart) && (!w.probed || seam.Reveal(w.task.Load()).Current().ContainerID != w.id)
 }
 
-// delayEndsLocked makes w due at the end of the initial delay, if that comes before the next multiple of
-// the period.
+// delayEndsLocked makes w due at the end of the initial delay, if it is before the next multiple of the
+// period.
 func (w *Worker) delayEndsLocked(s *worker.State) {
 	now := time.Now()
 	end := w.shared.schedule.since(now) + int64(max(w.delayLeftLocked(now, s), 0))
@@ -88,10 +88,10 @@ func (w *Worker) delayEndsLocked(s *worker.State) {
 	}
 }
 
-// enterLocked returns the gate that keeps this tick from making attempts, [worker.Open] without one. It
-// sets the results that need no attempt: those of a new container, of one that does not run, and of
-// liveness and startup while the pod is being deleted. more reports whether the worker is to be
-// scheduled again.
+// enterLocked returns the gate that keeps this tick from making attempts, or [worker.Open]. It decides
+// results that need no attempt: the initial result of a new container, the result of a container that is
+// not running, and liveness and startup while the pod is being deleted. more reports whether to schedule
+// the worker again.
 func (w *Worker) enterLocked(now time.Time, s *worker.State) (gate worker.Gate, more bool) {
 	gate = w.gateLocked(now, s)
 	switch gate {
@@ -114,7 +114,7 @@ func (w *Worker) enterLocked(now time.Time, s *worker.State) (gate worker.Gate, 
 	return gate, true
 }
 
-// gateTextLocked returns what keeps w from making attempts now, for people.
+// gateTextLocked returns a description of the closed gate, "" if w makes attempts.
 func (w *Worker) gateTextLocked(now time.Time, s *worker.State) string {
 	gate := w.gateLocked(now, s)
 	var other *owner
@@ -127,9 +127,9 @@ func (w *Worker) gateTextLocked(now time.Time, s *worker.State) string {
 	case other != nil:
 		return fmt.Sprintf("%s by %s", worker.InUse, explain.Task(other.Subject.Namespace, other.Subject.Pod, other.Subject.Container))
 	case gate == worker.InitialDelay:
-		return fmt.Sprintf("%s, %v left", gate, shortly(w.delayLeftLocked(now, s)))
+		return fmt.Sprintf("%s, %v left", gate, roundShown(w.delayLeftLocked(now, s)))
 	case gate == worker.UnderWay, gate == worker.Open && w.underWayLocked(now) > 0:
-		return fmt.Sprintf("%s for %v", worker.UnderWay, shortly(w.underWayLocked(now)))
+		return fmt.Sprintf("%s for %v", worker.UnderWay, roundShown(w.underWayLocked(now)))
 	case gate == worker.Open && w.quarantine != nil:
 		return fmt.Sprintf("%s until %s", worker.Quarantined, w.quarantine.until.UTC().Format(time.RFC3339))
 	default:
@@ -137,8 +137,8 @@ func (w *Worker) gateTextLocked(now time.Time, s *worker.State) string {
 	}
 }
 
-// shortly returns d for people, rounded but not to 0.
-func shortly(d time.Duration) time.Duration {
+// roundShown rounds d for messages, but not to 0.
+func roundShown(d time.Duration) time.Duration {
 	if d > time.Second {
 		return d.Round(time.Second)
 	}

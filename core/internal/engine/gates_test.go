@@ -81,7 +81,7 @@ func TestGates(t *testing.T) {
 	})
 }
 
-// TestResultOfEndingWorker reads the last result from the updates: the end of the worker removes it
+// TestResultOfEndingWorker reads the last result from the updates, because the end of the worker removes it
 // from the cache.
 func TestResultOfEndingWorker(t *testing.T) {
 	deleting := func(s *worker.State) { s.Deleting = true }
@@ -177,7 +177,7 @@ func TestInitialDelay(t *testing.T) {
 	})
 }
 
-// A probe makes its first attempt when the initial delay ends, and goes on from there.
+// A probe makes its first attempt at the end of the initial delay, and ticks periodically from there.
 func TestFirstAttempt(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -225,15 +225,15 @@ func TestFirstAttempt(t *testing.T) {
 	}
 }
 
-// The clock of a host is set, or the one of the machine that has written StartedAt differs.
+// The host's clock is set, or differs from the clock of the machine that wrote StartedAt.
 func TestStartedAtOfAnotherClock(t *testing.T) {
-	at := func(d time.Duration) time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d) } // when a bubble begins
+	at := func(d time.Duration) time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d) } // the start time of a bubble
 	for name, started := range map[string]time.Time{
 		"zero": {}, "long ago": time.Unix(-1<<40, 0), "an hour ahead": at(time.Hour), "the year 9999": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
 		"the last time": time.Unix(1<<62, 0), "the first time": time.Unix(-1<<62, 0), "half a second ahead": at(500 * ms),
 	} {
 		for delay, latest := range map[time.Duration]time.Duration{0: 0, time.Minute: time.Minute, math.MaxInt64: math.MaxInt64, math.MinInt64: 0} {
-			if started.Year() < 1980 { // longer ago than any delay
+			if started.Year() < 1980 { // earlier than any delay
 				latest = 0
 			}
 			bubble(t, fmt.Sprintf("%s, delay %v", name, delay), func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestSeeding(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		compat  probe.Compat
-		started time.Duration // of the container, since the agent's start
+		started time.Duration // start of the container, relative to the agent's start
 		sidecar bool
 		prior   string
 		want    map[probe.Kind]results.Result
@@ -348,8 +348,8 @@ func TestSeeding(t *testing.T) {
 	})
 }
 
-// seedsOfFreshSidecar returns the results that a reader gets of a sidecar that was started after
-// the agent, and whose status has started: true.
+// seedsOfFreshSidecar returns the results that a reader gets for a sidecar that started after the agent,
+// and whose status has started: true.
 func seedsOfFreshSidecar(t *testing.T, compat probe.Compat) (seen []results.Result) {
 	r := newRig(t, probe.Startup)
 	r.shared.Compat = compat

@@ -7,8 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// stallEnv makes the test binary the agent that TestStoppedAgent stops; its value is
-// the Compat.
+// stallEnv is set in the child process that TestStoppedAgent runs as an agent. Its value is the Compat.
 const stallEnv = "PROBER_TEST_STALL"
 
 func TestMain(m *testing.M) {

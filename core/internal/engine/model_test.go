@@ -25,18 +25,18 @@ type operation struct {
 	period time.Duration // of update
 }
 
-// answer is what the handler does in one attempt: it takes so long, and returns earlier if its
-// context ends, unless it is deaf.
+// answer is the behavior of the handler in one attempt: it returns after takes, or earlier when its context
+// ends, unless it is deaf.
 type answer struct {
 	takes time.Duration
 	deaf  bool
 }
 
-// life is what happens to one worker.
+// life is the sequence of events of one worker.
 type life struct {
 	period, delay, phase time.Duration
 	operations           []operation // sorted; no two events of a life are at the same moment
-	answers              []answer    // of the attempts; those after the last take no time
+	answers              []answer    // of the attempts; later attempts take no time
 }
 
 func (l *life) answer(attempt int) answer {
@@ -46,7 +46,7 @@ func (l *life) answer(attempt int) answer {
 	return answer{}
 }
 
-// lived is what can be observed of a life.
+// lived is the observable outcome of a life.
 type lived struct {
 	attempts []time.Duration // when they began
 	lost     int             // due ticks that were not run
@@ -62,7 +62,7 @@ func (l lived) String() string {
 
 const forever = 1 << 60 * time.Nanosecond
 
-// model is the life of one worker as one loop over its events.
+// model simulates the life of one worker in one loop over its events.
 type model struct {
 	*life
 	lived
@@ -75,7 +75,7 @@ type model struct {
 	paused    bool
 }
 
-// expect returns what the life must look like.
+// expect returns the expected outcome of l.
 func expect(l *life) lived {
 	m := &model{life: l, due: l.delay, last: l.delay - l.period, end: forever}
 	for _, op := range l.operations {
@@ -88,7 +88,7 @@ func expect(l *life) lived {
 	panic("a life without an end")
 }
 
-// until runs what happens before the time to.
+// until simulates the events before the time to.
 func (m *model) until(to time.Duration) {
 	for {
 		switch {
@@ -146,7 +146,7 @@ func (m *model) apply(op operation) {
 		m.triggered, m.paused = m.triggered || m.paused, false
 	case "update":
 		cancels = true
-		m.triggered = m.triggered || m.end != forever && !m.paused // the attempt is made again
+		m.triggered = m.triggered || m.end != forever && !m.paused // the attempt is repeated
 		if op.period != m.period {
 			m.period, m.phase = op.period, 0
 			m.due = max(m.last+m.period, op.at)
@@ -186,7 +186,7 @@ func randomLife(r *rand.Rand) *life {
 	at, n := time.Duration(0), 1+r.IntN(60)
 	for i := range n {
 		at += time.Duration(r.Int64N(int64(30*time.Second/ms)/int64(n))) * ms
-		// Ticks are at full milliseconds, or an earlier operation and full milliseconds.
+		// Ticks are at full milliseconds, or full milliseconds after an operation.
 		op := operation{at: at + time.Duration(i+1)*time.Microsecond, name: "stop"}
 		if i < n-1 {
 			op.name = []string{"trigger", "trigger", "update", "update", "pause", "resume", "resume"}[r.IntN(7)]
@@ -197,8 +197,9 @@ func randomLife(r *rand.Rand) *life {
 	return l
 }
 
-// TestScheduleModel compares random lives of workers, six at a time, with a model that has neither
-// a heap nor runners. All times are exact, without windows: see TestWindow. A goroutine that is left fails the bubble.
+// TestScheduleModel compares random lives of workers, six at a time, with a model that has neither a heap
+// nor runners. All times are exact, without windows; TestWindow covers windows. A leaked goroutine fails
+// the bubble.
 func TestScheduleModel(t *testing.T) {
 	attempts, lost := 0, 0
 	for seed := range *modelSeeds {
@@ -223,7 +224,7 @@ func TestScheduleModel(t *testing.T) {
 	}
 }
 
-// liveAll runs one worker for each life, and returns what was observed.
+// liveAll runs one worker for each life, and returns the outcomes.
 func liveAll(t *testing.T, lives []*life) []lived {
 	all := make([]lived, len(lives))
 	shared := &newRig(t, probe.Readiness).shared

@@ -9,15 +9,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// observers are the observers of one probe: none, one or two, the second of which may be more
-// than one itself.
+// observers holds the observers of one probe. first and second may be nil, and each may be a
+// [multiObserver].
 type observers struct{ first, second worker.ProbeObserver }
 
-// several are observers in the place of one.
-type several struct {
-	worker.ProbeObserver // nil: each of the others is called
+// multiObserver holds several observers in one slot of [observers].
+type multiObserver struct {
+	worker.ProbeObserver // nil: the embedded observers are called instead
 	observers
-	owner Owner // of the worker, where several are the first
+	owner Owner // owner of the worker, in first only
 }
 
 // add adds an observer, unless it is nil.
@@ -29,73 +29,73 @@ func (o *observers) add(next worker.ProbeObserver) {
 	case o.second == nil:
 		o.second = next
 	default:
-		o.second = &several{observers: observers{o.second, next}}
+		o.second = &multiObserver{observers: observers{o.second, next}}
 	}
 }
 
-// addFirst adds the observer of one probe. owner returns owner from now on.
+// addFirst adds the first observer of a probe, and sets its owner.
 func (o *observers) addFirst(first worker.ProbeObserver, owner Owner) {
 	if same, _ := first.(Owner); first != nil && same == owner {
 		o.add(first)
 	} else {
-		o.add(&several{observers: observers{first: first}, owner: owner})
+		o.add(&multiObserver{observers: observers{first: first}, owner: owner})
 	}
 }
 
-// owner returns the owner of a worker; nil if it has none.
+// owner returns the owner of the worker; nil if it has none.
 func (o *observers) owner() Owner {
-	if first, ok := o.first.(*several); ok {
+	if first, ok := o.first.(*multiObserver); ok {
 		return first.owner
 	}
 	owner, _ := o.first.(Owner)
 	return owner
 }
 
-// tell calls f with each observer. A panic of one is not the others' fault.
-func (w *Worker) tell(f func(worker.ProbeObserver)) { w.tellAll(&w.observer, f) }
+// notify calls f with each observer. A panic in one call does not affect the others.
+func (w *Worker) notify(f func(worker.ProbeObserver)) { w.notifyAll(&w.observer, f) }
 
-func (w *Worker) tellAll(o *observers, f func(worker.ProbeObserver)) {
-	defer w.tellOne(o.second, f) // deferred: also when the first one ends the goroutine
-	w.tellOne(o.first, f)
+func (w *Worker) notifyAll(o *observers, f func(worker.ProbeObserver)) {
+	defer w.notifyOne(o.second, f) // deferred: runs even if the first call ends the goroutine
+	w.notifyOne(o.first, f)
 }
 
-func (w *Worker) tellOne(o worker.ProbeObserver, f func(worker.ProbeObserver)) {
+func (w *Worker) notifyOne(o worker.ProbeObserver, f func(worker.ProbeObserver)) {
 	switch o := o.(type) {
 	case nil:
-	case *several:
-		w.tellAll(&o.observers, f)
+	case *multiObserver:
+		w.notifyAll(&o.observers, f)
 	default:
-		w.call(ofObserver, func() { f(o) })
+		w.call(observerCallback, func() { f(o) })
 	}
 }
 
-// skipped tells that ticks were skipped.
+// skipped notifies the observers of skipped ticks.
 func (w *Worker) skipped(reason worker.SkipReason, ticks int) {
-	w.tell(func(o worker.ProbeObserver) { o.Skipped(reason, ticks) })
+	w.notify(func(o worker.ProbeObserver) { o.Skipped(reason, ticks) })
 }
 
-func tellGate(o worker.ProbeObserver, gate worker.Gate) {
+func notifyGate(o worker.ProbeObserver, gate worker.Gate) {
 	if g, ok := o.(worker.GateObserver); ok {
 		g.Gated(gate)
 	}
 }
 
-func tellDecision(o worker.ProbeObserver, result results.Result) {
+func notifyDecision(o worker.ProbeObserver, result results.Result) {
 	if d, ok := o.(worker.DecisionObserver); ok {
 		d.Decided(result)
 	}
 }
 
-// passed tells the observers the gate of a tick, if it has changed.
-func (w *Worker) passed(gate worker.Gate) {
+// reportGate notifies the observers of the gate of a tick, if it has changed.
+func (w *Worker) reportGate(gate worker.Gate) {
 	if gate == w.gate {
 		return
 	}
 	w.gate = gate
-	w.tell(func(o worker.ProbeObserver) { tellGate(o, gate) })
+	w.notify(func(o worker.ProbeObserver) { notifyGate(o, gate) })
 }
 
-// causeOf returns why the counted result was decided. A success has no reason.
+// causeOf returns the cause of the result that t counted. A success has no reason.
 func causeOf(t *worker.Tick) results.Cause {
 	switch {
 	case t.Err != nil:
@@ -107,24 +107,24 @@ func causeOf(t *worker.Tick) results.Cause {
 	}
 }
 
-// The most that is kept of the trace of a tick.
+// Limits of the trace of a tick.
 const (
 	maxEvents    = 64
 	maxTraceText = 4 << 10 // bytes, of names and details
 )
 
-// tracing makes the traces of the ticks of a runner. What a handler emits after its attempt has ended, in a
-// goroutine that it has started, is not kept: it would be in the trace of another probe.
+// tracing records the traces of the ticks of a runner. It drops events that a handler emits after its
+// attempt has ended, from a goroutine of its own: they would appear in the trace of another probe.
 type tracing struct {
 	worker.Trace
-	tracer probe.Tracer // is made once
+	tracer probe.Tracer // add as a func value, made once
 
-	mu   sync.Mutex // held to change what follows and Trace; observers read Trace when it is not open
-	open bool       // there are attempts
+	mu   sync.Mutex // held to change the fields below and Trace; observers read Trace while open is false
+	open bool       // attempts are under way
 	text int        // bytes
 }
 
-// begin returns the tracer of the attempts of a tick.
+// begin opens the trace, and returns the tracer for the attempts of a tick.
 func (t *tracing) begin() probe.Tracer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,21 +135,21 @@ func (t *tracing) begin() probe.Tracer {
 	return t.tracer
 }
 
-// end ends the trace of a tick. It is empty if that has made no attempt.
+// end closes the trace of a tick. The trace is empty if the tick made no attempt.
 func (t *tracing) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.open = false
 }
 
-// reset forgets the tick, and the texts of its handler.
+// reset removes the events, and so the references to strings of the handler.
 func (t *tracing) reset() {
 	clear(t.Events)
 	t.Events, t.Dropped, t.text = t.Events[:0], 0, 0
 }
 
-// add is the tracer. What comes first is kept, and always the begin of an attempt and what it was
-// waiting for at its deadline.
+// add is the tracer. It keeps the first events up to the limits. It keeps retries and waits at the deadline
+// beyond the limits, up to twice as many events.
 func (t *tracing) add(e probe.TraceEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,18 +7,19 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// A handler that does not heed the end of its context keeps the goroutine of its tick. A shard looks
-// for such handlers now and then. An attempt that is still under way some time after its deadline
-// is left behind: the worker ticks again, and each tick is an error, without an attempt, until the
-// handler has returned. So a probe has one goroutine at most that hangs, and is not a success for ever.
+// A handler that ignores the end of its context blocks the goroutine of its tick. A shard checks for such
+// handlers regularly. An attempt that is still under way some time after its deadline is abandoned: the
+// worker ticks again, and each tick is an error without an attempt until the handler returns. So a probe
+// blocks at most one goroutine, and does not stay a success forever.
 
 const (
-	// overdueAfter is how long after its deadline an attempt is left behind.
+	// overdueAfter is the time after its deadline at which an attempt may be abandoned.
 	overdueAfter = 10 * time.Second
-	// overdueEvery is how often a shard with attempts under way looks for those that are overdue. An
-	// attempt is left behind at the second look: the first may come right after the process was stopped.
+	// overdueEvery is the interval at which a shard with attempts under way checks for overdue ones. An
+	// attempt is abandoned at the second check, because the first one may follow a suspension of the
+	// process.
 	overdueEvery = int64(5 * time.Second)
-	// overdueShown is how long after its deadline an attempt is shown as the gate of its probe.
+	// overdueShown is the time after its deadline at which an attempt is shown as the gate of its probe.
 	overdueShown = time.Second
 )
 
@@ -27,7 +28,7 @@ func overdueError(began time.Time) error {
 		"the tick of %s has not ended: the handler does not heed its deadline, or another callback blocks", began.UTC().Format(time.RFC3339))}
 }
 
-// overdue returns how long ago the deadline of c was; 0 before it, and without one.
+// overdue returns the time since the deadline of c; 0 before the deadline, and without one.
 func (c *attemptContext) overdue(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,10 +38,10 @@ func (c *attemptContext) overdue(now time.Time) time.Duration {
 	return max(0, now.Sub(c.deadline))
 }
 
-// underWayLocked returns how long the attempt under way has lasted, if its deadline was some time ago;
-// else 0.
+// underWayLocked returns how long the attempt under way has lasted if it is overdue by overdueShown or
+// abandoned, else 0.
 func (w *Worker) underWayLocked(now time.Time) time.Duration {
-	if w.flight == nil || !w.left && w.flight.context.overdue(now) < overdueShown {
+	if w.flight == nil || !w.abandoned && w.flight.context.overdue(now) < overdueShown {
 		return 0
 	}
 	return now.Sub(w.flight.began)
@@ -54,18 +55,18 @@ func (w *Worker) isOverdue(r *runner) bool {
 }
 
 func (w *Worker) overdueLocked(r *runner) bool {
-	return w.flight == r && !w.left && !w.stopped && r.context.overdue(time.Now()) >= overdueAfter
+	return w.flight == r && !w.abandoned && !w.stopped && r.context.overdue(time.Now()) >= overdueAfter
 }
 
-// leave leaves the tick of r behind, if it is still overdue, and schedules the next one. A worker that
-// was stopped waits for its last tick.
-func (w *Worker) leave(r *runner) {
+// abandon abandons the tick of r if it is still overdue, and schedules the next one. A stopped worker does
+// not abandon its last tick.
+func (w *Worker) abandon(r *runner) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.overdueLocked(r) {
 		return
 	}
-	w.left, w.ticking = true, false
+	w.abandoned, w.ticking = true, false
 	w.invalidateLocked()
 	if w.triggered && w.begun {
 		w.armNowLocked()
@@ -74,27 +75,27 @@ func (w *Worker) leave(r *runner) {
 	}
 }
 
-// returned ends a tick that was left behind, and reports whether it was one. rested means that it was
-// the last thing that a stopped worker waited for.
-func (w *Worker) returned(r *runner) (was, rested bool) {
+// endAbandoned ends a tick that was abandoned, and reports whether r ran one. drained reports whether w has
+// stopped and has no other tick under way.
+func (w *Worker) endAbandoned(r *runner) (was, drained bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.left || w.flight != r {
+	if !w.abandoned || w.flight != r {
 		return false, false
 	}
-	w.left, w.flight = false, nil
-	return true, w.restedLocked()
+	w.abandoned, w.flight = false, nil
+	return true, w.drainedLocked()
 }
 
-// watchLocked makes the shard look for overdue attempts while there are runners with a tick.
+// watchLocked makes the shard check for overdue attempts while runners have ticks.
 func (s *shard) watchLocked(now int64) {
 	if s.watch == never {
 		s.watch = now + overdueEvery
 	}
 }
 
-// lookLocked returns the ticks under way that may be overdue.
-func (s *shard) lookLocked(now int64) (found []flight) {
+// findOverdueLocked returns the ticks under way that may be overdue.
+func (s *shard) findOverdueLocked(now int64) (found []flight) {
 	s.watch = never
 	for r := range s.runners {
 		if r.worker == nil {
@@ -115,9 +116,9 @@ type flight struct {
 	taken  int64
 }
 
-// look leaves behind what is overdue for the second time, with no lock held.
-func (f flight) look() {
+// leaveIfOverdue abandons the tick if it is overdue at the second check. No lock is held.
+func (f flight) leaveIfOverdue() {
 	if f.worker.isOverdue(f.runner) && f.runner.suspect.Swap(f.taken) == f.taken {
-		f.worker.leave(f.runner)
+		f.worker.abandon(f.runner)
 	}
 }

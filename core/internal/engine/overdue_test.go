@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// deaf is a handler whose attempts hang while it is set, whatever their contexts say.
+// deaf is a handler whose attempts hang while hang is open, regardless of their contexts.
 type deaf struct {
 	hang           chan struct{} // closed: no attempt hangs
 	calls, hanging atomic.Int64
@@ -87,7 +87,7 @@ func TestOverdueAttempt(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "without a deadline is never left behind", func(t *testing.T) {
+	bubble(t, "without a deadline is never abandoned", func(t *testing.T) {
 		r, d := overdue(t, func(r *rig) { r.cfg.Spec.Timeout = 0 })
 		r.wait(time.Hour)
 		if len(r.ticks) != 0 || r.w.Status().Gate != "" {
@@ -120,15 +120,15 @@ func TestOverdueAttempt(t *testing.T) {
 			r.wait(after)
 			r.w.Stop()
 			r.wait(time.Hour)
-			if r.w.Resting() || r.rested != 0 {
+			if r.w.Idle() || r.drained != 0 {
 				t.Error("the worker rests, and an attempt is under way")
 			}
 			if closed := r.closes(); (closed == 1) != (after == time.Minute) {
 				t.Errorf("observers closed %d times", closed)
 			}
 			end(r, d)
-			if !r.w.Resting() || r.closes() != 1 || r.rested != 1 {
-				t.Errorf("resting %v, closed %d, rested %d times", r.w.Resting(), r.closes(), r.rested)
+			if !r.w.Idle() || r.closes() != 1 || r.drained != 1 {
+				t.Errorf("resting %v, closed %d, drained %d times", r.w.Idle(), r.closes(), r.drained)
 			}
 		})
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/daeace23/prober/core/worker"
 )
 
-// With many probes, most of the price of a tick is the wait for memory that no tick has touched for a
-// period: the worker, its task, the state, the handler and what the observers count with. The shard
-// therefore asks the processor for the memory of the next ticks while it runs the present one. On
-// other processors than amd64 and arm64, and with the build tag purego, these functions do nothing.
+// With many probes, cache misses dominate a tick: no tick has touched the worker, its task, the state, the
+// handler and the counters of observers for a period. So the shard prefetches the memory of the next ticks
+// while it runs the current one. On processors other than amd64 and arm64, and with the build tag purego,
+// these functions do nothing.
 
-// prefetchLocked asks for the memory of the workers that are due next: for those that may come after
-// the first, which are its children in the heap, and for what the first points to. It touches only
-// what other goroutines do not write, or write atomically.
+// prefetchLocked prefetches the memory of the next due workers: the children of the first worker in the
+// heap, and the memory that the first one points to. It reads only fields that other goroutines do not
+// write, or write atomically.
 func (s *shard) prefetchLocked() {
 	if !prefetches || len(s.heap) == 0 {
 		return
@@ -29,23 +29,22 @@ func (s *shard) prefetchLocked() {
 	}
 }
 
-// prefetchLocked asks for the memory that the tick of w which begins now uses later.
+// prefetchLocked prefetches the memory that the tick of w, which begins now, uses later.
 func (w *Worker) prefetchLocked() {
 	if !prefetches {
 		return
 	}
-	prefetch(unsafe.Pointer(seam.Of(w.task.Load()).Known()), unsafe.Sizeof(worker.State{}))
+	prefetch(unsafe.Pointer(seam.Reveal(w.task.Load()).Current()), unsafe.Sizeof(worker.State{}))
 	prefetch(pointerOf(&w.setup.handler), handlerSize)
 }
 
-// What an observer and a handler of a probe use in most ticks, in bytes: about as much as those of
-// this module.
+// The sizes in bytes that most ticks use of a probe's observer and handler, based on those in this module.
 const (
 	observerSize = 128
 	handlerSize  = 64
 )
 
-// pointerOf returns where the value in an interface is, nil for none. It is only to be prefetched.
+// pointerOf returns the data pointer of an interface, nil for a nil interface. It must only be prefetched.
 func pointerOf[I any](i *I) unsafe.Pointer {
-	return (*[2]unsafe.Pointer)(unsafe.Pointer(i))[1] // its type, and then its value
+	return (*[2]unsafe.Pointer)(unsafe.Pointer(i))[1] // an interface is its type and then its data
 }

@@ -6,8 +6,8 @@ import "unsafe"
 
 const prefetches = true
 
-// prefetch asks the processor to load size bytes from p into its caches, and does not wait for them.
-// p may be any address.
+// prefetch asks the processor to load size bytes from p into its caches, without waiting. p may be any
+// address.
 //
 //go:noescape
 func prefetch(p unsafe.Pointer, size uintptr)

@@ -9,22 +9,21 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// quarantined is an error of a handler that does not carry out the probe for some time, because
-// it failed several times in a row.
+// quarantined is the error of a handler that stops probing for some time after several consecutive errors.
 type quarantined interface {
 	error
-	// QuarantinedUntil returns when the handler tries again.
+	// QuarantinedUntil returns when the handler will try again.
 	QuarantinedUntil() time.Time
 }
 
-// quarantine is the state of a probe whose handler does not carry it out for some time.
+// quarantine describes the quarantine of a probe.
 type quarantine struct {
 	since, until time.Time
-	text         string // with the end, and the last error
+	text         string // includes the end and the last error
 }
 
-// noteQuarantineLocked records the quarantine in the error of a tick. It sets t.Quarantined, and
-// returns the text of the event when the quarantine has just begun.
+// noteQuarantineLocked records the quarantine that the error of a tick reports. It sets t.Quarantined, and
+// returns the text of the event if the quarantine has just begun.
 func (w *Worker) noteQuarantineLocked(t *worker.Tick) (event string) {
 	if t.Err == nil {
 		w.quarantine = nil
@@ -33,13 +32,13 @@ func (w *Worker) noteQuarantineLocked(t *worker.Tick) (event string) {
 	skipped := errors.Is(t.Err, probe.ErrNoSlot)
 	told, ok := errors.AsType[quarantined](t.Err)
 	if !ok {
-		if !skipped { // without a slot the handler was not called
+		if !skipped { // without a slot, the handler was not called
 			w.quarantine = nil
 		}
 		return ""
 	}
 	q := &quarantine{since: t.Start, until: told.QuarantinedUntil(), text: t.Err.Error()}
-	if !skipped { // the error is that of the attempt, and has no end of the quarantine
+	if !skipped { // the error comes from the attempt, and does not state the end of the quarantine
 		q.text = fmt.Sprintf("in quarantine until %s: %s", q.until.UTC().Format(time.RFC3339), q.text)
 	}
 	if w.quarantine != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// resting is the error of a handler that pauses its probe.
+// resting is the error of a handler that has quarantined its probe.
 type resting struct {
 	until   time.Time
 	skipped bool

@@ -16,13 +16,13 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// kubelet is the profile in which every fix is off.
+// kubelet is the compatibility profile without any fix.
 const kubelet = probe.CompatKubeletV1_36
 
-// unset is what [rig.cached] returns for a container that the cache does not know.
+// unset is the result that [rig.cached] returns for a container without an entry.
 const unset = results.Result(-128)
 
-// rig is one worker with its caches, handler, source and observer. It is made inside a bubble.
+// rig is one worker with its caches, handler, source and observer. It must be made inside a bubble.
 type rig struct {
 	t       *testing.T
 	shared  engine.Shared
@@ -38,7 +38,7 @@ type rig struct {
 	events  []string
 	gates   []worker.Gate
 	ended   int
-	rested  int
+	drained int
 	closed  int
 }
 
@@ -48,8 +48,8 @@ var (
 	_ engine.Owner        = (*rig)(nil)
 )
 
-// newRig prepares a worker for a container that runs and, unless the probe is a
-// startup probe, has started. The period is 1 s, the timeout 500 ms, every threshold 1.
+// newRig prepares a worker for a running container. The container has started, unless the probe is a
+// startup probe. The period is 1 s, the timeout 500 ms, and every threshold 1.
 func newRig(t *testing.T, kind probe.Kind, steps ...probetest.Step) *rig {
 	r := &rig{t: t, handler: probetest.NewHandler(steps...), skipped: make(map[worker.SkipReason]int), start: time.Now()}
 	for _, k := range probe.Kinds {
@@ -82,7 +82,7 @@ func newRig(t *testing.T, kind probe.Kind, steps ...probetest.Step) *rig {
 	return r
 }
 
-// run starts the worker, and waits for the end of its first tick, if one is due.
+// run starts the worker, and waits for the end of its first tick if it is due.
 func (r *rig) run() *rig {
 	r.t.Helper()
 	r.w = engine.New(&r.shared, r.cfg)
@@ -92,7 +92,7 @@ func (r *rig) run() *rig {
 	return r
 }
 
-// wait waits for d, and until all that is due then has happened.
+// wait waits for d, and until all events that are due then have ended.
 func (r *rig) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -110,7 +110,7 @@ func (r *rig) become(change func(*worker.State)) {
 	change(&r.state)
 }
 
-// restart gives the container a new ID, as a restart would.
+// restart gives the container a new ID, as a restart does.
 func (r *rig) restart(id string) {
 	r.become(func(s *worker.State) {
 		s.ContainerID, s.StartedAt = id, time.Now()
@@ -159,14 +159,14 @@ func (r *rig) Ended() {
 	r.ended++
 }
 
-// Rested implements [worker.Owner].
-func (r *rig) Rested() {
+// Drained implements [worker.Owner].
+func (r *rig) Drained() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rested++
+	r.drained++
 }
 
-// cached returns what the cache has for the container called id.
+// cached returns the cached result of the container called id.
 func (r *rig) cached(id string) results.Result {
 	if got, ok := r.shared.Results[r.cfg.Kind].Get(id); ok {
 		return got
@@ -195,7 +195,7 @@ func (r *rig) wantCalls(want int) {
 	}
 }
 
-// wantEnded checks whether the worker has ended without a Stop.
+// wantEnded checks whether the worker has ended by itself.
 func (r *rig) wantEnded(want bool) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -208,7 +208,7 @@ func (r *rig) wantEnded(want bool) {
 	}
 }
 
-// callTimes returns when the attempts began, since the rig was made.
+// callTimes returns the start times of the attempts, relative to the rig's creation.
 func (r *rig) callTimes() (times []time.Duration) {
 	for _, c := range r.handler.Calls() {
 		times = append(times, c.Start.Sub(r.start))
@@ -245,13 +245,13 @@ func (r *rig) skips(reason worker.SkipReason) int {
 	return r.skipped[reason]
 }
 
-// bubble is a subtest in a synctest bubble.
+// bubble runs a subtest in a synctest bubble.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// each is a subtest for each kind, every one in its own bubble.
+// each runs a subtest for each kind, each in its own bubble.
 func each(t *testing.T, name string, test func(t *testing.T, kind probe.Kind)) {
 	t.Helper()
 	some(t, name, probe.Kinds[:], test)
@@ -264,7 +264,7 @@ func some(t *testing.T, name string, kinds []probe.Kind, test func(t *testing.T,
 	}
 }
 
-// initial returns the kubelet's initial result of each kind.
+// initial returns the initial result of a kind, as in the kubelet.
 func initial(kind probe.Kind) results.Result {
 	return map[probe.Kind]results.Result{
 		probe.Liveness: results.Success, probe.Readiness: results.Failure, probe.Startup: results.Unknown,

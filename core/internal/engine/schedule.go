@@ -11,36 +11,36 @@ import (
 	"github.com/daeace23/prober/core/worker"
 )
 
-// schedule makes workers tick when they are due. It has one shard a processor, so that
-// processors seldom wait for each other.
+// schedule runs workers when they are due. It has one shard for each processor, up to maxShards, to reduce
+// lock contention.
 //
-// A shard has a heap of the due times of its workers, and runners: goroutines that take due
-// workers off the heap, one at a time. Workers that are due soon after each other are run in one
-// batch; see window.go. Before a runner runs a tick, it makes sure that another
-// runner is on its way to the next worker of the batch, or that the timer is set for the next batch. So no worker
-// waits for another, however long the tick of that one takes, and a tick costs no goroutine:
-// runners are reused. A runner that comes replaces the one that came before it, as soon as that
-// has ended its tick: else short ticks would make more and more of them compete for the heap. A
-// schedule without workers has no goroutine and no timer.
+// A shard has a heap of its workers by due time, and runners: goroutines that take due workers off the heap
+// one at a time. Workers whose due times are close run in one batch; see window.go. Before a runner runs a
+// tick, it makes sure that another runner takes the next worker of the batch, or that the timer is set for
+// the next batch. So no worker waits for the tick of another, however long that takes.
+//
+// Runners are reused, so a tick starts no goroutine. A runner that is called replaces its predecessor as
+// soon as the predecessor has ended its tick. Otherwise short ticks would make more and more runners
+// compete for the heap. A schedule without workers has no goroutine and no timer.
 type schedule struct {
-	origin time.Time // due times are nanoseconds since then
+	origin time.Time // due times are nanoseconds since origin
 	shards []shard
 	next   atomic.Uint32 // shard of the next new worker
 
-	longestWindow int64 // of a tick; 0: all ticks are exact
+	longestWindow int64 // longest window of a tick; 0: all ticks are exact
 
 	running sync.WaitGroup // runners
 }
 
 const (
-	never = math.MaxInt64 // due time and moment of a worker that is not scheduled
-	// reviewEvery is how often runners that were not needed meanwhile are ended.
+	never = math.MaxInt64 // due time of a worker that is not scheduled
+	// reviewEvery is the interval at which unused idle runners are ended.
 	reviewEvery = int64(5 * time.Second)
-	// fewIdle is how many idle runners do not cause a wake-up of their own.
+	// fewIdle is the number of idle runners that are kept without a review.
 	fewIdle = 8
 )
 
-// newSchedule returns a schedule whose longest window is as given.
+// newSchedule returns a schedule whose longest window is window.
 func newSchedule(window time.Duration) *schedule {
 	s := &schedule{origin: time.Now(), longestWindow: int64(window), shards: make([]shard, min(runtime.GOMAXPROCS(0), maxShards))}
 	for i := range s.shards {
@@ -51,87 +51,87 @@ func newSchedule(window time.Duration) *schedule {
 	return s
 }
 
-// maxShards bounds the shards on large machines: a shard runs more than a million ticks a second.
+// maxShards limits the shards on large machines: one shard runs more than a million ticks per second.
 const maxShards = 8
 
-// shard returns the shard of a new worker.
+// shard returns the shard for a new worker.
 func (s *schedule) shard() *shard { return &s.shards[s.next.Add(1)%uint32(len(s.shards))] }
 
-// since returns t as a due time.
+// since converts t to a due time.
 func (s *schedule) since(t time.Time) int64 { return int64(t.Sub(s.origin)) }
 
-// at returns the time of a due time, near the present time now.
-func (s *schedule) at(due int64, now time.Time) time.Time {
+// timeOf converts a due time to a time with a monotonic reading. now must be the present time.
+func (s *schedule) timeOf(due int64, now time.Time) time.Time {
 	return now.Add(time.Duration(due - s.since(now)))
 }
 
-// shown returns the time of a due time for users: the same at every call, unless the wall clock was
-// set meanwhile.
-func (s *schedule) shown(due int64, now time.Time) time.Time {
+// displayTime converts a due time to a wall clock time for users. Repeated calls return the same time
+// unless the wall clock was set.
+func (s *schedule) displayTime(due int64, now time.Time) time.Time {
 	origin := s.origin.Round(0) // the wall clock
 	moved := now.Round(0).Sub(origin) - now.Sub(s.origin)
 	return origin.Add(time.Duration(due) + moved.Round(time.Second))
 }
 
-// shard has some of the workers.
+// shard schedules a part of the workers.
 type shard struct {
 	schedule *schedule
 
 	mu      sync.Mutex
-	workers int // that were added, and not removed yet
+	workers int // added and not removed
 	heap    heap
-	stale   int   // about how many slots of the heap are not valid any more
-	batch   int64 // when the next workers are to be run; never if there are none
-	limit   int64 // when they must be run: at the end of the first of their windows
+	stale   int   // approximate number of stale slots in the heap
+	batch   int64 // when to run the next batch; never without workers
+	limit   int64 // deadline of the batch: the end of its workers' first window
 	timer   *time.Timer
-	wake    int64   // when the timer fires; never if it is not set
-	called  bool    // a runner is on its way to the heap
-	latest  *runner // came to the heap last
+	wake    int64   // when the timer fires; never if not set
+	called  bool    // a runner is about to look at the heap
+	latest  *runner // the runner that came to the heap last
 	taken   int64   // when a worker was last taken off the heap
 	runners map[*runner]struct{}
-	watch   int64     // when to look for overdue attempts; never if there is no tick
-	idle    []*runner // the last one was used last
-	unused  int       // fewest idle runners since the last review
+	watch   int64     // when to check for overdue attempts; never without ticks
+	idle    []*runner // the last one was used most recently
+	unused  int       // minimum number of idle runners since the last review
 	review  int64     // when to end unused runners
-	_       [64]byte  // no false sharing with the next shard
+	_       [64]byte  // avoids false sharing with the next shard
 }
 
-// runner is a goroutine that runs ticks, and what it reuses for each of them.
+// runner is a goroutine that runs ticks, with the memory that it reuses for them.
 type runner struct {
-	call  chan bool // true: look at the heap; false: end
+	call  chan bool // true: look at the heap; false: exit
 	tick  worker.Tick
 	trace tracing
 
 	// Guarded by the mu of the worker whose attempt is under way.
 	context  *attemptContext
-	began    time.Time // the attempt
-	again    bool      // the tick is in the place of one whose attempt a change has dropped
-	outdated bool      // the handler has changed since, and the attempt counts nevertheless
+	began    time.Time // when the attempt began
+	again    bool      // the tick replaces one whose attempt a change has cancelled
+	outdated bool      // the handler has changed since, but the attempt still counts
 
-	state     *worker.State // of the present tick; nil if there is none
-	lasting   *worker.State // whose gate lasts, as the present tick has found it; nil for another gate
-	delayed   *worker.State // the same for the initial delay
-	triggered bool          // the present tick was triggered
-	more      bool          // its worker is to be scheduled again
+	state     *worker.State // state of the current tick; nil if none
+	lasting   *worker.State // state of the current tick if its gate stays closed, else nil
+	delayed   *worker.State // state of the current tick if its gate is the initial delay, else nil
+	triggered bool          // the current tick was triggered
+	more      bool          // schedule the worker again
 	next      moment        // when the worker is due after the tick
 
 	// Guarded by the mu of the shard.
-	worker *Worker // whose tick it runs; nil for none
-	taken  int64   // when that was taken off the heap
+	worker *Worker // worker of the current tick; nil without one
+	taken  int64   // when worker was taken off the heap
 
-	suspect atomic.Int64 // taken of the tick that was overdue at the last look
+	suspect atomic.Int64 // taken of the tick that was overdue at the last check
 }
 
-// add adds a worker. Without push it is not due.
+// add adds a worker. It is not scheduled before push.
 func (s *shard) add() {
 	s.lock()
 	defer s.mu.Unlock()
 	s.workers++
 }
 
-// lock locks mu for those who add and trigger workers. A busy runner holds mu for a fraction of a
-// microsecond of each tick, and takes it again before a goroutine that waits for it has woken up: a
-// waiter would wait for a millisecond, until the mutex hands itself over.
+// lock locks mu for goroutines that add and trigger workers. It spins first: a busy runner holds mu for a
+// fraction of a microsecond of each tick, and takes it again before a waiting goroutine has woken up. A
+// waiter would get mu only after a millisecond, when the mutex enters starvation mode.
 func (s *shard) lock() {
 	for range 100 {
 		if s.mu.TryLock() {
@@ -141,7 +141,7 @@ func (s *shard) lock() {
 	s.mu.Lock()
 }
 
-// remove removes a worker. What the heap still has of it is stale.
+// remove removes a worker. Its slot in the heap becomes stale.
 func (s *shard) remove(scheduled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *shard) remove(scheduled bool) {
 	}
 }
 
-// push makes w due. again means that the heap has a slot of w with another moment.
+// push schedules w for m. again means that the heap already has a slot of w with another moment.
 func (s *shard) push(w *Worker, m moment, again bool) {
 	s.lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *shard) push(w *Worker, m moment, again bool) {
 	if again {
 		s.staleLocked()
 	}
-	s.attendLocked(s.schedule.since(time.Now()))
+	s.scheduleBatchLocked(s.schedule.since(time.Now()))
 }
 
 func (s *shard) pushLocked(w *Worker, m moment) {
@@ -176,8 +176,8 @@ func (s *shard) pushLocked(w *Worker, m moment) {
 	s.limit = min(s.limit, s.schedule.latest(m))
 }
 
-// staleLocked counts a stale slot. It removes all of them when they are most of the heap, so that
-// the heap does not grow with the number of changes.
+// staleLocked counts a stale slot. It removes all stale slots once they are at least half of the heap, so
+// that the heap does not grow with the number of changes.
 func (s *shard) staleLocked() {
 	if s.stale++; s.stale < 64 || s.stale < len(s.heap)/2 {
 		return
@@ -193,9 +193,9 @@ func (s *shard) staleLocked() {
 	s.heap.order()
 }
 
-// attendLocked makes sure that the next batch is run when it is planned, and that runners
-// which are not needed any more are ended.
-func (s *shard) attendLocked(now int64) {
+// scheduleBatchLocked makes sure that the next batch runs at its planned time, and that unused runners are
+// ended.
+func (s *shard) scheduleBatchLocked(now int64) {
 	if s.called {
 		return
 	}
@@ -220,18 +220,18 @@ func (s *shard) attendLocked(now int64) {
 	}
 }
 
-// fire is called by the timer. The process is awake then, so the other shards run their due workers too.
+// fire is the timer's function. The process is awake then, so the other shards run their due workers too.
 func (s *shard) fire() {
 	found := s.wakeUp()
 	for i := range s.schedule.shards {
 		s.schedule.shards[i].advance()
 	}
 	for _, f := range found {
-		f.look()
+		f.leaveIfOverdue()
 	}
 }
 
-// wakeUp does what is due, and returns the ticks that may be overdue.
+// wakeUp does the work that is due, and returns the ticks that may be overdue.
 func (s *shard) wakeUp() (found []flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,13 +242,13 @@ func (s *shard) wakeUp() (found []flight) {
 		s.unused, s.review = len(s.idle), now+reviewEvery
 	}
 	if now >= s.watch {
-		found = s.lookLocked(now)
+		found = s.findOverdueLocked(now)
 	}
-	s.attendLocked(now)
+	s.scheduleBatchLocked(now)
 	return found
 }
 
-// callLocked makes a runner look at the heap: one that is idle, or a new one.
+// callLocked makes an idle or a new runner look at the heap.
 func (s *shard) callLocked() {
 	s.called = true
 	last := len(s.idle) - 1
@@ -265,7 +265,7 @@ func (s *shard) callLocked() {
 	r.call <- true
 }
 
-// endLocked ends n idle runners, those that were used least recently.
+// endLocked ends the n least recently used idle runners.
 func (s *shard) endLocked(n int) {
 	for _, r := range s.idle[:n] {
 		s.endRunnerLocked(r)
@@ -274,7 +274,7 @@ func (s *shard) endLocked(n int) {
 	s.unused = min(s.unused, len(s.idle))
 }
 
-// run is the goroutine of a runner that was called.
+// run is the goroutine of a runner.
 func (s *shard) run(r *runner) {
 	ended := false
 	defer func() {
@@ -284,7 +284,7 @@ func (s *shard) run(r *runner) {
 	}()
 	s.arrive(r)
 	for {
-		w, now, m := s.turn(r)
+		w, now, m := s.nextWorker(r)
 		switch {
 		case w != nil:
 			w.fire(r, now, m)
@@ -297,16 +297,16 @@ func (s *shard) run(r *runner) {
 	}
 }
 
-// arrive is called by a runner that comes to look at the heap.
+// arrive records that r has come to look at the heap.
 func (s *shard) arrive(r *runner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.called, s.latest = false, r
 }
 
-// turn ends the tick of r, and returns the worker that it is to run now. Without one r is idle, and waits
-// to be called.
-func (s *shard) turn(r *runner) (w *Worker, now time.Time, m moment) {
+// nextWorker ends the tick of r, and returns the next worker to run. If it returns nil, r is idle and waits
+// for a call.
+func (s *shard) nextWorker(r *runner) (w *Worker, now time.Time, m moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.next != never && s.workers > 0 {
@@ -326,20 +326,20 @@ func (s *shard) turn(r *runner) (w *Worker, now time.Time, m moment) {
 	default:
 		s.idle = append(s.idle, r)
 		if len(s.idle) == fewIdle+1 {
-			s.attendLocked(at)
+			s.scheduleBatchLocked(at)
 		}
 	}
 	return w, now, m
 }
 
-// endRunnerLocked ends a runner that is not running a tick.
+// endRunnerLocked ends a runner without a tick.
 func (s *shard) endRunnerLocked(r *runner) {
 	delete(s.runners, r)
 	r.call <- false
 }
 
-// takeLocked takes the first worker off the heap if its batch is due, and makes sure that the next one
-// is run. It takes none for a runner that was replaced, while another one is on its way.
+// takeLocked takes the first worker off the heap if its batch is due, and makes sure that the next one is
+// run. It returns nil to a replaced runner while another one is about to come.
 func (s *shard) takeLocked(r *runner, now int64) (w *Worker, m moment) {
 	if s.called && s.latest != r {
 		return nil, 0
@@ -357,14 +357,14 @@ func (s *shard) takeLocked(r *runner, now int64) (w *Worker, m moment) {
 	if w != nil {
 		s.watchLocked(now)
 	}
-	s.attendLocked(now)
+	s.scheduleBatchLocked(now)
 	if w != nil {
 		s.prefetchLocked()
 	}
 	return w, m
 }
 
-// stalled returns how long the window of a worker has been over while no worker of its shard was run.
+// stalled returns how long the window of a worker has been over while its shard has run no worker.
 func (s *schedule) stalled() (longest time.Duration) {
 	for i := range s.shards {
 		longest = max(longest, s.shards[i].stalled())
@@ -381,14 +381,14 @@ func (s *shard) stalled() time.Duration {
 	return max(0, time.Duration(s.schedule.since(time.Now())-max(s.schedule.latest(s.heap[0].moment), s.taken)))
 }
 
-// slot is a worker and when it is due. It is stale if the worker was scheduled for another moment
-// since, or was stopped.
+// slot is a worker with its moment in the heap. It is stale if the worker was stopped, or scheduled for
+// another moment since.
 type slot struct {
 	moment moment
 	worker *Worker
 }
 
-// heap is a 4-ary heap: the children of slot i are at 4i+1 to 4i+4, and not due before it.
+// heap is a 4-ary min-heap. The children of slot i are at 4i+1 to 4i+4.
 type heap []slot
 
 func (h *heap) push(e slot) {
@@ -418,7 +418,7 @@ func (h *heap) pop() slot {
 	return first
 }
 
-// sink puts e at i, or below if a child is due before it.
+// sink puts e at i, or below i if a child is due before e.
 func (h heap) sink(i int, e slot) {
 	for {
 		child := 4*i + 1
@@ -440,7 +440,7 @@ func (h heap) sink(i int, e slot) {
 	h[i] = e
 }
 
-// order makes a heap of slots in any order.
+// order establishes the heap order.
 func (h heap) order() {
 	for i := (len(h) - 2) / 4; i >= 0 && len(h) > 0; i-- {
 		h.sink(i, h[i])

@@ -18,7 +18,7 @@ import (
 
 const ms = time.Millisecond
 
-// wantTimes checks when the attempts began, in milliseconds since the start.
+// wantTimes checks the start times of the attempts, in milliseconds since the start.
 func (r *rig) wantTimes(want ...int) {
 	r.t.Helper()
 	var got []int
@@ -148,7 +148,7 @@ func TestStop(t *testing.T) {
 			if waited := time.Since(before); waited != 0 {
 				t.Errorf("Stop waited %v", waited)
 			}
-			if r.w.Resting() || r.closes() != 0 {
+			if r.w.Idle() || r.closes() != 0 {
 				t.Error("the attempt is said to be over")
 			}
 			r.w.Wait()
@@ -160,19 +160,19 @@ func TestStop(t *testing.T) {
 }
 
 func TestStopDuringTick(t *testing.T) {
-	bubble(t, "worker is not resting before its observers are closed", func(t *testing.T) {
+	bubble(t, "worker is not idle before its observers are closed", func(t *testing.T) {
 		late := success.After(time.Minute)
 		late.Deaf = true
 		r := newRig(t, probe.Readiness, late)
-		rested := true
+		drained := true
 		r.shared.Observers = []worker.Observer{observerFunc(func(worker.Info) worker.ProbeObserver {
-			return ending(func() { rested = r.w.Resting() })
+			return ending(func() { drained = r.w.Idle() })
 		})}
 		r.run()
 		r.w.Stop()
 		r.w.Wait()
-		if rested || !r.w.Resting() {
-			t.Errorf("resting while its observers are told: %v; after that: %v", rested, r.w.Resting())
+		if drained || !r.w.Idle() {
+			t.Errorf("resting while its observers are told: %v; after that: %v", drained, r.w.Idle())
 		}
 	})
 	bubble(t, "Halt stops the worker, and closes the observers when the caller does", func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestStopDuringTick(t *testing.T) {
 		if got := r.closes(); got != 0 {
 			t.Errorf("observer closed %d times", got)
 		}
-		r.w.Stop() // does nothing
+		r.w.Stop() // has no effect
 		r.w.CloseObservers()
 		r.wait(5 * time.Second)
 		r.wantCalls(1)
@@ -194,14 +194,14 @@ func TestStopDuringTick(t *testing.T) {
 	})
 }
 
-// ending is called when a worker ends.
+// ending is an observer function that is called when a worker ends.
 type ending func()
 
 func (ending) Tick(*worker.Tick)              {}
 func (ending) Skipped(worker.SkipReason, int) {}
 func (e ending) Close()                       { e() }
 
-// wantNothingRecorded checks that a stopped worker has recorded and reported nothing.
+// wantNothingRecorded checks that a stopped worker has neither recorded nor reported a result.
 func (r *rig) wantNothingRecorded() {
 	r.t.Helper()
 	r.wantCached(unset)
@@ -291,7 +291,7 @@ func TestNudge(t *testing.T) {
 		r.wait(time.Second)
 		r.restart("c2")
 		r.become(func(s *worker.State) { s.Started = false })
-		r.wait(30 * time.Second) // the new container is known, and not probed yet
+		r.wait(30 * time.Second) // the new container is known, but not probed yet
 		r.become(func(s *worker.State) { s.Started = true })
 		r.w.Nudge()
 		synctest.Wait()
@@ -430,7 +430,7 @@ type observerFunc func(worker.Info) worker.ProbeObserver
 
 func (f observerFunc) Observe(i worker.Info) worker.ProbeObserver { return f(i) }
 
-// noted records the calls of its methods.
+// noted is an observer that records its calls.
 type noted struct {
 	order *[]string
 	name  string

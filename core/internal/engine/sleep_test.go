@@ -14,15 +14,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// happening is what happens to a worker or to its task at one moment.
+// happening is an event of a worker or of its task.
 type happening struct {
 	at   time.Duration
-	name string // state, reshape, or that of an operation
+	name string // "state", "reshape" or the name of an operation
 	now  worker.State
 	next time.Duration // period of update
 }
 
-// randomHappenings returns what happens in half a minute. Most states close a gate.
+// randomHappenings returns the events of half a minute. Most states close a gate.
 func randomHappenings(random *rand.Rand) (all []happening) {
 	names := []string{"state", "state", "state", "state", "state", "trigger", "update", "pause", "resume", "reshape"}
 	at := time.Duration(0)
@@ -40,16 +40,16 @@ func randomHappenings(random *rand.Rand) (all []happening) {
 	return all
 }
 
-// TestSleepIsNotNoticed compares workers that sleep while their gate lasts, since their task publishes
-// its state, with workers that ask for the state at every tick and never sleep: all attempts,
-// gates, lost ticks and results are the same, and at the same moments.
-func TestSleepIsNotNoticed(t *testing.T) {
+// TestSleepDoesNotChangeTicks compares two kinds of workers: those that sleep while their gate stays closed,
+// because their task publishes its state, and those that read the state at every tick and never sleep. All
+// attempts, gates, lost ticks and results must be equal, at the same times.
+func TestSleepDoesNotChangeTicks(t *testing.T) {
 	attempts, gates := 0, 0
 	for seed := range *modelSeeds {
 		for _, kind := range probe.Kinds {
 			random := rand.New(rand.NewPCG(uint64(seed), uint64(kind)))
 			happen := randomHappenings(random)
-			fails := random.IntN(4) // one attempt in so many fails
+			fails := random.IntN(4) // 1 of fails attempts fails
 			delay := time.Duration(random.IntN(3)) * 500 * ms
 			var journals [2][]string
 			for i, pulls := range []bool{false, true} {
@@ -76,8 +76,8 @@ func TestSleepIsNotNoticed(t *testing.T) {
 	}
 }
 
-// TestChangeDuringGatedTick changes a worker between the moment in which its tick finds a gate closed
-// and that in which it would fall asleep.
+// TestChangeDuringGatedTick changes a worker between the time when its tick finds a closed gate and the
+// time when it would fall asleep.
 func TestChangeDuringGatedTick(t *testing.T) {
 	bubble(t, "update that ends a pause is not slept through", func(t *testing.T) {
 		r := newRig(t, probe.Readiness)
@@ -92,7 +92,7 @@ func TestChangeDuringGatedTick(t *testing.T) {
 	})
 }
 
-// gateCall is a rig that makes a call when its gate is closed.
+// gateCall is a rig that makes a call when a gate is reported.
 type gateCall struct {
 	*rig
 	call func()
@@ -105,7 +105,7 @@ func (g gateCall) Gated(gate worker.Gate) {
 	}
 }
 
-// sleeper is a rig that writes a journal.
+// sleeper is a rig that keeps a log.
 type sleeper struct {
 	*rig
 	journal  []string

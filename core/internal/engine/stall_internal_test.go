@@ -37,8 +37,8 @@ func TestLostBetween(t *testing.T) {
 	}
 }
 
-// TestStallMeterOverload takes a second of real time: a bubble has no scheduler to overload.
-// Attempts wait for a processor though timers are on time.
+// TestStallMeterOverload takes a second of real time, because a bubble has no scheduler to overload.
+// Attempts wait for a processor although timers are on time.
 func TestStallMeterOverload(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var m stallMeter
@@ -61,7 +61,7 @@ func TestStallMeterOverload(t *testing.T) {
 	}
 }
 
-func TestMayBeStalled(t *testing.T) {
+func TestIsStallCandidate(t *testing.T) {
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	early, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -78,7 +78,7 @@ func TestMayBeStalled(t *testing.T) {
 		"success read late": {late, probe.Outcome{Result: probe.Success}, false},
 		"no timeout":        {t.Context(), probe.TimedOut(time.Second), false},
 	} {
-		if got := mayBeStalled(tc.ctx, tc.o); got != tc.want {
+		if got := isStallCandidate(tc.ctx, tc.o); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

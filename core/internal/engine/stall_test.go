@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// The stall meter wakes the agent every 50 ms, but only while an attempt is under way. A timer that
-// fires starts a goroutine: the test counts those of ten minutes.
+// The stall meter wakes the agent every 50 ms, but only while an attempt is under way. A timer that fires
+// starts a goroutine, so the test counts the goroutines created in ten minutes.
 func TestStallMeterBetweenAttempts(t *testing.T) {
 	wakeUps := func(r *rig) uint64 {
 		before := goroutinesCreated()
@@ -60,7 +60,7 @@ func (slowTarget) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 	return probe.Outcome{Result: probe.Success}, nil
 }
 
-// firstTick prints the result of the first tick.
+// firstTick is an observer that prints the result of the first tick.
 type firstTick struct{ done chan struct{} }
 
 func (f firstTick) Tick(t *worker.Tick) {
@@ -74,7 +74,8 @@ func (f firstTick) Tick(t *worker.Tick) {
 func (firstTick) Skipped(worker.SkipReason, int) {}
 func (firstTick) Close()                         {}
 
-// stalledAgent is the process that is stopped: it runs one probe until its first tick has ended.
+// stalledAgent is the main function of the stopped process: it runs one probe until its first tick has
+// ended.
 func stalledAgent(compat string) {
 	shared := &engine.Shared{Results: [3]*results.Cache{}, AgentStart: time.Now()}
 	for _, k := range probe.Kinds {

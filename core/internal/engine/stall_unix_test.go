@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// An agent that is stopped while its target answers notices the timeout late. It must not count
-// that as a failure of the target.
+// An agent that is suspended while its target answers notices the timeout late. It must not count the
+// timeout as a failure of the target.
 func TestStoppedAgent(t *testing.T) {
 	for compat, want := range map[probe.Compat]string{
 		0:                       "unknown after 1 attempts, decided Success",

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// A shard whose runner does not come is stalled: that is what a watchdog must see. One that takes
-// workers, however late they are, is not.
-func TestStalledIsTimeSinceLastWorkerWasTaken(t *testing.T) {
+// A shard whose runner does not come is stalled, and a watchdog must detect that. A shard that takes
+// workers, however late, is not stalled.
+func TestStalledIsTimeSinceLastWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &Shared{}
 		if got := shared.Stalled(); got != 0 {
 			t.Errorf("stalled for %v without workers", got)
 		}
 		s := shared.init().shard()
-		s.workers, s.called = 2, true // a runner was called, and does not come
+		s.workers, s.called = 2, true // a runner was called, but does not come
 		now := s.schedule.since(time.Now())
 		late := &Worker{}
 		late.scheduled.Store(int64(momentOf(now, 0)))
@@ -34,7 +34,7 @@ func TestStalledIsTimeSinceLastWorkerWasTaken(t *testing.T) {
 		if taken != late {
 			t.Fatal("the worker that is due first was not taken")
 		}
-		time.Sleep(time.Second) // the other one has been due for 9 s
+		time.Sleep(time.Second) // the other worker has been due for 9 s
 		if got := shared.Stalled(); got != time.Second {
 			t.Errorf("stalled for %v, want 1s: a worker was taken then", got)
 		}

@@ -13,7 +13,7 @@ import (
 
 // Status returns the current state of w.
 func (w *Worker) Status() worker.Status {
-	state, now := seam.Of(w.task.Load()).Known(), time.Now()
+	state, now := seam.Reveal(w.task.Load()).Current(), time.Now()
 	target := w.targetIn(state)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,16 +31,18 @@ func (w *Worker) Status() worker.Status {
 	return s
 }
 
-// maxTarget is the most bytes of [Worker.Target].
+// maxTarget is the maximum length of [Worker.Target] in bytes.
 const maxTarget = 256
 
-// Target returns what an attempt would probe now, for people: "GET https://shop.example/healthz". It is one
-// line of at most 256 bytes, without secrets of the config; see [probe.Describer].
+// Target returns a description of the target of the next attempt, such as "GET
+// https://shop.example/healthz". It is one line of at most 256 bytes, without secrets of the config; see
+// [probe.Describer].
 func (w *Worker) Target() string {
-	return w.targetIn(seam.Of(w.task.Load()).Known())
+	return w.targetIn(seam.Reveal(w.task.Load()).Current())
 }
 
-// targetIn returns the target in the state s. It calls the handler; if that panics, the target is its name.
+// targetIn returns the target in the state s. It calls the handler; if the handler panics, it returns the
+// handler's name.
 func (w *Worker) targetIn(s *worker.State) (target string) {
 	w.mu.Lock()
 	req, handler, name := w.requestLocked(s), w.setup.handler, w.setup.name
@@ -48,7 +50,7 @@ func (w *Worker) targetIn(s *worker.State) (target string) {
 	defer func() {
 		if p := recover(); p != nil {
 			target = name
-			w.blame(ofDescriber, p, nil)
+			w.logPanic(describerCallback, p, nil)
 		}
 	}()
 	return clip.Text(explain.OneLine(probe.Describe(handler, name, &req)), maxTarget)
@@ -64,18 +66,18 @@ func (w *Worker) windowLocked() time.Duration {
 func (w *Worker) nextLocked(now time.Time) time.Time {
 	due := w.due
 	if w.asleep {
-		due = w.comingLocked(w.shared.schedule.since(now))
+		due = w.nextDueLocked(w.shared.schedule.since(now))
 	}
-	return w.shared.schedule.shown(due, now)
+	return w.shared.schedule.displayTime(due, now)
 }
 
-// decidedLocked returns the decided result in the cache. Before the first tick it is that of the
-// container of an earlier agent.
+// decidedLocked returns the decided result in the cache. Before the first tick it is the result that an
+// earlier agent left, if any.
 func (w *Worker) decidedLocked() results.Result {
 	task, id := w.task.Load(), w.containerLocked()
 	if id == "" {
 		id = task.PriorID
-		if by := seam.Of(w.cache()).Claimant(id); by != nil && by != w.owner() {
+		if by := seam.Reveal(w.cache()).Claimant(id); by != nil && by != w.owner() {
 			return worker.InitialResult(w.kind)
 		}
 	}
@@ -83,8 +85,8 @@ func (w *Worker) decidedLocked() results.Result {
 	return r
 }
 
-// containerLocked returns the container ID that the last tick has found, "" before the first one and
-// while another task has it.
+// containerLocked returns the container ID found by the last tick, "" before the first tick and while
+// another task has claimed the ID.
 func (w *Worker) containerLocked() string {
 	if w.adopted {
 		return w.id

@@ -10,14 +10,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// suspending makes attempts that wait in a suspended timeout, and then for their context or their
-// work.
+// suspending is a handler whose attempts wait with a suspended timeout, and then wait for their context or
+// their work.
 type suspending struct {
 	t          *testing.T
 	wait, work time.Duration
-	asked      bool          // the context is asked for its end before the timeout is suspended
-	woken      []error       // of the context at the end of the wait, nil if it lasted
-	left       time.Duration // from the end of the wait to the deadline
+	asked      bool          // the context is used before the timeout is suspended
+	woken      []error       // errors of the context at the end of the wait; nil if it had not ended
+	left       time.Duration // time from the end of the wait to the deadline
 }
 
 func (s *suspending) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
@@ -48,7 +48,7 @@ func (s *suspending) Probe(ctx context.Context, req probe.Request) (probe.Outcom
 	return probe.Outcome{Result: probe.Success}, nil
 }
 
-// sleep waits for d, and returns the error of ctx if that ends before.
+// sleep waits for d, and returns the error of ctx if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

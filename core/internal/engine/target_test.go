@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// describing is a handler that describes its probes by a function.
+// describing is a handler that describes its probes with a function.
 type describing struct {
 	probe.Handler
 	describe func(name string, req *probe.Request) string
@@ -18,7 +18,7 @@ type describing struct {
 
 func (d describing) Describe(name string, req *probe.Request) string { return d.describe(name, req) }
 
-// Readers ask for targets again and again: a handler that cannot describe its probe is one line in the log.
+// Readers get targets repeatedly. A handler whose Describe panics is logged only once.
 func TestPanicOfDescribeIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success)

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// beat is one tick of a script: the answer of the handler, and its effects.
+// beat is one tick of a script: the answer of the handler, and the expected effects.
 type beat struct {
 	answer probetest.Step
 	want   results.Result
@@ -102,7 +102,7 @@ func TestThresholds(t *testing.T) {
 			{failure, results.Failure, 0, true},
 		})
 	})
-	bubble(t, "liveness goes on after a success", func(t *testing.T) {
+	bubble(t, "liveness continues after a success", func(t *testing.T) {
 		r := newRig(t, probe.Liveness)
 		r.play([]beat{{success, results.Success, 1, false}, {success, results.Success, 2, false}, {success, results.Success, 3, false}})
 	})

@@ -12,23 +12,23 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// tick probes the container once: enter decides whether to, attempts calls the handler up to
-// three times, and record applies the thresholds with fold. It reports whether the worker is
-// to be scheduled again.
+// tick probes the container once: enter checks the gates, attempts calls the handler up to
+// [probe.MaxAttempts] times, and record applies the thresholds with fold. It reports whether to schedule
+// the worker again.
 func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
-	state := w.present()
+	state := w.currentState()
 	r.state = state
 	if state == nil {
 		return true
 	}
 	a, gate, more := w.enter(r, start, state)
 	if a.decided {
-		w.tell(func(o worker.ProbeObserver) { tellDecision(o, a.decision) })
+		w.notify(func(o worker.ProbeObserver) { notifyDecision(o, a.decision) })
 	}
 	if !a.open {
-		w.passed(gate)
+		w.reportGate(gate)
 		switch {
-		case lasts(gate):
+		case staysClosed(gate):
 			r.lasting = state
 		case gate == worker.InitialDelay:
 			r.delayed = state
@@ -42,7 +42,7 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 		a.request.Trace = r.trace.begin()
 		defer r.trace.reset()
 	}
-	defer w.conclude(r, &a, t) // also when the handler ends the goroutine
+	defer w.conclude(r, &a, t) // deferred: runs even if the handler ends the goroutine
 	if a.overdue.IsZero() {
 		w.attempts(r, &a, t)
 	} else {
@@ -51,24 +51,24 @@ func (w *Worker) tick(r *runner, due, start time.Time) (more bool) {
 	return true
 }
 
-// present returns the state of the task for a tick. It is nil, and the tick is skipped, if the [worker.Source]
-// panics.
-func (w *Worker) present() (s *worker.State) {
+// currentState returns the state of the task for a tick. If the [worker.Source] panics, it returns nil and
+// the tick is skipped.
+func (w *Worker) currentState() (s *worker.State) {
 	task := w.task.Load()
-	part := seam.Of(task)
+	part := seam.Reveal(task)
 	if !part.Pulls() {
-		return part.Known()
+		return part.Current()
 	}
 	defer func() {
 		if s == nil {
 			w.skipped(worker.SkipPanic, 1)
 		}
 	}()
-	w.call(ofSource, func() { s = part.Pull(task) })
+	w.call(sourceCallback, func() { s = part.Pull(task) })
 	return s
 }
 
-// conclude records a tick, and tells what it has found.
+// conclude records a tick, and notifies observers and events.
 func (w *Worker) conclude(r *runner, a *attempt, t *worker.Tick) {
 	t.End = time.Now()
 	if t.Trace != nil {
@@ -78,10 +78,10 @@ func (w *Worker) conclude(r *runner, a *attempt, t *worker.Tick) {
 	if !mine {
 		return
 	}
-	defer w.passed(recorded.gate) // deferred: a callback that ends the goroutine skips none of the others
+	defer w.reportGate(recorded.gate) // deferred: runs even if another callback ends the goroutine
 	switch {
 	case recorded.counts:
-		defer w.tell(func(o worker.ProbeObserver) { o.Tick(t) })
+		defer w.notify(func(o worker.ProbeObserver) { o.Tick(t) })
 	case recorded.skip != "":
 		defer w.skipped(recorded.skip, 1)
 	}
@@ -91,19 +91,19 @@ func (w *Worker) conclude(r *runner, a *attempt, t *worker.Tick) {
 	}
 }
 
-// attempt is what the attempts of one tick need, as it was when the tick began.
+// attempt has the inputs of the attempts of one tick, as of the start of the tick.
 type attempt struct {
 	open       bool           // the tick makes attempts, or is overdue
-	overdue    time.Time      // when the attempt began that a tick before has left behind; zero without one
-	decided    bool           // the beginning of the tick has decided a result
-	decision   results.Result // which one
+	overdue    time.Time      // start of the abandoned attempt that is still under way; zero without one
+	decided    bool           // the start of the tick has decided a result
+	decision   results.Result // the decided result
 	setup      setup
 	generation uint32
 	request    probe.Request
 }
 
-// enter returns the attempt of this tick, or else the gate that is closed. more reports whether
-// the worker is to be scheduled again.
+// enter returns the attempt of this tick, or the closed gate. more reports whether to schedule the worker
+// again.
 func (w *Worker) enter(r *runner, now time.Time, s *worker.State) (a attempt, gate worker.Gate, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +141,7 @@ func (w *Worker) requestLocked(s *worker.State) probe.Request {
 	}
 }
 
-// beginLocked makes the context of r that of the attempt under way.
+// beginLocked begins an attempt with the context of r.
 func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
 	if !r.context.begin(timeout, now) {
 		r.context = new(attemptContext)
@@ -150,13 +150,13 @@ func (w *Worker) beginLocked(r *runner, timeout time.Duration, now time.Time) {
 	r.began, w.flight = now, r
 }
 
-// attempts calls the handler, and again at once if it returns an error: [probe.MaxAttempts] times at
-// most, and not after a change of the probe. Each attempt has the full timeout.
+// attempts calls the handler, and calls it again at once if it returns an error. It makes at most
+// [probe.MaxAttempts] attempts, and none after a change of the probe. Each attempt has the full timeout.
 func (w *Worker) attempts(r *runner, a *attempt, t *worker.Tick) {
 	for start := t.Start; ; {
 		t.Attempts++
 		a.request.Attempt = t.Attempts
-		w.once(r, a, t)
+		w.makeAttempt(r, a, t)
 		if t.Err == nil || !retries(t.Err) || w.skips(t.Err) || t.Attempts == probe.MaxAttempts || !w.retry(r, a) {
 			return
 		}
@@ -170,14 +170,13 @@ func (w *Worker) attempts(r *runner, a *attempt, t *worker.Tick) {
 	}
 }
 
-// retries reports whether another attempt at once may do better than one that has ended with err.
-// Without a slot it does not. Nor does it on a host without processor time, of which it would take
-// more.
+// retries reports whether an immediate retry after err may succeed. It cannot without a slot. On a host
+// without free processor time it would make things worse.
 func retries(err error) bool {
 	return !errors.Is(err, probe.ErrNoSlot) && probe.ReasonOf(err) != probe.ReasonHostStall
 }
 
-// skips reports whether err, the error of an attempt, is a panic that skips the tick, as in the kubelet.
+// skips reports whether err is a panic that skips the tick, as in the kubelet.
 func (w *Worker) skips(err error) bool {
 	_, panicked := errors.AsType[*probe.PanicError](err)
 	return panicked && w.shared.Compat.Has(probe.CompatPanicSkips)
@@ -194,45 +193,45 @@ func (w *Worker) retry(r *runner, a *attempt) bool {
 	return true
 }
 
-// once makes one attempt, with the context of r.
-func (w *Worker) once(r *runner, a *attempt, t *worker.Tick) {
+// makeAttempt makes one attempt with the context of r.
+func (w *Worker) makeAttempt(r *runner, a *attempt, t *worker.Tick) {
 	ctx := r.context
 	watch := w.shared.stalls.begin()
 	defer watch.end()
 	defer func() { t.Deferred += r.context.end() }()
 	ctx.watch = watch
-	t.Outcome, t.Err = probe.Outcome{}, probe.ErrGoexit // unless Attempt returns; then another goroutine goes on
+	t.Outcome, t.Err = probe.Outcome{}, probe.ErrGoexit // in case Attempt does not return; another goroutine continues then
 	t.Outcome, t.Err = worker.Attempt(ctx, a.setup.handler, a.request)
 	if p, ok := errors.AsType[*probe.PanicError](t.Err); ok {
-		w.blame(ofHandler, t.Err, p.Stack)
+		w.logPanic(handlerCallback, t.Err, p.Stack)
 	}
-	if !w.shared.Compat.Has(probe.CompatHostTrouble) && mayBeStalled(ctx, t.Outcome) {
+	if !w.shared.Compat.Has(probe.CompatHostTrouble) && isStallCandidate(ctx, t.Outcome) {
 		if lost := ctx.lost(); lost >= minStallToDiscard(a.request.Spec.Timeout) {
 			t.Outcome, t.Err = probe.Outcome{}, stallError(lost, a.request.Spec.Timeout, t.Outcome)
 		}
 	}
 }
 
-// recorded is what became of a tick.
+// recorded is the result of record.
 type recorded struct {
-	counts     bool              // the tick is shown to observers
-	skip       worker.SkipReason // or it was skipped; "" if the worker was stopped or changed meanwhile
+	counts     bool              // the tick counts, and observers get it
+	skip       worker.SkipReason // why the tick was skipped; "" if the worker was stopped or changed meanwhile
 	gate       worker.Gate       // after the tick
-	quarantine string            // the text of the event when one has begun
+	quarantine string            // text of the event if a quarantine has begun
 }
 
-// record applies the thresholds to the outcome of a tick of the runner by. It does nothing when the
-// worker was stopped, paused or changed since the tick began. mine is false for a tick that was left
-// behind: w ticks without it, and nobody is told of it.
+// record applies the thresholds to the outcome of a tick of the runner by. It does nothing if the worker
+// was stopped, paused or changed since the tick began. mine is false for an abandoned tick, which is not
+// reported.
 func (w *Worker) record(by *runner, a *attempt, t *worker.Tick) (r recorded, mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case !a.overdue.IsZero():
-		if w.left {
+		if w.abandoned {
 			r.gate = worker.UnderWay
 		}
-	case w.left && w.flight == by:
+	case w.abandoned && w.flight == by:
 		return recorded{}, false
 	default:
 		w.flight = nil
@@ -254,12 +253,12 @@ func (w *Worker) record(by *runner, a *attempt, t *worker.Tick) (r recorded, min
 	case current:
 		r.counts = true
 		w.countLocked(t)
-		w.heard = w.heard || t.Counted && !by.outdated
+		w.handlerCounted = w.handlerCounted || t.Counted && !by.outdated
 	}
 	return r, true
 }
 
-// countLocked counts the result of a tick, and fills in what the tick has changed.
+// countLocked counts the result of a tick, and sets the fields of t that depend on it.
 func (w *Worker) countLocked(t *worker.Tick) {
 	w.lastResult = t.Outcome.Result
 	t.Before, t.RunBefore = w.decided, w.run.length
@@ -283,14 +282,14 @@ func (w *Worker) countLocked(t *worker.Tick) {
 	t.After = w.decided
 }
 
-// countsAsFailure reports whether err counts as a Failure, as errorPolicy: failure asks for.
+// countsAsFailure reports whether err counts as a Failure by errorPolicy: failure.
 func (w *Worker) countsAsFailure(spec probe.Spec, err error) bool {
 	return spec.ErrorPolicy == probe.CountAsFailure &&
 		(w.shared.Compat.Has(probe.CompatHostTrouble) || !probe.IsHostTrouble(err))
 }
 
-// shownRun returns the length of the run for observers. fold resets the length on a hold:
-// shownRun then returns the threshold that was reached.
+// shownRun returns the length of the run for observers. At a hold fold resets the length, so shownRun
+// returns the threshold instead.
 func shownRun(t *worker.Tick, r run) int {
 	if t.Counted && r.hold {
 		return t.Threshold
@@ -298,7 +297,7 @@ func shownRun(t *worker.Tick, r run) int {
 	return r.length
 }
 
-// emit sends the event of the tick, if it has one. The texts are those of the kubelet.
+// emit sends the event of the tick, if it has one, with the kubelet's text.
 func (w *Worker) emit(t *worker.Tick) {
 	if w.shared.Event == nil {
 		return
@@ -314,9 +313,9 @@ func (w *Worker) emit(t *worker.Tick) {
 	}
 }
 
-// event sends an event with a text, if there is one.
+// event sends an event unless text is empty.
 func (w *Worker) event(reason worker.EventReason, text string) {
 	if text != "" && w.shared.Event != nil {
-		w.call(ofEvent, func() { w.shared.Event(w, reason, text) })
+		w.call(eventCallback, func() { w.shared.Event(w, reason, text) })
 	}
 }

@@ -24,7 +24,7 @@ func (o *traces) Tick(t *worker.Tick) {
 	o.all = append(o.all, worker.Trace{Events: slices.Clone(t.Trace.Events), Dropped: t.Trace.Dropped})
 }
 
-// tracedRig returns a rig whose worker traces.
+// tracedRig returns a rig whose worker traces its attempts.
 func tracedRig(t *testing.T, h probe.HandlerFunc) (*rig, *traces) {
 	r, o := newRig(t, probe.Readiness), new(traces)
 	r.shared.Trace, r.shared.Observers, r.cfg.Handler = true, []worker.Observer{o}, h
@@ -55,8 +55,8 @@ func TestTickHasTraceOfAllAttempts(t *testing.T) {
 	})
 }
 
-// What a handler emits after its attempt, as the hooks of net/http do in other goroutines, is in no trace: the
-// next tick of the same goroutine may be one of another probe.
+// Events that a handler emits after its attempt, such as from net/http hooks in other goroutines, are in no
+// trace: the next tick of the same goroutine may belong to another probe.
 func TestTraceAfterAttempt(t *testing.T) {
 	bubble(t, "late", func(t *testing.T) {
 		var late probe.Tracer
@@ -117,7 +117,7 @@ func TestDebugFollowsFailureAndTrigger(t *testing.T) {
 		r.run().wait(5500 * ms) // ticks at 0 to 5 s
 		r.w.Trigger()
 		r.wait(100 * ms)
-		// The first tick has none before it; the last one was triggered.
+		// The first tick has no previous tick; the last one was triggered.
 		if diff := cmp.Diff([]bool{true, false, false, true, false, false, true}, got); diff != "" {
 			t.Errorf("debug of each tick (-want +got):\n%s", diff)
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// BenchmarkWakeups measures how often the schedule wakes the process, by its voluntary context
-// switches, and how late ticks are, for each longest window. An iteration is four seconds.
+// BenchmarkWakeups measures how often the schedule wakes the process, as voluntary context switches, and
+// how late ticks are, for different windows. An iteration is four seconds.
 func BenchmarkWakeups(b *testing.B) {
 	for _, load := range []struct {
 		probes int
@@ -80,7 +80,7 @@ func startIdleEvery(shared *engine.Shared, h probe.Handler, i, n int, period tim
 	return w
 }
 
-// lagObserver notes how late ticks are.
+// lagObserver records how late ticks are.
 type lagObserver struct {
 	discard
 	mu  sync.Mutex

@@ -16,10 +16,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// windowOf is the window that is documented for a period.
+// windowOf returns the documented window for a period.
 func windowOf(period time.Duration) time.Duration { return min(period/100, 10*ms) }
 
-// windowed is a worker with what its ticks must be.
+// windowed is a worker with its expected ticks.
 type windowed struct {
 	*engine.Worker
 	rig    *rig
@@ -30,7 +30,7 @@ type windowed struct {
 	all    int
 
 	mu    sync.Mutex
-	ticks []time.Duration // that were not taken yet
+	ticks []time.Duration // ticks since the last take
 }
 
 func (w *windowed) note(at time.Duration) {
@@ -39,7 +39,7 @@ func (w *windowed) note(at time.Duration) {
 	w.ticks = append(w.ticks, at)
 }
 
-// take returns when the ticks since the last call have begun.
+// take returns the start times of the ticks since the last call.
 func (w *windowed) take() (ticks []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +47,7 @@ func (w *windowed) take() (ticks []time.Duration) {
 	return ticks
 }
 
-// flock is a schedule with workers that come and go.
+// flock is a schedule with workers that are added and stopped.
 type flock struct {
 	*testing.T
 	shared  *engine.Shared
@@ -68,7 +68,7 @@ func (f *flock) period() time.Duration {
 	return periods[f.random.IntN(len(periods))]
 }
 
-// add adds a worker whose first tick is due at some time within its period.
+// add adds a worker whose first tick is due at a random time within its period.
 func (f *flock) add(period time.Duration) *windowed {
 	w := &windowed{rig: newRig(f.T, probe.Readiness), period: period}
 	f.added++
@@ -86,7 +86,7 @@ func (f *flock) add(period time.Duration) *windowed {
 	return w
 }
 
-// check compares the ticks so far with the schedule. None may be missing.
+// check compares the ticks so far with the schedule. No tick may be missing.
 func (f *flock) check() {
 	f.Helper()
 	for _, w := range f.workers {
@@ -106,7 +106,7 @@ func (f *flock) check() {
 	}
 }
 
-// change does something to a worker, or adds one.
+// change changes or stops a worker, or adds one.
 func (f *flock) change() {
 	w := f.workers[f.random.IntN(len(f.workers))]
 	now := f.now()
@@ -136,8 +136,8 @@ func (f *flock) change() {
 	}
 }
 
-// TestWindow has random workers that are added, stopped, triggered and changed: no periodic tick comes before it
-// is due, or after its window, and the next one is due a period after that. A triggered tick comes at once.
+// TestWindow adds, stops, triggers and changes random workers. No periodic tick may come before its due
+// time or after its window, and the next one is due a period later. A triggered tick comes at once.
 func TestWindow(t *testing.T) {
 	late, all := 0, 0
 	for seed := range *modelSeeds / 4 {
@@ -164,7 +164,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// wakes returns at how many moments ticks begin within a minute, of n workers with a period of a second.
+// wakes returns how many distinct start times and how many ticks n workers with a period of one second have
+// in a minute.
 func wakes(t *testing.T, n int, compat probe.Compat) (moments, ticks int) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlock(t, 1)
@@ -217,7 +218,7 @@ func TestWindowWakeUps(t *testing.T) {
 	})
 }
 
-// TestWindowOfNewWorker has a worker that is added while others are due soon: its first tick does not wait for them.
+// TestWindowOfNewWorker adds a worker while others are due soon: its first tick does not wait for them.
 func TestWindowOfNewWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlock(t, 1)
@@ -241,9 +242,10 @@ func TestWindowOfNewWorker(t *testing.T) {
 	})
 }
 
-// TestWindowOfLateTick has a tick that takes longer than a period: the one that is due meanwhile runs at once.
+// TestWindowOfLateTick has a tick that takes longer than a period: a tick that is due meanwhile runs at
+// once.
 func TestWindowOfLateTick(t *testing.T) {
-	bubble(t, "lag is that of the tick before", func(t *testing.T) {
+	bubble(t, "lag is the previous tick's", func(t *testing.T) {
 		r := newRig(t, probe.Readiness, success.After(1400*ms), success)
 		r.cfg.Spec.Timeout = 0
 		r.run().wait(3 * time.Second)

@@ -1,15 +1,22 @@
 // Package engine runs the probes of a group: their schedule, gates, attempts and thresholds.
 //
-// Read tick.go first: [Worker.tick] is one run from top to bottom. gate.go is why a tick makes no
-// attempts, fold.go is the threshold rule. worker.go is when a worker ticks, and what triggers and
-// stops it; schedule.go makes the workers tick that are due. callback.go is what happens when others' functions
-// panic, and overdue.go when a handler does not return. change.go pauses, resumes and changes
-// a worker; scoped.go begins the schedule with the container, in a mode that is off by default. stall.go
-// detects that the agent itself did not run. A [worker.Task] is what a worker knows of its container: while
-// that keeps a gate closed, the worker sleeps, and does not tick.
+// Read tick.go first: [Worker.tick] is one run from top to bottom. The other files are:
 //
-// test/oracle/mutants/list.go quotes lines of this package and of its siblings: after a change of
-// such a line, change the quotation too.
+//   - gate.go: why a tick makes no attempts
+//   - fold.go: the threshold rule
+//   - worker.go: when a worker ticks, is triggered and is stopped
+//   - schedule.go: runs the workers that are due
+//   - callback.go: panics of functions of other packages
+//   - overdue.go: handlers that do not return
+//   - change.go: pauses, resumes and changes a worker
+//   - scoped.go: begins the schedule with the container, in a mode that is off by default
+//   - stall.go: detects that the agent itself did not run
+//
+// A [worker.Task] has the state of the worker's container. While that state keeps a gate closed, the worker
+// sleeps and does not tick.
+//
+// test/oracle/mutants/list.go quotes lines of this package and of its siblings. After a change of such a
+// line, change the quotation too.
 package engine
 
 import (
@@ -26,35 +33,35 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Shared is what all workers of a group share. It is read-only after the first [New], and must not
-// be copied.
+// Shared has the data that all workers of a group share. It is read-only after the first [New], and must
+// not be copied.
 type Shared struct {
 	Results   [len(probe.Kinds)]*results.Cache // by kind
 	Observers []worker.Observer
-	// Event is called by the goroutine of a tick with no lock held, at most twice a tick, and
+	// Event is called by the goroutine of a tick with no lock held, at most twice in a tick, and
 	// concurrently for different workers. It must not block. Nil drops events.
 	Event      func(w *Worker, reason worker.EventReason, message string)
 	AgentStart time.Time
-	// RestartGrace is how long before AgentStart a container must have started to count as
-	// probed by an earlier agent (kubelet: 10 s).
+	// RestartGrace is how long before AgentStart a container must have started to count as probed by an
+	// earlier agent (kubelet: 10 s).
 	RestartGrace time.Duration
 	Compat       probe.Compat
 	// ContainerScoped begins the schedule of a probe with its container; see scoped.go.
 	ContainerScoped bool
 	// Window is the longest window; 0 means [DefaultWindow].
 	Window time.Duration
-	// Trace has every attempt traced, for [worker.Tick].Trace.
+	// Trace records every attempt, for [worker.Tick].Trace.
 	Trace  bool
 	Logger *slog.Logger // nil: slog's default
 
 	once     sync.Once
 	schedule *schedule
 	stalls   stallMeter
-	claiming sync.Mutex // held while an ID is claimed, which is in all caches or in none
+	claiming sync.Mutex // held while an ID is claimed, in all caches or in none
 	awaited  awaited
 }
 
-// init returns the schedule of all workers. The first call makes it.
+// init returns the schedule of all workers. The first call creates it.
 func (s *Shared) init() *schedule {
 	s.once.Do(func() {
 		window := cmp.Or(s.Window, DefaultWindow)
@@ -66,9 +73,9 @@ func (s *Shared) init() *schedule {
 	return s.schedule
 }
 
-// Stalled returns how long a probe has been due while no other one was run either: a fraction of a
-// second at most, unless the process does not run. Many probes that are late because there is too much
-// to do are no stall. It does not return while the schedule is locked for ever.
+// Stalled returns how long a probe has been due while its shard has run no other probe. It is a fraction of
+// a second at most while the process runs. Probes that are late because of too much work are no stall.
+// Stalled blocks if the schedule is locked forever, as in a deadlock.
 func (s *Shared) Stalled() time.Duration { return s.init().stalled() }
 
 // Setup returns the present setup of w.
@@ -84,12 +91,11 @@ type Setup struct {
 	Handler probe.Handler
 	// Name is the handler's name, for [worker.Info] and [worker.Tick].
 	Name string
-	// Target is what the handler gets as [probe.Request].Target. Without a Host and Unix its
-	// host is the IP of the pod.
+	// Target is the handler's [probe.Request].Target. If Host and Unix are empty, the host is the pod's IP.
 	Target probe.Target
 }
 
-// setup is a compact Setup. Specs and targets are few: equal ones share memory.
+// setup is a compact Setup. There are few different specs and targets, so equal ones share memory.
 type setup struct {
 	spec    unique.Handle[probe.Spec]
 	target  unique.Handle[probe.Target]
@@ -97,18 +103,18 @@ type setup struct {
 	name    string
 }
 
-// longest bounds periods and delays, about 73 years: the sum of a few is a valid due time.
-const longest = time.Duration(1 << 61)
+// maxDuration limits periods and delays to about 73 years, so that the sum of a few is a valid due time.
+const maxDuration = time.Duration(1 << 61)
 
 func (s *Setup) compact() setup {
 	spec := s.Spec
-	spec.Period = min(spec.Period, longest)
+	spec.Period = min(spec.Period, maxDuration)
 	return setup{unique.Make(spec), unique.Make(s.Target), s.Handler, s.Name}
 }
 
 func (s *setup) period() time.Duration { return s.spec.Value().Period }
 
-// targetFor returns the target while the pod has the given IP.
+// targetFor returns the target for a pod with the given IP.
 func (s *setup) targetFor(podIP string) probe.Target {
 	t := s.target.Value()
 	if t.Host == "" && t.Unix == "" {
@@ -117,77 +123,77 @@ func (s *setup) targetFor(podIP string) probe.Target {
 	return t
 }
 
-// Config is one probe.
+// Config configures one probe.
 type Config struct {
 	Setup
 	Task *worker.Task
 	Kind probe.Kind
 	// Delay is how long after [Worker.Start] the first tick is due.
 	Delay time.Duration
-	// Phase is how long after the first tick the second is due; 0 means a period.
+	// Phase is the time from the first due time to the second; 0 means a period.
 	Phase  time.Duration
 	Paused bool
-	// Observer observes the ticks of this probe, before the observers of [Shared]; may be nil.
+	// Observer observes the ticks of this probe before the observers of [Shared] do; may be nil.
 	Observer worker.ProbeObserver
-	// Owner is told of the end of the worker; may be nil. It must be a pointer. The worker is
-	// smaller if it is the Observer too.
+	// Owner is notified of the end of the worker; may be nil. It must be a pointer. If it is also the
+	// Observer, the worker takes less memory.
 	Owner Owner
 }
 
 // Owner owns a worker. Its methods are called with no lock held, and must not block.
 type Owner interface {
-	// Ended is called once, when the worker has stopped by itself: its pod has ended, or its
-	// container cannot run again.
+	// Ended is called once if the worker stops by itself, because its pod has ended or its container cannot
+	// run again.
 	Ended()
-	// Rested is called once, when a stopped worker has ended the tick that was under way, also one
-	// whose handler was overdue, and its observers are closed. It is not called if no tick was under way.
-	Rested()
+	// Drained is called once, after the tick under way of a stopped worker has ended and its observers are
+	// closed. The tick may be one whose handler was overdue. Drained is not called if no tick was under
+	// way.
+	Drained()
 }
 
-// Worker probes one container for one kind of probe. Its methods are safe for
-// concurrent use and return without waiting for an attempt.
+// Worker probes one container for one kind of probe. Its methods are safe for concurrent use, and do not
+// wait for an attempt unless documented.
 //
-// Its fields are in the order of a tick, since most of the price of a tick are the cache lines that
-// it reads.
+// The fields are in the order in which a tick uses them, because cache misses dominate a tick.
 type Worker struct {
 	shared    *Shared
 	shard     *shard
-	scheduled atomic.Int64 // moment of the valid slot in the heap of the shard; never without one
+	scheduled atomic.Int64 // moment of its valid slot in the heap of the shard; never without one
 	task      atomic.Pointer[worker.Task]
-	observer  observers // read-only; the first one has the owner
+	observer  observers // read-only; first has the owner
 
-	mu         sync.Mutex
-	setup      setup
-	due        int64         // of the next periodic tick, as in schedule; the delay of the first before Start
-	step       time.Duration // from the last due time to due
-	flight     *runner       // of the attempt under way, or of the one that was left behind
-	quarantine *quarantine   // nil outside of one
-	id         string        // container ID of the entry in the cache, which w has claimed
-	run        run
-	generation uint32         // of setup
-	kind       probe.Kind     // read-only
-	decided    results.Result // of the container
-	lastResult probe.Result   // of the last tick's outcome
-	gate       worker.Gate    // that observers know; owned by the tick
-	stored     bool           // the cache has decided
-	initial    bool           // decided is the initial result
-	adopted    bool           // run and decided belong to id
-	begun      bool           // the first tick has begun
-	ticking    bool           // a tick is under way
-	triggered  bool           // tick again as soon as possible
-	redo       bool           // a change has dropped the attempt under way
-	heard      bool           // the thresholds have counted a result of the present handler
-	asleep     bool           // not due before its task has another state
-	paused     bool
-	started    bool
-	stopped    bool
-	probed     bool // the container was probed at least once
+	mu             sync.Mutex
+	setup          setup
+	due            int64         // due time of the next periodic tick; before Start, the delay of the first
+	step           time.Duration // from the last due time to due
+	flight         *runner       // runner of the attempt under way, or of the abandoned one
+	quarantine     *quarantine   // nil if not in quarantine
+	id             string        // container ID that w has claimed in the cache
+	run            run
+	generation     uint32         // counts changes that invalidate the attempt under way
+	kind           probe.Kind     // read-only
+	decided        results.Result // of the container
+	lastResult     probe.Result   // of the last tick's outcome
+	gate           worker.Gate    // last gate reported to observers; owned by the tick
+	stored         bool           // decided is in the cache
+	initial        bool           // decided is the initial result
+	adopted        bool           // run and decided belong to id
+	begun          bool           // the first tick has begun
+	ticking        bool           // a tick is under way
+	triggered      bool           // tick again as soon as possible
+	redo           bool           // a change has cancelled the attempt under way
+	handlerCounted bool           // the thresholds have counted a result of the present handler
+	asleep         bool           // not due before the state of the task changes
+	paused         bool
+	started        bool
+	stopped        bool
+	probed         bool // the container was probed at least once
 
-	awaited bool     // Wait waits for the end of the last tick
-	left    bool     // the attempt of flight was left behind
-	blamed  callback // those whose panics the log has
+	awaited      bool     // Wait waits for the end of the last tick
+	abandoned    bool     // the attempt of flight was abandoned
+	loggedPanics callback // callbacks whose panic was logged
 
-	phase time.Duration // from the first due time to the second; 0 once it is used
+	phase time.Duration // from the first due time to the second; 0 after use
 }
 
 // New returns a worker that is not started.
@@ -200,25 +206,24 @@ func New(shared *Shared, cfg Config) *Worker {
 // Init is [New] for a worker that is part of a larger struct.
 func (w *Worker) Init(shared *Shared, cfg Config) {
 	w.shared, w.shard, w.kind = shared, shared.init().shard(), cfg.Kind
-	w.setup, w.due, w.phase, w.paused = cfg.compact(), int64(min(cfg.Delay, longest)), min(cfg.Phase, longest), cfg.Paused
+	w.setup, w.due, w.phase, w.paused = cfg.compact(), int64(min(cfg.Delay, maxDuration)), min(cfg.Phase, maxDuration), cfg.Paused
 	w.step = w.setup.period()
 	w.run = run{last: results.Success}
 	w.task.Store(cfg.Task)
 	w.scheduled.Store(never)
 	w.observer.addFirst(cfg.Observer, cfg.Owner)
-	w.call(ofSource, func() { seam.Of(cfg.Task).Use(cfg.Task) })
+	w.call(sourceCallback, func() { seam.Reveal(cfg.Task).Use(cfg.Task) })
 	for _, o := range shared.Observers {
-		w.call(ofObserver, func() { w.observer.add(o.Observe(w.Info())) })
+		w.call(observerCallback, func() { w.observer.add(o.Observe(w.Info())) })
 	}
-	if cfg.Task.PriorID != "" { // of an earlier agent, or an earlier worker
+	if cfg.Task.PriorID != "" { // left by an earlier agent or worker
 		decided := w.decidedLocked()
-		w.tell(func(o worker.ProbeObserver) { tellDecision(o, decided) })
+		w.notify(func(o worker.ProbeObserver) { notifyDecision(o, decided) })
 	}
 }
 
-// Start starts the schedule. w ticks until it is stopped, its pod has ended, or its container
-// cannot run again. Start is called once; it calls no observer and may be called with a lock
-// held.
+// Start starts the schedule. w ticks until it is stopped, its pod has ended, or its container cannot run
+// again. Start must be called once. It calls no observer, and may be called with a lock held.
 func (w *Worker) Start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,18 +253,18 @@ func (w *Worker) infoLocked() worker.Info {
 // Kind returns the kind of the probe.
 func (w *Worker) Kind() probe.Kind { return w.kind }
 
-// Task returns what w shares with the other workers of its container.
+// Task returns the task of w, which the workers of a container share.
 func (w *Worker) Task() *worker.Task { return w.task.Load() }
 
-// Reshape replaces what w knows of its container from the next tick on. It is the same
-// container with another specification. It must not be called with a lock held.
+// Reshape replaces the task of w from the next tick on. The container is the same, with another
+// specification. Reshape must not be called with a lock held.
 func (w *Worker) Reshape(t *worker.Task) {
-	w.call(ofSource, func() { seam.Of(t).Use(t) })
+	w.call(sourceCallback, func() { seam.Reveal(t).Use(t) })
 	unused := w.swapTask(t)
-	w.call(ofSource, func() { seam.Of(unused).Leave(w, w.kind) })
+	w.call(sourceCallback, func() { seam.Reveal(unused).Leave(w, w.kind) })
 }
 
-// swapTask makes t the task of w, and returns the one that w does not use any more.
+// swapTask makes t the task of w, and returns the task that w has stopped using.
 func (w *Worker) swapTask(t *worker.Task) (unused *worker.Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,7 +274,7 @@ func (w *Worker) swapTask(t *worker.Task) (unused *worker.Task) {
 	if w.awakenLocked() {
 		w.armDueLocked()
 	}
-	if !seam.Of(t).Join(seam.Of(w.task.Load())) { // t has been in use for another task
+	if !seam.Reveal(t).Join(seam.Reveal(w.task.Load())) { // t has been in use for another task
 		w.dropLocked()
 		w.id, w.adopted = "", false
 	}
@@ -280,23 +285,23 @@ func (w *Worker) swapTask(t *worker.Task) (unused *worker.Task) {
 	return unused
 }
 
-// fire is called by the runner r when w is due: it runs a tick, and sets r.next to when w is due next,
-// never if the runner is not to schedule it.
+// fire runs a tick of w on the runner r. It sets r.next to the next due time, or to never if the runner
+// must not schedule w.
 func (w *Worker) fire(r *runner, now time.Time, slot moment) {
 	due, lost, ok := w.begin(r, now, slot)
 	if !ok {
 		return
 	}
 	r.lasting, r.delayed, r.more = nil, nil, true
-	defer w.finish(r) // deferred: also when a callback ends the goroutine
+	defer w.finish(r) // deferred: runs even if a callback ends the goroutine
 	if lost > 0 {
 		w.skipped(worker.SkipBusy, lost)
 	}
 	r.more = w.tick(r, due, now)
 }
 
-// begin takes the tick that was due at slot off the schedule. It returns its due time and how many
-// due ticks were lost. It reports false when w is not due any more.
+// begin takes the tick that was due at slot off the schedule. It returns the due time, and the number of
+// due ticks that were lost. ok is false if w is not due at slot.
 func (w *Worker) begin(r *runner, now time.Time, slot moment) (due time.Time, lost int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -316,11 +321,11 @@ func (w *Worker) begin(r *runner, now time.Time, slot moment) (due time.Time, lo
 		w.begun = true
 		lost = w.advanceLocked(schedule.since(now))
 	}
-	return schedule.at(at, now), lost, true
+	return schedule.timeOf(at, now), lost, true
 }
 
-// advanceLocked moves due to the first multiple of the period after now, as a [time.Ticker]
-// does: of the missed ticks one runs late and the others are lost.
+// advanceLocked moves due to the first multiple of the period after now, like a [time.Ticker]: one of the
+// missed ticks runs late, and the others are lost.
 func (w *Worker) advanceLocked(now int64) (lost int) {
 	period := w.setup.period()
 	w.step, w.phase = cmp.Or(w.phase, period), 0
@@ -332,40 +337,40 @@ func (w *Worker) advanceLocked(now int64) (lost int) {
 	return lost
 }
 
-// finish ends a tick. It sets r.next to when w is due next, never if it has ended or is asleep.
+// finish ends a tick. It sets r.next to the next due time, or to never if w has ended or sleeps.
 func (w *Worker) finish(r *runner) {
-	if was, rested := w.returned(r); was {
-		w.tellRested(rested)
+	if was, drained := w.endAbandoned(r); was {
+		w.notifyDrained(drained)
 		return
 	}
-	next, stopped, ended := w.rest(r, r.more)
+	next, stopped, ended := w.endTick(r, r.more)
 	r.next = next
 	if stopped {
 		w.end(ended)
 	}
 }
 
-// end ends a stopped worker after its tick. Its functions are deferred: a callback that ends the goroutine
-// skips none of the others.
+// end ends a stopped worker after its tick. Its calls are deferred, so they run even if a callback ends the
+// goroutine.
 func (w *Worker) end(ended bool) {
-	defer func() { w.tellRested(w.restForEver()) }()
+	defer func() { w.notifyDrained(w.endLastTick()) }()
 	defer w.CloseObservers()
 	if owner := w.observer.owner(); ended && owner != nil {
-		w.call(ofOwner, owner.Ended)
+		w.call(ownerCallback, owner.Ended)
 	}
 }
 
-// tellRested tells the owner that nothing of w is under way any more.
-func (w *Worker) tellRested(rested bool) {
-	if owner := w.observer.owner(); rested && owner != nil {
-		w.call(ofOwner, owner.Rested)
+// notifyDrained notifies the owner if w is drained.
+func (w *Worker) notifyDrained(drained bool) {
+	if owner := w.observer.owner(); drained && owner != nil {
+		w.call(ownerCallback, owner.Drained)
 	}
 }
 
-// rest ends the tick of a worker that goes on, and returns when it is due next, never if it is
-// asleep now: it sleeps if the gate of the tick lasts, and was not opened meanwhile. For a stopped
-// one it does nothing; ended reports whether it was stopped here.
-func (w *Worker) rest(r *runner, more bool) (next moment, stopped, ended bool) {
+// endTick ends the tick of a worker, and returns when it is due next. It returns never if w falls asleep,
+// because the gate of the tick stays closed and was not opened meanwhile. It does not schedule a stopped
+// worker. ended reports whether w stops now.
+func (w *Worker) endTick(r *runner, more bool) (next moment, stopped, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !more && !w.stopped {
@@ -382,12 +387,12 @@ func (w *Worker) rest(r *runner, more bool) (next moment, stopped, ended bool) {
 		next = momentOf(w.shared.schedule.since(time.Now()), 0)
 	case r.delayed != nil:
 		w.delayEndsLocked(r.delayed)
-	case r.lasting != nil && w.gateLocked(time.Now(), r.lasting) == w.gate && seam.Of(w.task.Load()).Sleep(w, w.kind, r.lasting):
+	case r.lasting != nil && w.gateLocked(time.Now(), r.lasting) == w.gate && seam.Reveal(w.task.Load()).Sleep(w, w.kind, r.lasting):
 		w.asleep = true
 		return never, false, false
 	}
 	switch {
-	case w.shared.ContainerScoped && w.restScopedLocked(r):
+	case w.shared.ContainerScoped && w.endScopedTickLocked(r):
 		next = momentOf(w.due, 0)
 	case !atOnce:
 		next = w.nextMomentLocked()
@@ -396,7 +401,7 @@ func (w *Worker) rest(r *runner, more bool) (next moment, stopped, ended bool) {
 	return next, false, false
 }
 
-// Wake makes w due again after its task has got another state: at the next multiple of its period.
+// Wake makes w due again after a change of its task's state, at the next multiple of its period.
 func (w *Worker) Wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -408,15 +413,15 @@ func (w *Worker) Wake() {
 	}
 }
 
-// awakenLocked ends the sleep of w, and reports whether it was asleep. It is not scheduled then, and
-// due is right.
+// awakenLocked ends the sleep of w and updates due. It reports whether w was asleep. It does not schedule
+// w.
 func (w *Worker) awakenLocked() (was bool) {
 	if !w.asleep || w.stopped {
 		return false
 	}
 	w.asleep = false
 	now := w.shared.schedule.since(time.Now())
-	next := w.comingLocked(now)
+	next := w.nextDueLocked(now)
 	switch {
 	case w.shared.ContainerScoped:
 		next = now
@@ -429,8 +434,8 @@ func (w *Worker) awakenLocked() (was bool) {
 	return true
 }
 
-// comingLocked returns due, or the first multiple of the period after it that is later than now.
-func (w *Worker) comingLocked(now int64) (due int64) {
+// nextDueLocked returns due, or if it has passed the next multiple of the period after now.
+func (w *Worker) nextDueLocked(now int64) (due int64) {
 	late := now - w.due
 	if late < 0 {
 		return w.due
@@ -439,17 +444,17 @@ func (w *Worker) comingLocked(now int64) (due int64) {
 	return w.due + (late/period+1)*period
 }
 
-// restForEver ends the last tick. It reports whether nothing of w is under way any more.
-func (w *Worker) restForEver() (rested bool) {
+// endLastTick ends the last tick of a stopped worker, and reports whether w is drained.
+func (w *Worker) endLastTick() (drained bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ticking = false
-	return w.restedLocked()
+	return w.drainedLocked()
 }
 
-// restedLocked reports whether w has stopped and nothing of it is under way. Then it ends [Worker.Wait].
-func (w *Worker) restedLocked() bool {
-	if !w.stopped || w.ticking || w.left {
+// drainedLocked reports whether w has stopped and has no tick under way. If so, it ends [Worker.Wait].
+func (w *Worker) drainedLocked() bool {
+	if !w.stopped || w.ticking || w.abandoned {
 		return false
 	}
 	if w.awaited {
@@ -459,7 +464,7 @@ func (w *Worker) restedLocked() bool {
 	return true
 }
 
-// armLocked schedules w for m, instead of when it was scheduled for.
+// armLocked schedules w for m, in place of its present moment.
 func (w *Worker) armLocked(m moment) {
 	was := w.moment()
 	if was == m || w.ticking || !w.started {
@@ -472,7 +477,7 @@ func (w *Worker) armLocked(m moment) {
 // armNowLocked schedules w for now, without a window.
 func (w *Worker) armNowLocked() { w.armLocked(momentOf(w.shared.schedule.since(time.Now()), 0)) }
 
-// armDueLocked schedules w for the next periodic tick. One that is due now does not wait.
+// armDueLocked schedules w for the next periodic tick. If that is due now, it has no window.
 func (w *Worker) armDueLocked() {
 	m := w.nextMomentLocked()
 	if w.due <= w.shared.schedule.since(time.Now()) {
@@ -481,12 +486,12 @@ func (w *Worker) armDueLocked() {
 	w.armLocked(m)
 }
 
-// nextMomentLocked returns when the next periodic tick is to run.
+// nextMomentLocked returns the moment of the next periodic tick.
 func (w *Worker) nextMomentLocked() moment {
 	return momentOf(w.due, w.shared.schedule.size(w.setup.period()))
 }
 
-// moment returns when w is scheduled.
+// moment returns the moment that w is scheduled for.
 func (w *Worker) moment() moment { return moment(w.scheduled.Load()) }
 
 // Trigger makes w tick now, or right after the tick under way. The next periodic tick is one
@@ -498,10 +503,9 @@ func (w *Worker) Trigger() {
 	w.triggerLocked()
 }
 
-// Nudge is a [Worker.Trigger] that does not shorten the delay of the first tick.
-// UpdatePodStatus calls it for the readiness probe of a container that is not ready. Without
-// [probe.CompatTriggerAlways] it does nothing once the container was probed
-// (kubernetes#118815).
+// Nudge is like [Worker.Trigger], but does not shorten the delay of the first tick. UpdatePodStatus calls
+// it for the readiness probe of a container that is not ready. Without [probe.CompatTriggerAlways] it does
+// nothing after the first attempt on the container (kubernetes#118815).
 func (w *Worker) Nudge() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -522,18 +526,18 @@ func (w *Worker) triggerLocked() {
 	}
 }
 
-// Stop stops w. When it returns the decided result is removed from the cache and no other will
-// be recorded. The attempt under way is cancelled; [Worker.Wait] waits for its end. Stop may be
-// called more than once.
+// Stop stops w. When it returns, the decided result is removed from the cache, and no further result is
+// recorded. The attempt under way is cancelled; [Worker.Wait] waits for its end. Stop may be called more
+// than once.
 func (w *Worker) Stop() {
 	if w.Halt() {
 		w.CloseObservers()
 	}
 }
 
-// Halt stops w as [Worker.Stop] does, but calls no observer: it may be called with a lock held.
-// If it returns true, no tick is under way, and the caller must call [Worker.CloseObservers]
-// after it has released the lock.
+// Halt stops w as [Worker.Stop] does, but calls no observer, so it may be called with a lock held. If it
+// returns true, no tick is under way, and the caller must call [Worker.CloseObservers] after it has
+// released the lock.
 func (w *Worker) Halt() (resting bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -553,79 +557,79 @@ func (w *Worker) haltLocked() {
 	w.dropLocked()
 }
 
-// CloseObservers closes the observers of a worker that was halted; see [Worker.Halt].
+// CloseObservers closes the observers of a halted worker; see [Worker.Halt].
 func (w *Worker) CloseObservers() {
-	defer w.call(ofSource, func() { seam.Of(w.task.Load()).Leave(w, w.kind) })
-	w.tell(worker.ProbeObserver.Close)
+	defer w.call(sourceCallback, func() { seam.Reveal(w.task.Load()).Leave(w, w.kind) })
+	w.notify(worker.ProbeObserver.Close)
 }
 
 // Release releases a handler of w; see [probe.Releaser].
-func (w *Worker) Release(h probe.Handler) { w.call(ofOwner, func() { probe.Release(h) }) }
+func (w *Worker) Release(h probe.Handler) { w.call(ownerCallback, func() { probe.Release(h) }) }
 
-// Wait waits until the goroutines of all workers of s have ended. All of them must be stopped.
+// Wait waits until the goroutines of all workers of s have ended. All workers must be stopped.
 func (s *Shared) Wait() {
 	s.init().running.Wait()
 }
 
-// Resting reports whether no tick is under way, also none that was left behind, and no observer is being
-// closed after one.
-func (w *Worker) Resting() bool {
+// Idle reports whether no tick is under way, including abandoned ones, and no observer is being closed
+// after a tick.
+func (w *Worker) Idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.ticking && !w.left
+	return !w.ticking && !w.abandoned
 }
 
-// Wait waits until no tick of a stopped worker is under way.
+// Wait waits until a stopped worker has no tick under way.
 func (w *Worker) Wait() {
-	if rested := w.restsLater(); rested != nil {
-		<-rested
+	if drained := w.drainedChan(); drained != nil {
+		<-drained
 	}
 }
 
-// restsLater returns a channel that is closed at the end of the tick under way; nil if there is none.
-func (w *Worker) restsLater() chan struct{} {
+// drainedChan returns a channel that is closed at the end of the tick under way; nil if there is none.
+func (w *Worker) drainedChan() chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.ticking && !w.left {
+	if !w.ticking && !w.abandoned {
 		return nil
 	}
 	w.awaited = true
-	return w.shared.awaited.of(w)
+	return w.shared.awaited.channel(w)
 }
 
-// awaited are the workers that [Worker.Wait] waits for, with the channels that are closed when their
-// last ticks have ended. They are few at any time.
+// awaited has the workers that [Worker.Wait] waits for. Their channels are closed when their last ticks
+// have ended.
 type awaited struct {
-	mu  sync.Mutex
-	all map[*Worker]chan struct{}
+	mu       sync.Mutex
+	channels map[*Worker]chan struct{}
 }
 
-func (a *awaited) of(w *Worker) chan struct{} {
+func (a *awaited) channel(w *Worker) chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.all == nil {
-		a.all = make(map[*Worker]chan struct{})
+	if a.channels == nil {
+		a.channels = make(map[*Worker]chan struct{})
 	}
-	if a.all[w] == nil {
-		a.all[w] = make(chan struct{})
+	if a.channels[w] == nil {
+		a.channels[w] = make(chan struct{})
 	}
-	return a.all[w]
+	return a.channels[w]
 }
 
 func (a *awaited) end(w *Worker) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	close(a.all[w])
-	delete(a.all, w)
+	close(a.channels[w])
+	delete(a.channels, w)
 }
 
-// owner returns the owner of the containers of w.
-func (w *Worker) owner() *owner { return seam.Of(w.task.Load()).Owner() }
+// owner returns the owner of the container IDs that w claims.
+func (w *Worker) owner() *owner { return seam.Reveal(w.task.Load()).Owner() }
 
 func (w *Worker) cache() *results.Cache { return w.shared.Results[w.kind] }
 
-// adoptLocked makes s.ContainerID the container of w and sets its first decided result. It reports
-// false if another task has it: then w has none.
+// adoptLocked makes s.ContainerID the container of w, and sets its first decided result. It returns false
+// if another task has claimed the ID: then w has no container.
 func (w *Worker) adoptLocked(s *worker.State) (adopted bool) {
 	w.run.hold, w.probed = false, false
 	if w.claimLocked(s.ContainerID) != nil {
@@ -673,13 +677,14 @@ func (w *Worker) decideLocked(r results.Result, why results.Cause) {
 	w.storeLocked(r, why, false)
 }
 
-// storeLocked stores r as the decided result. With again, readers get an update also if it is that already.
+// storeLocked stores r as the decided result. again sends an update to readers even if r equals the stored
+// result.
 func (w *Worker) storeLocked(r results.Result, why results.Cause, again bool) {
 	w.decided, w.stored, w.initial = r, true, why.Reason == results.Initial
-	seam.Of(w.cache()).Set(w.id, r, w.owner(), why, again)
+	seam.Reveal(w.cache()).Set(w.id, r, w.owner(), why, again)
 }
 
-// cached returns the result of a container in the cache, or else the initial result.
+// cached returns the cached result of a container, or the initial result if there is none.
 func (w *Worker) cached(id string) (r results.Result, ok bool) {
 	if r, ok = w.cache().Get(id); ok {
 		return r, true

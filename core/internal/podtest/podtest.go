@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Exec is a probe with a period of 1 s and thresholds of 1.
+// Exec returns an exec probe with a period of 1 s and thresholds of 1.
 func Exec(command ...string) *v1.Probe {
 	if len(command) == 0 {
 		command = []string{"check"}
@@ -23,7 +23,7 @@ func Exec(command ...string) *v1.Probe {
 	}
 }
 
-// Container is a container with a probe of each of kinds.
+// Container returns a container with an exec probe of each of kinds.
 func Container(name string, kinds ...probe.Kind) v1.Container {
 	c := v1.Container{Name: name}
 	for _, kind := range kinds {
@@ -32,7 +32,7 @@ func Container(name string, kinds ...probe.Kind) v1.Container {
 	return c
 }
 
-// Sidecar is a restartable init container.
+// Sidecar returns a restartable init container with such probes.
 func Sidecar(name string, kinds ...probe.Kind) v1.Container {
 	c := Container(name, kinds...)
 	c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
@@ -51,7 +51,7 @@ func SetProbe(c *v1.Container, kind probe.Kind, p *v1.Probe) {
 	}
 }
 
-// Pod is a pod with containers.
+// Pod returns a pod with containers.
 func Pod(uid string, containers ...v1.Container) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + uid, UID: types.UID(uid)},
@@ -59,7 +59,7 @@ func Pod(uid string, containers ...v1.Container) *v1.Pod {
 	}
 }
 
-// Annotated is a pod with a container "web" and the annotation text.
+// Annotated returns a pod with a container "web" and the annotation text.
 func Annotated(text string) *v1.Pod {
 	pod := Pod("uid", v1.Container{Name: "web", Ports: []v1.ContainerPort{{Name: "redis", ContainerPort: 6379}}})
 	pod.Annotations = map[string]string{declared.Annotation: strings.ReplaceAll(text, "\t", "  ")}

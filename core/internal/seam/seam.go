@@ -1,12 +1,12 @@
-// Package seam lets the packages of core use what a public type of another one keeps from everybody else.
+// Package seam lets the packages of core use private parts of each other's public types.
 //
-// The public type embeds a [Hidden], by an alias whose name is not exported, and [Of] returns the part. Only
-// packages that can import this one can call Of.
+// A public type embeds a [Hidden], through an alias with an unexported name, and [Reveal] returns its
+// private part. Only packages below core can import seam and call Reveal.
 package seam
 
 import "sync/atomic"
 
-// Hidden is the part of a public type that only packages of core use.
+// Hidden is the private part of a public type, for packages of core only.
 type Hidden[T any] struct{ part T }
 
 // Hide returns a Hidden with the given part.
@@ -14,23 +14,24 @@ func Hide[T any](part T) Hidden[T] { return Hidden[T]{part} }
 
 func (h *Hidden[T]) hidden() *T { return &h.part }
 
-// Of returns the hidden part of a value whose type embeds a [Hidden].
-func Of[T any](value interface{ hidden() *T }) *T { return value.hidden() }
+// Reveal returns the private part of a value whose type embeds a [Hidden].
+func Reveal[T any](value interface{ hidden() *T }) *T { return value.hidden() }
 
-// Owner is who has claimed a container, by its pointer. Of is what the owner belongs to: a key of a group.
+// Owner identifies who has claimed a container; owners are compared by pointer. Parent is the key of a
+// group, or nil.
 type Owner[Subject any] struct {
 	Subject *Subject
-	Of      atomic.Pointer[any] // nil for nothing
+	Parent  atomic.Pointer[any] // nil for nothing
 }
 
-// Version is a value that others can change, as it was at one moment.
+// Version is a snapshot of an entry of a group: it identifies the entry and its number of changes.
 type Version struct {
-	Of     any
-	Number uint32 // of changes before
+	Entry  any
+	Number uint32 // changes so far
 }
 
-// Keep is what a change of a probe keeps.
+// Keep selects the state of a probe that a change keeps.
 type Keep struct {
-	Run     bool // of equal results
-	Attempt bool // under way, unless its timeout or target is another one; and a hold
+	Run     bool // the run of equal results
+	Attempt bool // the attempt under way, unless its timeout or target changes, and a hold
 }

@@ -1,7 +1,7 @@
-// Package managertest tests how a manager of probes treats the probes of a running container that change. Any
-// implementation of the kubelet's manager can run it. It is experimental.
+// Package managertest tests how a manager of probes handles changes of the probes of a running container.
+// Any implementation of the kubelet's manager can run it. It is experimental.
 //
-// docs/embed/changing-probes.md has the rules in words.
+// docs/embed/changing-probes.md describes the rules.
 package managertest
 
 import (
@@ -18,17 +18,18 @@ import (
 
 // Subject is a manager of probes, with the kubelet's names.
 type Subject interface {
-	// AddPod starts the probes of a pod. Its context bounds the call.
+	// AddPod starts the probes of a pod. ctx limits the call only.
 	AddPod(ctx context.Context, pod *v1.Pod) error
 	// UpdatePod adds, changes and ends probes to match pod.
 	UpdatePod(ctx context.Context, pod *v1.Pod) error
 	// RemovePod ends the probes of a pod.
 	RemovePod(pod *v1.Pod)
-	// UpdatePodStatus sets Started and Ready of the containers in status. pod has the last published status.
+	// UpdatePodStatus sets Started and Ready of the containers in status. pod has the last published
+	// status.
 	UpdatePodStatus(pod *v1.Pod, status *v1.PodStatus)
 }
 
-// World is what a Subject probes: one pod, whose container "web" runs.
+// World is the environment of a Subject: one pod, whose container "web" is running.
 type World struct {
 	t       *testing.T
 	subject Subject
@@ -36,9 +37,9 @@ type World struct {
 
 	mu      sync.Mutex
 	status  v1.PodStatus
-	healthy bool          // what attempts find that begin now
-	takes   time.Duration // how long they last
-	deaf    bool          // they do not heed their context
+	healthy bool          // result of attempts that begin now
+	takes   time.Duration // their duration
+	deaf    bool          // they ignore their context
 	calls   []call
 }
 
@@ -48,14 +49,16 @@ type call struct {
 	at      time.Time
 }
 
-// PodStatus returns the last published status of the pod, which must not be modified. It is false for another pod.
+// PodStatus returns the last published status of the pod, which must not be modified. It returns false for
+// another pod.
 func (w *World) PodStatus(uid types.UID) (v1.PodStatus, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.status, uid == w.pod.UID
 }
 
-// Exec carries out an attempt of an exec probe, and returns the exit code of the command. When ctx ends before, it returns the error of ctx.
+// Exec carries out an attempt of an exec probe, and returns the exit code of the command. If ctx ends
+// first, it returns the error of ctx.
 func (w *World) Exec(ctx context.Context, command []string) (exitCode int, err error) {
 	healthy, takes, deaf := w.begin(command[len(command)-1])
 	if deaf {
@@ -82,9 +85,10 @@ func (w *World) begin(version string) (healthy bool, takes time.Duration, deaf b
 	return w.healthy, w.takes, w.deaf
 }
 
-// TestChangedProbes runs the suite, each test with a new Subject and in a bubble of [synctest]. new makes a Subject that
-// asks w for the status of the pod, and runs commands by it; it may use t.Cleanup to end its goroutines. The pod is
-// removed before. Attempts may be spread: the first comes within 10 s, and others a period after the one before.
+// TestChangedProbes runs the suite, each test with a new Subject in a bubble of [synctest]. new must return
+// a Subject that gets the status of the pod and runs commands through w. It may use t.Cleanup to end its
+// goroutines; the pod is removed before that. Attempts may be spread: the first must come within 10 s, and
+// each further one a period after the previous one.
 func TestChangedProbes(t *testing.T, new func(t *testing.T, w *World) Subject) {
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -98,8 +102,8 @@ func TestChangedProbes(t *testing.T, new func(t *testing.T, w *World) Subject) {
 	}
 }
 
-// newWorld returns a healthy world whose container runs since now. Its probe has a period of 10 s, a timeout of 5 s
-// and thresholds of 1.
+// newWorld returns a healthy world whose container has just started. Its probe has a period of 10 s, a
+// timeout of 5 s and thresholds of 1.
 func newWorld(t *testing.T, kind string) *World {
 	w := &World{t: t, healthy: true}
 	w.pod = &v1.Pod{
@@ -124,13 +128,13 @@ const (
 	startup   = "startup"
 )
 
-// probe returns where the container has its probe of a kind.
+// probe returns the field of the container for probes of kind.
 func (w *World) probe(kind string) **v1.Probe {
 	c := &w.pod.Spec.Containers[0]
 	return map[string]**v1.Probe{liveness: &c.LivenessProbe, readiness: &c.ReadinessProbe, startup: &c.StartupProbe}[kind]
 }
 
-// answer makes attempts that begin from now on find the given health.
+// answer sets the result and the duration of attempts that begin from now on.
 func (w *World) answer(healthy bool, takes time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,15 +144,15 @@ func (w *World) answer(healthy bool, takes time.Duration) {
 // start adds the pod, and waits for the end of its first attempt.
 func (w *World) start() {
 	w.t.Helper()
-	n := len(w.made()) // before AddPod: the first attempt may come at once
+	n := len(w.attempts()) // before AddPod: the first attempt may come at once
 	if err := w.subject.AddPod(w.t.Context(), w.pod.DeepCopy()); err != nil {
 		w.t.Fatal(err)
 	}
-	w.more(n)
+	w.waitAttempts(n)
 	w.run(step)
 }
 
-// change updates the pod after an edit of its probe of a kind.
+// change updates the pod after an edit of its probe of kind.
 func (w *World) change(kind string, edit func(p *v1.Probe)) {
 	w.t.Helper()
 	edit(*w.probe(kind))
@@ -163,15 +167,15 @@ func (w *World) update() {
 	synctest.Wait()
 }
 
-// version changes the command of a probe, and nothing else.
+// version returns an edit that changes only the command of a probe.
 func version(v string) func(*v1.Probe) {
 	return func(p *v1.Probe) { p.Exec = &v1.ExecAction{Command: []string{"check", v}} }
 }
 
-// step is how often the status is published.
+// step is the interval at which the status is published.
 const step = 100 * time.Millisecond
 
-// run lets time pass, and publishes the status meanwhile.
+// run lets d pass, and publishes the status meanwhile.
 func (w *World) run(d time.Duration) {
 	for range d / step {
 		time.Sleep(step)
@@ -180,7 +184,7 @@ func (w *World) run(d time.Duration) {
 	}
 }
 
-// publish publishes the status as the Subject sees it, and returns the status of the container.
+// publish publishes the status updated by the Subject, and returns the status of the container.
 func (w *World) publish() v1.ContainerStatus {
 	pod := w.pod.DeepCopy()
 	pod.Status, _ = w.PodStatus(pod.UID)
@@ -192,16 +196,16 @@ func (w *World) publish() v1.ContainerStatus {
 	return status.ContainerStatuses[0]
 }
 
-// next waits for the begin of an attempt.
+// next waits for the start of an attempt.
 func (w *World) next() {
 	w.t.Helper()
-	w.more(len(w.made()))
+	w.waitAttempts(len(w.attempts()))
 }
 
-// more waits until there are more than n attempts.
-func (w *World) more(n int) {
+// waitAttempts waits until there are more than n attempts.
+func (w *World) waitAttempts(n int) {
 	w.t.Helper()
-	for i := 0; len(w.made()) <= n; i++ {
+	for i := 0; len(w.attempts()) <= n; i++ {
 		if i == 300 {
 			w.t.Fatal("no attempt within 30s")
 		}
@@ -209,14 +213,14 @@ func (w *World) more(n int) {
 	}
 }
 
-func (w *World) made() []call {
+func (w *World) attempts() []call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.calls
 }
 
 // last returns the last attempt.
-func (w *World) last() call { return w.made()[len(w.made())-1] }
+func (w *World) last() call { return w.attempts()[len(w.attempts())-1] }
 
 func (w *World) wantReady(want bool, why string) {
 	w.t.Helper()
@@ -232,12 +236,12 @@ func (w *World) wantStarted(want bool, why string) {
 	}
 }
 
-// wantAttempts checks how many attempts there were within d.
+// wantAttempts checks the number of attempts within d.
 func (w *World) wantAttempts(want int, d time.Duration, why string) {
 	w.t.Helper()
-	n := len(w.made())
+	n := len(w.attempts())
 	w.run(d)
-	if got := len(w.made()) - n; got != want {
+	if got := len(w.attempts()) - n; got != want {
 		w.t.Errorf("%d attempts within %v %s, want %d", got, d, why, want)
 	}
 }

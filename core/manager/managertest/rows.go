@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// row is a rule, for a pod with one probe.
+// row is the test of one rule, for a pod with one probe.
 type row struct {
 	name, kind string
 	test       func(w *World)
@@ -31,8 +31,8 @@ var rows = []row{
 		w.wantAttempts(0, 5*second, "after the update")
 	}},
 
-	// What an attempt does.
-	{"another handler drops the attempt under way, which is made again at once", readiness, func(w *World) {
+	// Attempts.
+	{"new handler cancels the attempt under way, and another one begins at once", readiness, func(w *World) {
 		w.start()
 		w.answer(false, 3*second)
 		w.deaf = true
@@ -45,7 +45,7 @@ var rows = []row{
 			w.t.Errorf("the last attempt is one of %s", got)
 		}
 	}},
-	{"another handler begins a new run, and keeps the decided result", readiness, func(w *World) {
+	{"new handler begins a new run, and keeps the decided result", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 3
 		w.start()
 		w.answer(false, 0)
@@ -60,7 +60,7 @@ var rows = []row{
 		w.run(step)
 		w.wantReady(false, "after three")
 	}},
-	{"another handler keeps the schedule", readiness, func(w *World) {
+	{"new handler keeps the schedule", readiness, func(w *World) {
 		w.start()
 		w.next()
 		last := w.last().at
@@ -69,7 +69,7 @@ var rows = []row{
 		w.next()
 		w.wantSince(last, 10*second)
 	}},
-	{"another timeout drops the attempt under way, and keeps the run", readiness, func(w *World) {
+	{"new timeout cancels the attempt under way, and keeps the run", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 3
 		w.start()
 		w.answer(false, 0)
@@ -81,11 +81,11 @@ var rows = []row{
 		w.change(readiness, func(p *v1.Probe) { p.TimeoutSeconds = 4 })
 		w.run(second)
 		w.wantReady(false, "after the third failure")
-		if got := len(w.made()); got < 5 {
+		if got := len(w.attempts()); got < 5 {
 			w.t.Errorf("%d attempts: the one that was under way was not made again", got)
 		}
 	}},
-	{"probe that is changed more often than an attempt takes decides", readiness, func(w *World) {
+	{"probe that changes faster than its attempts end still decides", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 3
 		w.start()
 		w.answer(false, 3*second)
@@ -95,7 +95,7 @@ var rows = []row{
 		}
 		w.wantReady(false, "after two minutes of failures")
 	}},
-	{"probe whose timeout is changed more often than an attempt takes decides", readiness, func(w *World) {
+	{"probe whose timeout changes faster than its attempts end still decides", readiness, func(w *World) {
 		w.start()
 		w.answer(false, 3*second)
 		for i := range 30 {
@@ -105,8 +105,8 @@ var rows = []row{
 		w.wantReady(false, "after half a minute of failures")
 	}},
 
-	// What decides.
-	{"thresholds keep the attempt under way and the run, and count for both", readiness, func(w *World) {
+	// Thresholds.
+	{"new thresholds keep the attempt under way and the run, and apply to both", readiness, func(w *World) {
 		(*w.probe(readiness)).FailureThreshold = 9
 		w.start()
 		w.answer(false, 0)
@@ -119,8 +119,8 @@ var rows = []row{
 		w.wantReady(false, "after it")
 	}},
 
-	// When it is probed.
-	{"another period counts from the last attempt", readiness, func(w *World) {
+	// Schedule.
+	{"new period counts from the last attempt", readiness, func(w *World) {
 		w.start()
 		w.next()
 		last := w.last().at
@@ -130,7 +130,7 @@ var rows = []row{
 		w.wantSince(last, 5*second)
 		w.wantAttempts(3, 15*second, "with a period of 5s")
 	}},
-	{"another period keeps the attempt under way", readiness, func(w *World) {
+	{"new period keeps the attempt under way", readiness, func(w *World) {
 		w.start()
 		w.answer(false, 3*second)
 		w.next()
@@ -149,7 +149,7 @@ var rows = []row{
 	{"liveness probe on hold is probed again with another handler", liveness, func(w *World) {
 		n := w.hold()
 		w.change(liveness, version("v2"))
-		w.more(n)
+		w.waitAttempts(n)
 		if got := w.last().version; got != "v2" {
 			w.t.Errorf("attempt of %s", got)
 		}
@@ -158,13 +158,13 @@ var rows = []row{
 	{"liveness probe on hold is probed again with another timeout", liveness, func(w *World) {
 		n := w.hold()
 		w.change(liveness, func(p *v1.Probe) { p.TimeoutSeconds = 6 })
-		w.more(n)
+		w.waitAttempts(n)
 	}},
 	{"liveness probe on hold is probed again with another threshold, and holds again", liveness, func(w *World) {
 		n := w.hold()
 		w.answer(false, 0)
 		w.change(liveness, func(p *v1.Probe) { p.FailureThreshold = 2 })
-		w.more(n + 1)
+		w.waitAttempts(n + 1)
 		w.wantAttempts(0, 20*second, "after the second failure in a row")
 	}},
 	{"liveness probe stays on hold with another period and delay", liveness, func(w *World) {
@@ -175,7 +175,7 @@ var rows = []row{
 	{"startup probe that has failed is probed again with another handler", startup, func(w *World) {
 		n := w.hold()
 		w.change(startup, version("v2"))
-		w.more(n)
+		w.waitAttempts(n)
 		w.run(step)
 		w.wantStarted(true, "after a success")
 	}},
@@ -186,7 +186,7 @@ var rows = []row{
 		w.wantStarted(true, "as before")
 	}},
 
-	// Which probes there are.
+	// Added and removed probes.
 	{"removed readiness probe leaves no result, and none comes late", readiness, func(w *World) {
 		w.answer(false, 0)
 		w.start()
@@ -215,7 +215,7 @@ var rows = []row{
 		w.run(4 * second)
 		w.wantStarted(true, "after a success")
 	}},
-	{"removed startup probe has the container started", startup, func(w *World) {
+	{"removed startup probe leaves the container started", startup, func(w *World) {
 		w.answer(false, 0)
 		(*w.probe(startup)).FailureThreshold = 9
 		w.start()
@@ -234,7 +234,7 @@ var rows = []row{
 		w.run(15 * second)
 		w.wantReady(true, "after a success")
 	}},
-	{"probe that is moved to another kind is another probe", readiness, func(w *World) {
+	{"probe moved to another kind is a new probe", readiness, func(w *World) {
 		w.answer(false, 0)
 		w.start()
 		w.wantReady(false, "after a failure")
@@ -246,18 +246,18 @@ var rows = []row{
 	}},
 }
 
-// hold starts a world that is not healthy, checks that its probe does not go on after the failure, and makes it healthy.
-// It returns the number of attempts.
+// hold starts an unhealthy world, checks that its probe is on hold after the failure, and makes the world
+// healthy. It returns the number of attempts.
 func (w *World) hold() (attempts int) {
 	w.t.Helper()
 	w.answer(false, 0)
 	w.start()
 	w.wantAttempts(0, 20*second, "on hold")
 	w.answer(true, 0)
-	return len(w.made())
+	return len(w.attempts())
 }
 
-// wantSince checks that the last attempt began d after the given one.
+// wantSince checks that the last attempt began d after the given time.
 func (w *World) wantSince(before time.Time, d time.Duration) {
 	w.t.Helper()
 	if got := w.last().at.Sub(before).Round(step); got != d {

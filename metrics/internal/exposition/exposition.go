@@ -1,5 +1,5 @@
-// Package exposition writes metrics in the formats that Prometheus reads: text, OpenMetrics and
-// protobuf. It needs no copy of them in memory, however many there are.
+// Package exposition writes metrics in the formats that Prometheus reads: text, OpenMetrics and protobuf.
+// It streams them, so its memory does not depend on their number.
 //
 // Read [Writer] first. text.go and protobuf.go write the samples of a series.
 package exposition
@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/metrics/internal/native"
 )
 
-// ChunkSize is how many bytes are written at once, at least.
+// ChunkSize is the smallest number of bytes of a write, except the last.
 const ChunkSize = 64 << 10
 
 // Type is a type of metrics.
@@ -34,19 +34,19 @@ type Durations struct {
 	Native *native.Sum
 }
 
-// Format writes series. Labels of the current series are those since begin, or since cut.
+// format encodes series. The labels of the current series are those added since begin or cut.
 type format interface {
 	begin()
 	label(name, value string)
-	mark() int    // of the labels so far
+	mark() int    // marks the end of the labels so far
 	cut(mark int) // removes the labels after mark
 	value(v float64)
 	durations(d *Durations)
-	end() // of the family
+	end() // ends the family
 }
 
-// Writer writes families of metrics, in chunks that let other goroutines run in between. Nothing is
-// written after the first error.
+// Writer writes families of metrics in chunks, and lets other goroutines run between chunks. It writes
+// nothing after the first error.
 type Writer struct {
 	out    io.Writer
 	buf    []byte
@@ -63,7 +63,7 @@ type Family struct {
 	Bounds     []float64 // of the classic buckets of a histogram
 }
 
-// Encoding is how a [Writer] writes.
+// Encoding is the output format of a [Writer].
 type Encoding int
 
 // The encodings.
@@ -84,7 +84,7 @@ func New(out io.Writer, encoding Encoding) *Writer {
 	return w
 }
 
-// Write implements [io.Writer], for an encoder of other metrics.
+// Write implements [io.Writer], for encoders of other metrics.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.buf = append(w.buf, p...)
 	w.flushChunk()
@@ -99,7 +99,7 @@ func (w *Writer) flushChunk() {
 	}
 }
 
-// Flush writes what is left, and returns the first error.
+// Flush writes the rest of the buffer, and returns the first error.
 func (w *Writer) Flush() error {
 	if w.err == nil {
 		_, w.err = w.out.Write(w.buf)
@@ -108,10 +108,10 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Err returns the first error of the writer below.
+// Err returns the first error of the underlying writer.
 func (w *Writer) Err() error { return w.err }
 
-// Begin begins a family. One without series is left out.
+// Begin begins a family. A family without series is not written.
 func (w *Writer) Begin(f Family) { w.family, w.begun = f, false }
 
 // End ends the family.
@@ -122,8 +122,8 @@ func (w *Writer) End() {
 	}
 }
 
-// Series begins a series of the family, which has no labels yet. It returns false after an error:
-// there is nothing more to write.
+// Series begins a series of the family, without labels. It returns false after an error, and the caller
+// must stop writing.
 func (w *Writer) Series() bool {
 	w.flushChunk()
 	w.format.begin()
@@ -131,7 +131,7 @@ func (w *Writer) Series() bool {
 	return w.err == nil
 }
 
-// Label adds a label. Labels come in the order of their names.
+// Label adds a label. Labels must be added in the order of their names.
 func (w *Writer) Label(name, value string) { w.format.label(name, value) }
 
 // Mark returns a mark of the labels so far, for [Writer.Cut].

@@ -9,16 +9,16 @@ import (
 	"github.com/daeace23/prober/metrics/internal/native"
 )
 
-// protobuf writes messages io.prometheus.client.MetricFamily, each after its length. A family that
-// is longer than a chunk has several messages, since a message is in memory as a whole; Prometheus
-// reads them as one. The numbers of fields are those of client_model's metrics.proto.
+// protobuf writes length-delimited io.prometheus.client.MetricFamily messages. A family longer than a chunk
+// is split into several messages, because a message is buffered as a whole; Prometheus merges them. The
+// field numbers come from client_model's metrics.proto.
 type protobuf struct {
 	*Writer
 	header  []byte // of a message of the family
 	metrics []byte // of the message
 	labels  []byte // of the current series
 	body    []byte // its value
-	part    []byte // of the value
+	part    []byte // part of the value
 	spans   []native.Span
 	deltas  []int64
 }
@@ -50,7 +50,7 @@ func (p *protobuf) mark() int { return len(p.labels) }
 
 func (p *protobuf) cut(mark int) { p.labels = p.labels[:mark] }
 
-// metric adds a metric with the current labels, whose value is the message of a field.
+// metric adds a metric with the current labels. value is the message in field.
 func (p *protobuf) metric(field protowire.Number, value []byte) {
 	p.metrics = protowire.AppendTag(p.metrics, 4, protowire.BytesType)
 	p.metrics = protowire.AppendVarint(p.metrics, uint64(len(p.labels)+1+protowire.SizeBytes(len(value))))
@@ -97,7 +97,7 @@ func (p *protobuf) native(s *native.Sum) {
 		p.part = appendVarint(p.part, 2, uint64(span.Length))
 		p.body = appendMessage(p.body, 12, p.part)
 	}
-	for _, delta := range p.deltas { // not packed, as metrics.proto has it
+	for _, delta := range p.deltas { // not packed, as in metrics.proto
 		p.body = appendVarint(p.body, 13, protowire.EncodeZigZag(delta))
 	}
 }

@@ -67,7 +67,7 @@ func (t *text) mark() int { return len(t.labels) }
 
 func (t *text) cut(mark int) { t.labels = t.labels[:mark] }
 
-// name begins a sample with its name and its labels, of which there is at least one.
+// name begins a sample with its name and its labels. There must be at least one label.
 func (t *text) name(suffix string) {
 	t.buf = append(t.buf, t.family.Name...)
 	t.buf = append(t.buf, suffix...)
@@ -85,7 +85,7 @@ func (t *text) float(v float64) {
 	t.buf = append(appendFloat(t.buf, v, t.openMetrics), '\n')
 }
 
-// count ends a sample with a count, which OpenMetrics has as an integer, and text as a float.
+// count ends a sample with a count: an integer in OpenMetrics, a float in the text format.
 func (t *text) count(n uint64) {
 	if n >= 1e6 && !t.openMetrics { // a float has an exponent
 		t.float(float64(n))
@@ -94,18 +94,18 @@ func (t *text) count(n uint64) {
 	t.buf = append(strconv.AppendUint(t.buf, n, 10), '\n')
 }
 
-// appendFloat appends v as expfmt writes it.
+// appendFloat appends v in the format of expfmt.
 func appendFloat(buf []byte, v float64, openMetrics bool) []byte {
 	if v == 0 {
 		v = 0 // not -0
 	}
 	start := len(buf)
-	if v >= 0 && v < 1e6 && v == math.Trunc(v) { // as AppendFloat, in less time
+	if v >= 0 && v < 1e6 && v == math.Trunc(v) { // same result as AppendFloat, faster
 		buf = strconv.AppendUint(buf, uint64(v), 10)
 	} else {
 		buf = strconv.AppendFloat(buf, v, 'g', -1, 64)
 	}
-	if openMetrics && !bytes.ContainsAny(buf[start:], ".eNI") { // N and I: not a number, infinite
+	if openMetrics && !bytes.ContainsAny(buf[start:], ".eNI") { // N and I: NaN and Inf
 		buf = append(buf, ".0"...)
 	}
 	return buf
@@ -121,7 +121,7 @@ func (t *text) durations(d *Durations) {
 	t.count(d.Count)
 }
 
-// buckets writes the samples of the classic buckets, of which there is at least that of +Inf.
+// buckets writes the samples of the classic buckets, or only +Inf if there are none.
 func (t *text) buckets(d *Durations) {
 	t.prefix = append(append(append(t.prefix[:0], t.family.Name...), "_bucket"...), t.labels...)
 	for i, n := range d.Upto {

@@ -1,10 +1,9 @@
-// Package family describes metrics: for scrapes and for docs/metrics.md.
+// Package family describes metrics, for scrapes and for docs/metrics.md.
 package family
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Family is one metric: what a scrape shows of it, and what it is good for. docs/metrics.md
-// is written from all of them.
+// Family describes one metric: its fields in a scrape, and the advice in docs/metrics.md.
 type Family struct {
 	Group   string // "Probes", "Plugins", "Targets", "Node" or "Agent"
 	Name    string
@@ -13,7 +12,7 @@ type Family struct {
 	Help    string // one sentence
 	Labels  []Label
 	Buckets []float64 // of a histogram, in Unit
-	Alert   string    // when to alert, and why; "" where no rule is known
+	Alert   string    // when to alert, and why; "" without a known rule
 }
 
 // Type is a type of Prometheus metrics.
@@ -30,8 +29,8 @@ const (
 // Label is one label of a family.
 type Label struct {
 	Name   string
-	Values []string // all that there can be; nil if they are not known beforehand
-	About  string   // of values that are not known beforehand
+	Values []string // all possible values; nil if they are not known beforehand
+	About  string   // describes values that are not known beforehand
 }
 
 // Described is a [Family] with its descriptor.
@@ -62,22 +61,22 @@ func (f *Described) With(value float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(f.Desc, kind, value, labels...)
 }
 
-// CounterVec returns counters of it.
+// CounterVec returns a new counter vector of the family.
 func (f *Described) CounterVec() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help}, f.LabelNames())
 }
 
-// GaugeVec returns gauges of it.
+// GaugeVec returns a new gauge vector of the family.
 func (f *Described) GaugeVec() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.Name, Help: f.Help}, f.LabelNames())
 }
 
-// Gauge returns a gauge of it.
+// Gauge returns a new gauge of the family.
 func (f *Described) Gauge() prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Name, Help: f.Help})
 }
 
-// Group returns the families of a group.
+// Group returns the families of all, with their group set to name.
 func Group(name string, all ...*Described) (families []Family) {
 	for _, f := range all {
 		made := f.Family

@@ -1,6 +1,6 @@
-// Package native counts durations in the buckets of a native histogram of Prometheus, which exist
-// only where something was counted. [Counts] is of one probe and takes concurrent ticks, [Sum] is
-// what a scrape reads of one or more.
+// Package native counts durations in the buckets of a Prometheus native histogram. Only buckets with counts
+// exist. [Counts] belongs to one probe and takes concurrent ticks. [Sum] adds up one or more Counts for a
+// scrape.
 package native
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Schema is that of all histograms: each power of two is divided into 2^Schema buckets, so that a
-// bound is 9 % above the one below.
+// Schema is the schema of all histograms. It divides each power of two into 2^Schema buckets, so each bound
+// is 9 % above the previous one.
 const Schema = 3
 
 // ZeroThreshold is the bound of the zero bucket, in seconds: the default of client_golang.
@@ -35,19 +35,19 @@ func index(d time.Duration) int {
 // zeroOctave is the octave of the zero bucket.
 const zeroOctave = math.MinInt8
 
-// octave has the counts of the buckets between two powers of two. It is 48 bytes, and followed by
-// others.
+// octave has the counts of the buckets between two powers of two. It is a node of a linked list, and takes
+// 48 bytes.
 type octave struct {
 	next   *octave // read-only
 	counts [perOctave]atomic.Uint32
 	number int8 // read-only
 }
 
-// Counts are the counts of one histogram, 48 bytes for each octave with a duration: 65 octaves at
-// most, and mostly two or three. The zero value is empty. It is safe for concurrent use.
+// Counts has the counts of one histogram. It takes 48 bytes for each octave with a duration: mostly two or
+// three octaves, at most 65. The zero value is empty. It is safe for concurrent use.
 type Counts struct{ first atomic.Pointer[octave] }
 
-// Add counts a duration, and every negative one as 0.
+// Add counts a duration. A negative duration counts as 0.
 func (c *Counts) Add(d time.Duration) {
 	if d <= 0 {
 		c.bucket(zeroOctave, 0).Add(1)
@@ -57,7 +57,7 @@ func (c *Counts) Add(d time.Duration) {
 	c.bucket(int8(i>>Schema), i&(perOctave-1)).Add(1)
 }
 
-// bucket returns a bucket of an octave, which it adds if necessary.
+// bucket returns a bucket of an octave, and adds the octave if necessary.
 func (c *Counts) bucket(number int8, i int) *atomic.Uint32 {
 	for {
 		first := c.first.Load()
@@ -90,10 +90,10 @@ type Bucket struct {
 	Count uint64
 }
 
-// Sum is the sum of some [Counts] at one moment. Its memory is used again after a Reset.
+// Sum is the sum of several [Counts]. Reset keeps its memory for reuse.
 type Sum struct {
 	Zero    uint64
-	Buckets []Bucket // without those that are 0, by Index
+	Buckets []Bucket // sorted by Index; empty buckets are left out
 }
 
 // Reset empties s.
@@ -131,18 +131,17 @@ func (s *Sum) Count() uint64 {
 	return n
 }
 
-// Span is a run of buckets without a large gap.
+// Span is a sequence of buckets without a large gap.
 type Span struct {
-	Offset int32 // from the end of the span before; of the first span, the index of its first bucket
+	Offset int32 // distance from the end of the previous span; for the first span, the index of its first bucket
 	Length uint32
 }
 
-// maxGap is the number of empty buckets that a span has rather than that another one begins, as in
-// client_golang.
+// maxGap is the largest number of consecutive empty buckets inside a span, as in client_golang.
 const maxGap = 2
 
-// Spans appends the spans of the buckets to spans, and to deltas the count of each of their buckets
-// minus that of the one before.
+// Spans appends the spans of the buckets to spans. It appends to deltas the difference of each bucket's
+// count from the previous bucket's.
 func (s *Sum) Spans(spans []Span, deltas []int64) ([]Span, []int64) {
 	var last int64
 	next := 0 // index after the last bucket

@@ -42,9 +42,9 @@ func theirs(t *testing.T, peer prometheus.Histogram) (h shown) {
 	return h
 }
 
-func TestBucketsAreThoseOfClientGolang(t *testing.T) {
+func TestBucketsMatchClientGolang(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var sum native.Sum // is used again
+	var sum native.Sum // reused
 	for range 200 {
 		var counts, more native.Counts
 		peer := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x", NativeHistogramBucketFactor: 1.1})

@@ -50,7 +50,7 @@ fn bad(path: &str, text: &str, want: &str) -> Error {
     Error::new(format!("config: {}: {:.60} is no {}", path, text, want))
 }
 
-/// Returns a duration such as "1m30s", or None if text is not one.
+/// Parses a duration such as "1m30s". Returns None if text is not one.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut sum) = (text, 0.0);
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! The digests that logins need, and base64. The standard library has none of them.
+//! Digests for logins, and base64. The standard library does not have them.
 
 /// Returns the SHA-1 digest, for protocols that still need it.
 pub fn sha1(data: &[u8]) -> [u8; 20] {
@@ -60,7 +60,7 @@ pub fn to_base64(data: &[u8]) -> String {
     text
 }
 
-/// Returns None if text is not base64.
+/// Decodes base64. Returns None if text is not valid.
 pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     let mut data = Vec::new();
     let digits = text.trim_end_matches('=').as_bytes();
@@ -118,7 +118,7 @@ struct Sha256([u32; 8]);
 impl Sha256 {
     const START: Sha256 = Sha256([0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19]);
 
-    /// Adds the last data, after whole blocks of so many bytes, and returns the digest.
+    /// Adds the last data, after `before` bytes in whole blocks, and returns the digest.
     fn finish(mut self, data: &[u8], before: usize) -> [u8; 32] {
         for block in padded(data, before).chunks_exact(64) {
             self.block(block);
@@ -146,7 +146,7 @@ impl Sha256 {
     }
 }
 
-/// Returns the padded data: a one, zeros and the length in bits follow it, to whole blocks.
+/// Returns the data padded to whole blocks with a one, zeros, and the length in bits.
 fn padded(data: &[u8], before: usize) -> Vec<u8> {
     let size = (data.len() + 1 + 8 + 63) / 64 * 64;
     let mut all = Vec::with_capacity(size);

@@ -4,7 +4,7 @@ use crate::{check, host, json, pull};
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// A request. A URL without a host ("http:///healthz") is one of the target.
+/// A request. A URL without a host ("http:///healthz") is for the target.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// "GET" if empty.
@@ -12,9 +12,9 @@ pub struct Request {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// How many redirects are followed, up to the limit `redirects` of the manifest.
+    /// The maximum number of redirects to follow, at most the limit `redirects` of the manifest.
     pub redirects: u32,
-    /// None means until the deadline.
+    /// The timeout; None means until the deadline.
     pub timeout: Option<Duration>,
     /// TLS options as JSON, such as {"verify":"none"}, or "".
     pub tls: String,
@@ -23,7 +23,7 @@ pub struct Request {
     pub options: Vec<(&'static str, String)>,
 }
 
-/// A response, which reads its body. It is closed when it is dropped.
+/// A response, and the reader of its body. It is closed when it is dropped.
 #[derive(Debug)]
 pub struct Response {
     handle: i32,
@@ -36,7 +36,7 @@ pub fn get(url: &str) -> io::Result<Response> {
 }
 
 impl Request {
-    /// Makes the request, and returns when the header of the response has come.
+    /// Makes the request, and returns after the response header was received.
     pub fn send(&self) -> io::Result<Response> {
         let doc = self.to_json();
         let handle = check(unsafe { host::http_do(doc.as_ptr(), doc.len(), self.body.as_ptr(), self.body.len()) })?;

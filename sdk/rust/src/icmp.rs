@@ -5,20 +5,20 @@ use crate::{check, host, json, pull};
 use std::io;
 use std::time::Duration;
 
-/// An echo request. The default goes to the target.
+/// An echo request. The default value addresses the target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
-    /// A name or an address, in place of the target.
+    /// A name or an address, instead of the target.
     pub host: String,
     /// "4", "6", "4,6" or "6,4"; "" is any address.
     pub ip_family: String,
-    /// An address of the host that sends it.
+    /// The source address, one of the host's addresses.
     pub source_address: String,
-    /// Bytes after the header of ICMP; 0 is 56.
+    /// The bytes after the ICMP header; 0 means 56.
     pub payload: u32,
-    /// The TTL of IPv4; 0 is that of the system.
+    /// The TTL of IPv4; 0 means the system's default.
     pub hop_limit: u32,
-    /// It is sent in one piece or not at all.
+    /// Do not fragment the request.
     pub dont_fragment: bool,
 }
 
@@ -28,9 +28,9 @@ pub struct Reply {
     pub local: String,
     pub remote: String,
     pub payload: u32,
-    /// What is left of the hop limit of the reply; 0 if it is not known.
+    /// The remaining hop limit of the reply; 0 if it is unknown.
     pub hop_limit: u32,
-    /// Seconds to resolve the name, to open a socket, and from the request to the reply.
+    /// Durations in seconds: of the name look-up, of opening a socket, and from the request to the reply.
     pub dns: f64,
     pub setup: f64,
     pub rtt: f64,

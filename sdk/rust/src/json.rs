@@ -1,4 +1,4 @@
-//! The JSON that a probe needs: finding a value by its path, and writing strings.
+//! Minimal JSON for probes: finding a value by its path, and writing strings.
 
 /// Finds the value at a dotted path ("tls.peer.0.notAfter"). A number is an index into an
 /// array. Returns None if there is no value or it is null.
@@ -19,7 +19,7 @@ pub fn text(value: &str) -> String {
     }
 }
 
-/// Reports whether a key, with its quotes, is that of name.
+/// Reports whether a quoted key equals name.
 fn is_key(key: &str, name: &str) -> bool {
     match key.strip_prefix('"').and_then(|k| k.strip_suffix('"')) {
         Some(plain) if plain == name => true,
@@ -28,12 +28,12 @@ fn is_key(key: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the items of an array, or none for anything else.
+/// Returns the items of an array; empty for any other value.
 pub fn items(value: &str) -> Vec<&str> {
     (0..).map_while(|i: usize| member(value, &i.to_string())).collect()
 }
 
-/// Returns the names and values of an object, or none for anything else. The values are JSON.
+/// Returns the names and values of an object; empty for any other value. The values are JSON.
 pub fn fields(value: &str) -> Vec<(String, &str)> {
     let mut all = Vec::new();
     let mut rest = match value.trim().strip_prefix('{') {
@@ -69,7 +69,7 @@ pub fn quote(text: &str) -> String {
     out + "\""
 }
 
-/// Returns an object whose values are JSON already.
+/// Returns an object whose values are given as JSON.
 pub fn object<'a>(fields: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let fields: Vec<String> = fields.into_iter().map(|(name, value)| quote(name) + ":" + &value).collect();
     format!("{{{}}}", fields.join(","))
@@ -128,7 +128,7 @@ fn end(doc: &str) -> usize {
     bytes.len()
 }
 
-/// Returns the index after the quote that ends the string which is at i.
+/// Returns the index after the closing quote of the string at i.
 fn end_of_text(bytes: &[u8], mut i: usize) -> usize {
     while i < bytes.len() {
         match bytes[i] {

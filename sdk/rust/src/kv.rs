@@ -12,7 +12,7 @@ pub fn get(key: &str) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Sets the value of a key. It is kept only if the attempt ends normally.
+/// Sets the value of a key. It is only kept if the attempt ends with an outcome.
 pub fn set(key: &str, value: impl AsRef<[u8]>) -> io::Result<()> {
     let value = value.as_ref();
     check(unsafe { host::kv_set(key.as_ptr(), key.len(), value.as_ptr(), value.len()) }).map(|_| ())

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The outcome is the verdict about the target. An error means that there is no verdict, and
-//! the host tries again. The crate needs only the standard library, and builds with rustc 1.63
+//! the host retries the attempt. The crate needs only the standard library, and builds with rustc 1.63
 //! for wasm32-wasi and wasm32-unknown-unknown.
 
 pub mod config;
@@ -33,10 +33,10 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// What a probe function returns.
+/// The return value of a probe function.
 pub type Result<T = Outcome> = std::result::Result<T, Error>;
 
-/// Why there is no verdict.
+/// The reason why there is no verdict.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -76,10 +76,10 @@ impl From<&str> for Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Success = 0,
-    /// Healthy, with something to report.
+    /// Healthy, with a warning.
     Warning = 1,
     Failure = 2,
-    /// Not known. It counts as a Failure and is not tried again.
+    /// Unknown. It counts as a Failure and is not retried.
     Unknown = 3,
 }
 
@@ -91,14 +91,14 @@ pub struct Outcome {
     pub metrics: Vec<Metric>,
     /// A JSON object, or empty.
     pub details: String,
-    /// Why it is a failure, such as "http_status", or empty. docs/abi.md has the list.
+    /// The reason of a failure, such as "http_status", or empty. docs/abi.md has the list.
     pub reason: String,
 }
 
-/// A number that was measured.
+/// A measured number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metric {
-    /// It must match `[a-z_][a-z0-9_]*`.
+    /// The name, which must match `[a-z_][a-z0-9_]*`.
     pub name: String,
     pub unit: String,
     pub value: f64,
@@ -132,7 +132,7 @@ impl Outcome {
         self
     }
 
-    /// Sets why it is a failure.
+    /// Sets the reason of a failure.
     pub fn reason(mut self, reason: &str) -> Outcome {
         self.reason = reason.into();
         self
@@ -258,7 +258,7 @@ pub fn random(buf: &mut [u8]) -> io::Result<()> {
 }
 
 /// Exports the functions of a guest: `plugin!(probe)`, or `plugin!(probe, validate)` with a
-/// function `fn() -> prober::Result<()>` that checks what the schema of the manifest cannot
+/// function `fn() -> prober::Result<()>` for checks that the schema of the manifest cannot
 /// express.
 #[macro_export]
 macro_rules! plugin {

@@ -27,8 +27,8 @@ pub fn dial(url: &str, timeout: Option<Duration>) -> io::Result<Conn> {
 }
 
 impl Conn {
-    /// Sets how long a read or write may take. None, the default, means until the deadline;
-    /// zero does not wait. One that takes longer fails with WouldBlock.
+    /// Sets the timeout of a read or write. None, the default, means until the deadline;
+    /// zero does not wait. After the timeout, a read or write fails with WouldBlock.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }

@@ -1,4 +1,4 @@
-// Everything is a guest with [ways.Probe].
+// Everything is a guest with the function [ways.Probe].
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package ways is a plugin that uses every function of the SDK that asks the host. The field do of
-// its config selects one.
+// Package ways is a plugin that uses every SDK function that calls the host. The field do of its config
+// selects the function.
 package ways
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/sdk/sdkhttp"
 )
 
-// Probe carries out the function that the config selects.
+// Probe calls the function that the config selects.
 func Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	ways := map[string]func(context.Context, *sdk.Request) (string, error){
 		"http": overHTTP, "client": overClient, "dns": overDNS, "kv": overKV, "dial": overDial, "keep": keep, "echo": echo,
@@ -121,7 +121,7 @@ func overDial(ctx context.Context, r *sdk.Request) (string, error) {
 // kept is the connection of the last attempt, if the guest was not reset.
 var kept net.Conn
 
-// keep dials, then uses the connection of an earlier attempt. It returns whether each use failed.
+// keep dials, and then uses the connection of an earlier attempt. It returns whether each use failed.
 func keep(ctx context.Context, r *sdk.Request) (string, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {
@@ -154,8 +154,8 @@ func ofContext(ctx context.Context, r *sdk.Request) (string, error) {
 // keptContext is the context of the last attempt, if the guest was not reset.
 var keptContext context.Context
 
-// keepContext describes the context of an earlier attempt. With the option ask, the attempt called
-// Done of its own context.
+// keepContext describes the context of an earlier attempt. With the option ask, the attempt calls Done of
+// its own context.
 func keepContext(ctx context.Context, r *sdk.Request) (string, error) {
 	old := keptContext
 	if keptContext = ctx; r.Config.Bool("ask", false) {
@@ -178,7 +178,7 @@ func keepContext(ctx context.Context, r *sdk.Request) (string, error) {
 // keptLookup receives the error of a look-up that an earlier attempt left running.
 var keptLookup chan error
 
-// keepLookup starts a look-up, or returns whether that of an earlier attempt has failed.
+// keepLookup starts a look-up, or returns whether the look-up of an earlier attempt has failed.
 func keepLookup(ctx context.Context, r *sdk.Request) (string, error) {
 	if ended := keptLookup; ended != nil {
 		return fmt.Sprint(errors.Is(<-ended, net.ErrClosed)), nil
@@ -199,8 +199,8 @@ func keepLookup(ctx context.Context, r *sdk.Request) (string, error) {
 // keptReader is true if an earlier attempt left a goroutine that reads.
 var keptReader bool
 
-// keepReader reads from a target that sends nothing. It returns whether the read timed out, and
-// whether the guest slept meanwhile.
+// keepReader reads from a target that sends nothing. It returns whether the read timed out, and whether the
+// guest slept meanwhile.
 func keepReader(ctx context.Context, r *sdk.Request) (string, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {
@@ -239,8 +239,8 @@ func change(_ context.Context, r *sdk.Request) (string, error) {
 	return text, nil
 }
 
-// reads reads from a target that echoes bytes and closes after ".": alone, while another
-// goroutine runs, and alone again.
+// reads reads from a target that echoes bytes and closes after ".": alone, while another goroutine runs,
+// and alone again.
 func reads(ctx context.Context, r *sdk.Request) (string, error) {
 	conn, err := r.Dial(ctx)
 	if err != nil {

@@ -37,7 +37,7 @@ var causes = []cause{
 	ofProbe("later", `no attempts before the startup probe has succeeded`),
 	{name: "container that crashes", link: "#/pod/default/shop", shows: []string{`crash`, `exit code 7`, `BackOff`, `Restarts`}},
 	{name: "plugin that cannot be loaded", link: "#/plugins", shows: []string{`guest`, `running`, `magic|wasm: |WebAssembly`}},
-	{name: "target that is dropped", link: "#/targets?state=dropped", shows: []string{`no-port-at-all`, `there is no port, neither in the address nor in the probe`}},
+	{name: "target that is dropped", link: "#/targets?state=dropped", shows: []string{`no-port-at-all`, `neither the address nor the probe has a port`}},
 	{name: "secret that is missing", shows: []string{`reload`, `secret\.yaml`, `file:/no/such/file`}},
 }
 

@@ -83,8 +83,8 @@ var mutants = []mutant{
 	},
 	{
 		"a liveness Failure is not sent", resultsFile,
-		"\tfor _, q := range *c.queues.Load() {\n\t\tq.put(e.update(c.kind, containerID), e.of())",
-		"\tfor _, q := range *c.queues.Load() {\n\t\tif c.kind == probe.Liveness && r == Failure {\n\t\t\tcontinue\n\t\t}\n\t\tq.put(e.update(c.kind, containerID), e.of())",
+		"\tfor _, q := range *c.queues.Load() {\n\t\tq.put(e.update(c.kind, containerID), e.parent())",
+		"\tfor _, q := range *c.queues.Load() {\n\t\tif c.kind == probe.Liveness && r == Failure {\n\t\t\tcontinue\n\t\t}\n\t\tq.put(e.update(c.kind, containerID), e.parent())",
 	},
 	{
 		"thresholds are one more", foldFile,

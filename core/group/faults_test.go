@@ -19,15 +19,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// mob is callbacks that misbehave at random, for all keys but "good".
+// mob implements callbacks with random faults, for all keys except "good".
 type mob struct {
 	mu       sync.Mutex
 	random   *rand.Rand
-	release  chan struct{} // closed: nobody hangs any more
+	release  chan struct{} // closed: no callback hangs any more
 	peaceful bool
 }
 
-// act misbehaves once in a while. hang tells whether it may hang.
+// act fails at random. hang reports whether it may hang.
 func (m *mob) act(hang bool) {
 	m.mu.Lock()
 	n, release, peaceful := m.random.IntN(12), m.release, m.peaceful
@@ -76,17 +76,17 @@ func (m mobProbe) Gated(worker.Gate)              { m.act(false) }
 func (m mobProbe) Decided(results.Result)         { m.act(false) }
 func (m mobProbe) Close()                         { m.act(false) }
 
-// Random calls over probes whose callbacks misbehave at random: the probe of another ticks each second, every call
-// returns, and after the last callback has returned Shutdown finds nothing under way.
-func TestMob(t *testing.T) {
+// The group gets random calls, and callbacks have random faults. The healthy probe must tick each second,
+// every call must return, and after the last callback has returned Shutdown must find no attempt under way.
+func TestRandomCallbackFaults(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testMob(t, seed) })
+			synctest.Test(t, func(t *testing.T) { testRandomCallbackFaults(t, seed) })
 		})
 	}
 }
 
-func testMob(t *testing.T, seed uint64) {
+func testRandomCallbackFaults(t *testing.T, seed uint64) {
 	m := &mob{random: rand.New(rand.NewPCG(seed, 1)), release: make(chan struct{})}
 	good := new(witness)
 	g, err := group.New[string](group.Config{
@@ -154,7 +154,7 @@ func testMob(t *testing.T, seed uint64) {
 	if err := g.Shutdown(t.Context()); err != nil {
 		t.Errorf("Shutdown after the end of all callbacks: %v", err)
 	}
-	for key, task := range tasks { // nothing of the group keeps them
+	for key, task := range tasks { // the group keeps no reference to them
 		other, err := group.New[string](group.Config{})
 		if err != nil {
 			t.Fatal(err)

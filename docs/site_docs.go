@@ -1,0 +1,10 @@
+//go:build docs
+
+package docs
+
+import _ "embed"
+
+//go:embed site.zip
+var site []byte
+
+func init() { Site = site }
