@@ -21,7 +21,7 @@ import (
 // fails, or Run is never called, it calls neither. All functions are safe for concurrent use.
 //
 // Status, Start, Stop, Pods and Watch are required. The other fields are optional. See memory_test.go of
-// package agent for a minimal source, and docs/embedding.md for its use.
+// package agent for a minimal source, and docs/embed/own-source-of-pods.md for its use.
 type Source struct {
 	// Status returns the present status of a pod, false for an unknown one. Every tick of every
 	// probe calls it, even before Start, so it must not block. The agent does not modify the

@@ -1,4 +1,4 @@
-// Embedsize writes the tables of docs/embedding.md with the cost of each entry point of prober for a
+// Embedsize writes the tables of docs/embed/size.md with the cost of each entry point of prober for a
 // program: its size, the third-party modules that it links, and the changes in its go.mod. It also
 // writes docs/size.md, with the sizes of the parts of prober's own programs; see weights.go.
 package main
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-//go:generate go run . ../../docs/embedding.md ../../docs/size.md
+//go:generate go run . ../../docs/embed/size.md ../../docs/size.md
 
 // program is a program that embeds prober: a folder of testdata.
 type program struct {

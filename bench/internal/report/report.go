@@ -77,7 +77,12 @@ func Page(all []scenario.Scenario, store record.Store) (map[string][]byte, error
 	return files, nil
 }
 
-const head = `# Performance
+const head = `---
+title: Performance
+weight: 110
+description: What prober takes beside the code of the kubelet, with goals, limits and commands.
+---
+# Performance
 
 <!-- Written by ` + "`make bench-peers` and `make bench-scale`" + ` from bench/records. Do not edit. -->
 
