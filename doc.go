@@ -157,7 +157,7 @@
 //   - core/internal/engine.fold decides it, and core/results.Cache.Set keeps it, by container.
 //   - core/states.Rule.Tick makes a state of it, for all that people read.
 //   - core/manager.Manager.UpdatePodStatus writes it into the status of a pod.
-//   - agent.Agent.shown is the only converter to agent/api; metrics.state.ticked has the state for scrapes.
+//   - agent.Agent.apiStatus is the only converter to agent/api; metrics.state.ticked has the state for scrapes.
 //
 // A secret:
 //

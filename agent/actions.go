@@ -40,7 +40,7 @@ func (a *Agent) guarded(next http.Handler) http.Handler {
 			if readBody(w, answered, r) {
 				next.ServeHTTP(answered, r.WithContext(context.WithValue(r.Context(), actionKey{}, &act)))
 			}
-			a.acted(&act, actionResult(answered.status))
+			a.recordAction(&act, actionResult(answered.status))
 		}
 	})
 }
@@ -48,10 +48,10 @@ func (a *Agent) guarded(next http.Handler) http.Handler {
 // maxBody is the limit of the body of an action, in bytes.
 const maxBody = 4096
 
-// readBody reads the body of an action into memory, also of those that need none. If that fails, it
-// responds with the error. of is the writer of the connection, which a longer body ends.
-func readBody(of, w http.ResponseWriter, r *http.Request) bool {
-	text, err := io.ReadAll(http.MaxBytesReader(of, r.Body, maxBody))
+// readBody reads the body of an action into memory, also for actions that need none. If that fails, it
+// responds with the error and returns false. A body that is too long closes the connection of conn.
+func readBody(conn, w http.ResponseWriter, r *http.Request) bool {
+	text, err := io.ReadAll(http.MaxBytesReader(conn, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		reply.Fail(w, http.StatusRequestEntityTooLarge, "the body has more than %d bytes", maxBody)
 		return false
@@ -64,7 +64,7 @@ func readBody(of, w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// throttled passes requests to next, which checks names and passwords, unless too many were wrong.
+// throttled passes requests to next, which checks passwords, unless too many passwords were wrong.
 func (a *Agent) throttled(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, refusal := a.guard.CheckRate(r)
@@ -80,16 +80,16 @@ func (a *Agent) throttled(next http.Handler) http.Handler {
 // action is a request that changes something.
 type action struct {
 	name   string // one of [metrics.Actions]; "" for a request that only reads
-	object string // the probe, as NAMESPACE/POD/CONTAINER/KIND, the plugin, or the receiver
+	object string // the probe as NAMESPACE/POD/CONTAINER/KIND, the plugin, or the receiver
 	by     access.Caller
-	detail string // of a pause: for how long and why; "" for none
+	detail string // duration and reason of a pause; "" for none
 }
 
-// actionKey is the context key of the action of a request that is allowed, an *action.
+// actionKey is the context key of an allowed action, an *action.
 type actionKey struct{}
 
-// actionIn returns the action of a request.
-func actionIn(ctx context.Context) *action {
+// actionFrom returns the action in the context of a request.
+func actionFrom(ctx context.Context) *action {
 	if act, ok := ctx.Value(actionKey{}).(*action); ok {
 		return act
 	}
@@ -99,7 +99,7 @@ func actionIn(ctx context.Context) *action {
 // probeActions are the actions on a probe.
 var probeActions = []string{"pause", "resume", "trigger"}
 
-// actionOf returns the action of r.
+// actionOf returns the action that r requests.
 func actionOf(r *http.Request) action {
 	if r.Method != http.MethodPost {
 		return action{}
@@ -148,19 +148,19 @@ func actionResult(status int) string {
 	}
 }
 
-// doneReasons are the reasons of the events of actions that succeeded.
+// doneReasons are the event reasons of successful actions.
 var doneReasons = map[string]string{
 	"trigger": "ProbeTriggered", "pause": "ProbePaused", "resume": "ProbeResumed",
 	"promote": "PluginPromoted", "reload": "Reloaded", "test": "NotificationTested",
 }
 
-// acted logs and counts an action that was allowed, and adds an event.
-func (a *Agent) acted(act *action, result string) {
+// recordAction logs and counts an allowed action, and adds an event.
+func (a *Agent) recordAction(act *action, result string) {
 	by := &act.by
 	a.metrics.Acted(act.name, result)
-	eventType, reason, say := v1.EventTypeNormal, doneReasons[act.name], a.log.Info
+	eventType, reason, logAt := v1.EventTypeNormal, doneReasons[act.name], a.log.Info
 	if result != "ok" {
-		eventType, reason, say = v1.EventTypeWarning, "ActionFailed", a.log.Warn
+		eventType, reason, logAt = v1.EventTypeWarning, "ActionFailed", a.log.Warn
 	}
 	text := fmt.Sprintf("%s by %s: %s", strings.TrimSpace(act.name+" "+act.object), callerText(by), result)
 	attrs := []any{"action", act.name, "object", act.object, "result", result, "via", by.Via, "from", by.From}
@@ -172,12 +172,13 @@ func (a *Agent) acted(act *action, result string) {
 	if by.PID > 0 {
 		attrs = append(attrs, "pid", by.PID)
 	}
-	say("action", attrs...)
+	logAt("action", attrs...)
 }
 
 func callerText(c *access.Caller) string { return c.From + ", with the " + c.Via }
 
-// probeAction returns what the action of r does with a probe. Its error is that of the parameters.
+// probeAction returns the function that applies the action of r to a probe. It returns an error if the
+// parameters are invalid.
 func (a *Agent) probeAction(r *http.Request) (func(manager.Key) error, error) {
 	name := r.PathValue("action")
 	if name == "pause" {
@@ -185,7 +186,7 @@ func (a *Agent) probeAction(r *http.Request) (func(manager.Key) error, error) {
 		if err != nil {
 			return nil, err
 		}
-		act := actionIn(r.Context())
+		act := actionFrom(r.Context())
 		p.By, act.detail = callerText(&act.by), pauseText(&p)
 		return func(key manager.Key) error { return a.pauses.Pause(key, p) }, nil
 	}
@@ -198,7 +199,7 @@ func (a *Agent) probeAction(r *http.Request) (func(manager.Key) error, error) {
 	return a.manager.Trigger, nil
 }
 
-// pauseText says for how long and why a probe is paused.
+// pauseText returns the duration and the reason of a pause.
 func pauseText(p *pauses.Pause) string {
 	var parts []string
 	if p.For > 0 {
@@ -210,7 +211,7 @@ func pauseText(p *pauses.Pause) string {
 	return strings.Join(parts, ", ")
 }
 
-// pauseEnded reports a pause that has ended at its time.
+// pauseEnded reports that a pause has expired.
 func (a *Agent) pauseEnded(key manager.Key, p pauses.Pause) {
 	a.hub.Probe(key)
 	s, ok := a.manager.Latest(key)
@@ -223,8 +224,7 @@ func (a *Agent) pauseEnded(key manager.Key, p pauses.Pause) {
 	a.log.Info("pause ended", "object", object, "by", p.By, "detail", pauseText(&p))
 }
 
-// objectOf returns the object of an event about a probe or a plugin: the container of the probe, or
-// the host.
+// objectOf returns the object of an event about a probe or a plugin: the probe's container, or the host.
 func (a *Agent) objectOf(object string) v1.ObjectReference {
 	parts := strings.Split(object, "/")
 	if len(parts) != 4 {
@@ -239,7 +239,7 @@ func (a *Agent) objectOf(object string) v1.ObjectReference {
 	return a.events.Node()
 }
 
-// refuse responds to a request that is refused, and reports it.
+// refuse responds to a refused request, and reports it.
 func (a *Agent) refuse(w http.ResponseWriter, act action, by access.Caller, r *access.Refusal) {
 	if act.name != "" {
 		a.metrics.Acted(act.name, "denied")
@@ -256,8 +256,8 @@ func (a *Agent) refuse(w http.ResponseWriter, act action, by access.Caller, r *a
 	reply.Fail(w, r.Status, "%s", r.Text)
 }
 
-// reportRefused logs n requests that were refused for the same reason; r is the last of them. The
-// event has no text that the caller chose, so that equal ones are counted as one.
+// reportRefused logs n requests that were refused for the same reason; r is the last of them. The event has
+// no text that the caller chose, so that equal events are counted as one.
 func (a *Agent) reportRefused(n int, act action, by access.Caller, r *access.Refusal) {
 	why := r.Text
 	if r.Err != nil {
@@ -273,14 +273,14 @@ func (a *Agent) reportRefused(n int, act action, by access.Caller, r *access.Ref
 		fmt.Sprintf("%s was denied over TCP: %s", act.name, r.Reason), n, time.Now())
 }
 
-// crowded counts and logs a connection that was closed for others.
+// crowded counts and logs a connection that was closed to make room for others.
 func (a *Agent) crowded(from string) {
-	a.noteClosed("", from, "too many are open: those that wait for a request go first")
+	a.noteClosed("", from, "too many are open: idle ones are closed first")
 }
 
-// cut counts and logs a request that was cut for one of another client.
+// cut counts and logs a request that was aborted in favor of another client.
 func (a *Agent) cut(from string) {
-	a.noteClosed("request", from, "other clients wait, and this one has the most requests under way")
+	a.noteClosed("request", from, "other clients wait, and this one has the most requests in progress")
 }
 
 // noteClosed counts and logs a connection that was closed.
@@ -297,13 +297,13 @@ const maxObject = 256
 // refusalWindow is the minimum time between two log lines about the same kind of refusal.
 const refusalWindow = 10 * time.Second
 
-// refusals counts refused requests, so that callers without credentials cannot fill the log.
+// refusals counts refused requests, so that callers without credentials cannot flood the log.
 type refusals struct {
 	mu   sync.Mutex
 	seen map[refusalKey]refusalCount
 }
 
-// refusalKey has few values, none of which the caller chooses.
+// refusalKey has few values, and callers cannot choose them.
 type refusalKey struct {
 	action string
 	reason access.Reason
@@ -311,7 +311,7 @@ type refusalKey struct {
 
 type refusalCount struct {
 	reported time.Time
-	since    int // refusals since then
+	since    int // number of refusals since reported
 }
 
 // note counts a refusal and returns how many to report now: 0 for none.

@@ -49,7 +49,7 @@ const DefaultListen = "127.0.0.1:9876"
 const GCPercent = 50
 
 const (
-	historyBudget = 16 << 20 // bytes of past ticks
+	historyBudget = 16 << 20 // bytes for past ticks in memory
 	shutdownGrace = 5 * time.Second
 	idleAfter     = 5 * time.Minute
 	askEvery      = 5 * time.Minute
@@ -57,27 +57,27 @@ const (
 	retrySecrets  = 30 * time.Second
 )
 
-// Config is what an agent needs. Only Source is required.
+// Config configures an agent. Only Source is required.
 type Config struct {
-	// Source makes the source of pods, and checks what it can before anything is started. New calls
-	// it with its own ctx, returns its error, and refuses a source that is not valid.
+	// Source creates the source of pods, and checks its configuration without starting anything. New calls it
+	// with its own ctx, returns its error, and rejects an invalid source.
 	Source         func(ctx context.Context, host pods.Host) (pods.Source, error)
 	PluginDirs     []string
 	ConfigFile     string            // prober.yaml; "": defaults
-	BlackboxConfig string            // modules of blackbox_exporter, for /probe; "": none
-	LockFile       string            // prober.plugins.lock, which must name every plugin; "": none
+	BlackboxConfig string            // blackbox_exporter modules for /probe; "": none
+	LockFile       string            // prober.plugins.lock, which must list every plugin; "": none
 	DevPlugins     map[string]string // see [admit.Config]
 	Listen         string            // "": [DefaultListen]
-	AllowedHosts   []string          // names for the Host header, beside localhost and IP addresses; see [access.ParseHosts]
+	AllowedHosts   []string          // values of the Host header, besides localhost and IP addresses; see [access.ParseHosts]
 	WebConfigFile  string            // TLS, users and headers of the HTTP server, in the format of exporter-toolkit; "": plain HTTP
-	InsecureListen bool              // other hosts may connect to Listen without TLS and credentials
+	InsecureListen bool              // allow other hosts to connect to Listen without TLS and credentials
 	Socket         string            // unix socket for actions; "": none
-	SocketOptional bool              // if Socket cannot be opened, log it and go on
-	TokenFile      string            // has the token for actions over TCP; "": New makes one
-	ShowToken      bool              // write that one to Stderr, which must be a terminal
-	AddrFile       string            // for the bound address; "": none
-	StateDir       string            // is locked while the agent lives, and stores plugins of registries, and the history; "": none
-	// HistoryBudget is the most bytes of the history in StateDir, at least [history.MinBudget]; 0:
+	SocketOptional bool              // if Socket cannot be opened, log the error and continue
+	TokenFile      string            // file with the token for actions over TCP; "": New creates a token
+	ShowToken      bool              // write the created token to Stderr, which must be a terminal
+	AddrFile       string            // file for the bound address; "": none
+	StateDir       string            // is locked while the agent lives, and stores plugins of registries and the history; "": none
+	// HistoryBudget limits the history in StateDir, in bytes; at least [history.MinBudget]; 0:
 	// [history.DefaultBudget]. HistoryRetention is how long it is kept; 0: [history.DefaultRetention].
 	HistoryBudget    int64
 	HistoryRetention time.Duration
@@ -86,20 +86,20 @@ type Config struct {
 	UserAgent        string          // of HTTP and gRPC probes; "": [builtin.DefaultUserAgent]
 	Profiling        bool            // serve /debug/pprof
 	ShowOutput       bool            // show bodies of failed HTTP probes; see [builtin.Config.ShowBody]
-	MetricsBuckets   metrics.Buckets // of the durations of each probe
+	MetricsBuckets   metrics.Buckets // of the duration histograms of probes
 
 	LogFormat string     // "text" or "json"; "" means text
 	LogLevel  slog.Level // the zero value is info
 	Stderr    io.Writer  // for log lines; nil drops them
-	Stdout    io.Writer  // for the lines that containers write; nil drops them
+	Stdout    io.Writer  // for the output of containers; nil drops it
 
-	LookupEnv func(name string) (string, bool) // of ${env:NAME}; nil: there are no variables
-	// Configured is called with the contents of ConfigFile at the start and at each reload, if they are valid; it may be
-	// nil, and must not block.
+	LookupEnv func(name string) (string, bool) // resolves ${env:NAME}; nil: no variable exists
+	// Configured is called with the contents of ConfigFile at the start and at each reload, if they are
+	// valid. It may be nil, and must not block.
 	Configured func(c *config.Agent)
-	// Reload requests to read manifests, ConfigFile and plugins again; it may be nil.
+	// Reload requests a reload of manifests, ConfigFile and plugins; it may be nil.
 	Reload <-chan os.Signal
-	// Notify is told each [Step]; nil for nobody. It must not block.
+	// Notify is called with each [Step]; it may be nil. It must not block.
 	Notify func(Step)
 	// PollInterval is how often files are checked for changes; 0 means 500 ms. A change is applied
 	// if the next check finds no further one, or after files have been changing for 2 s.
@@ -109,12 +109,12 @@ type Config struct {
 	Compiler          string
 	Version, Revision string
 
-	mark         string        // of the programs that the agent runs; set by New, as is what follows
-	idleAfter    time.Duration // how long a plugin that no probe uses stays loaded
-	askEvery     time.Duration // about how often registries are asked for tags
+	mark         string        // environment variable that identifies the programs of this agent. New sets this field and those below
+	idleAfter    time.Duration // how long an unused plugin stays loaded
+	askEvery     time.Duration // approximate interval of queries for tags
 	foldFirst    time.Duration // see [events.Config].FoldFirst
-	longReload   time.Duration // how long a reload takes before it is reported
-	retrySecrets time.Duration // until secrets that could not be read are tried again
+	longReload   time.Duration // after which a running reload is reported
+	retrySecrets time.Duration // pause before unreadable secrets are retried
 	listeners    []net.Addr    // of the agent itself, which no plugin may reach
 }
 
@@ -135,7 +135,7 @@ type Agent struct {
 	stdout   *logs.Writer
 	handlers *plugins.Set
 	scrapes  *blackbox.Current
-	// scrapeRules are the rules in prober.yaml; nil: nothing is restricted.
+	// scrapeRules are the rules for /probe in prober.yaml; nil: no restrictions.
 	scrapeRules atomic.Pointer[config.Blackbox]
 	source      pods.Source
 	manager     *manager.Manager
@@ -150,21 +150,21 @@ type Agent struct {
 	uplink      *uplink.Uplink
 	history     *history.Store // nil without a state directory
 	host        *hostwatch.Watch
-	lock        *os.File       // of the state directory; nil for none
+	lock        *os.File       // of the state directory; nil if there is none
 	listener    net.Listener   // of the HTTP server, which Run starts
 	socket      *access.Socket // of the HTTP server too; nil for none
 	guard       access.Guard
 	refused     refusals
-	closed      atomic.Uint64 // connections, for others
-	offline     *offline      // of Validate; nil for an agent that runs
+	closed      atomic.Uint64 // connections closed to make room for others
+	offline     *offline      // set by Validate; nil for a running agent
 
-	pluginStamp string        // of prober.yaml and plugins when they were last read; owned by followPlugins after New
+	pluginStamp string        // stamp of prober.yaml and the plugins when they were last read; owned by followPlugins after New
 	secretFiles secrets.Files // that probes refer to
-	retry       *time.Timer   // reloads the pods for secrets that could not be read
+	retry       *time.Timer   // reloads the pods to retry unreadable secrets
 
 	podsTrigger, pluginsTrigger, registriesTrigger *trigger // of the loops
 
-	kill   context.CancelFunc // ends the grace of containers
+	kill   context.CancelFunc // ends the grace period of containers
 	killed context.Context
 
 	started  time.Time
@@ -174,11 +174,10 @@ type Agent struct {
 	last     progress
 }
 
-// New reads manifests, configuration and plugins and returns an agent that can run them. Its error
-// has all that is wrong. It may take long to compile plugins; the end of ctx ends that. The agent
-// has its state directory and its address from the beginning of New to the end of Run: if another
-// process uses them, New returns an error before it pulls or compiles plugins. HTTP requests that
-// come before Run wait for it.
+// New reads manifests, configuration and plugins and returns an agent that can run them. Its error joins all
+// problems. It may take long, as it compiles plugins; it returns early if ctx ends. The agent owns its state
+// directory and its address from the begin of New to the end of Run: if another process uses them, New
+// returns an error before it pulls or compiles plugins. HTTP requests before Run wait for it.
 func New(ctx context.Context, cfg Config) (*Agent, error) {
 	if cfg.Source == nil {
 		return nil, errors.New("no source of pods is set")
@@ -212,7 +211,7 @@ func New(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// assemble makes the parts of the agent.
+// assemble creates the parts of the agent.
 func (a *Agent) assemble(ctx context.Context) (err error) {
 	if a.cfg.StateDir != "" {
 		if a.lock, err = statelock.Lock(a.cfg.StateDir); err != nil {
@@ -233,26 +232,26 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		Metrics: a.metrics.Handler(metrics.HandlerConfig{Rest: a.registry}), Version: a.cfg.Version, Log: a.log,
 	})
 	a.notifier = notify.New(a.notifications())
-	if err = a.gate(ctx, handlers); err != nil {
+	if err = a.loadAndCheck(ctx, handlers); err != nil {
 		return err
 	}
 	if err = a.source.Validate(); err != nil {
 		return err
 	}
-	if a.source.Targets == nil { // it probes no targets, and so no witnesses
+	if a.source.Targets == nil { // without targets there are no witnesses
 		a.uplink.Close()
 	}
-	if away := a.handlers.Away(); away != nil { // as after a reload
+	if away := a.handlers.Away(); away != nil { // treat it like an error of a reload
 		a.noteReload((*progress).ofPlugins, false, away)
 	}
 	a.setNetworks()
-	observers, readers := a.keepHistory()
+	observers, readers := a.openHistory()
 	if a.source.States != nil {
 		readers = append(readers, a.source.States)
 	}
 	a.states = states.New(append(readers, a.notifier)...)
 	a.states.Target = func(i *worker.Info) string { return a.manager.Target(keyOf(i)) }
-	// The states come before the hub, whose readers look them up.
+	// The states come before the hub: readers of the hub look them up.
 	observers = append([]worker.Observer{a.metrics, a.states, a.hub, a.host, a.exporter, logs.Explainer{Logger: a.log}}, observers...)
 	a.manager, err = manager.New(manager.Config{
 		Status: a.source.Status, Handlers: a.handlers, Recorder: a.events, Logger: a.log,
@@ -273,7 +272,7 @@ func (a *Agent) assemble(ctx context.Context) (err error) {
 		a.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 }
 
-// setNetworks has probes made in the networks of the source, and only to addresses that it allows.
+// setNetworks makes probes use the network namespaces and the guard of the source, if it has them.
 func (a *Agent) setNetworks() {
 	if a.source.NetworkOf != nil || a.source.Guard != nil {
 		a.handlers.SetNetworks(a.source.NetworkOf, a.source.Guard)
@@ -291,8 +290,8 @@ func (a *Agent) notifications() notify.Config {
 	return c
 }
 
-// keepHistory makes the history, if there is a state directory, and returns it as an observer and a reader.
-func (a *Agent) keepHistory() (observers []worker.Observer, readers []states.Reader) {
+// openHistory creates the history if there is a state directory, and returns it as an observer and a reader.
+func (a *Agent) openHistory() (observers []worker.Observer, readers []states.Reader) {
 	if a.cfg.StateDir == "" {
 		return nil, nil
 	}
@@ -310,8 +309,8 @@ func (a *Agent) registerHistory() error {
 	return agentmetrics.RegisterHistory(a.registry, agentmetrics.HistoryCounts{Bytes: a.history.Bytes, Errors: a.history.Errors, Dropped: a.history.Dropped})
 }
 
-// Run serves HTTP, runs the pods and probes them until ctx ends. Then it ends the pods as the
-// kubelet does. It returns when nothing of the agent is running.
+// Run serves HTTP, runs the pods and probes them until ctx ends. Then it stops the pods as the kubelet does.
+// It returns when all parts of the agent have stopped.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.close()
 	err := a.announce()
@@ -327,7 +326,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching.Go(func() { a.logChanges(follow) })
 	watching.Go(func() { a.watchPods(follow) })
 	watching.Go(func() { a.events.FollowFolds(follow) })
-	watching.Go(func() { a.hub.Run(follow, a.streamed()) })
+	watching.Go(func() { a.hub.Run(follow, a.streamState()) })
 	watching.Go(func() { a.exporter.Run(follow) })
 	watching.Go(func() { a.notifier.Run(follow) })
 	if a.history != nil {
@@ -341,7 +340,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	ended := a.end(context.Cause(ctx)) // the API still responds
-	loops.Wait()                       // not before: a reload under way may take long to end
+	loops.Wait()                       // after end, as a reload in progress may take long
 	stop()
 	watching.Wait()
 	served := stopServing()
@@ -361,7 +360,7 @@ func (a *Agent) end(cause error) error {
 	return errors.Join(a.source.Stop(a.killed), a.endProbes())
 }
 
-// endProbes ends all probes. It does not wait for handlers that do not return in time.
+// endProbes ends all probes. After shutdownGrace it returns without waiting for handlers.
 func (a *Agent) endProbes() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
@@ -369,20 +368,20 @@ func (a *Agent) endProbes() error {
 	return a.manager.Shutdown(ctx)
 }
 
-// Stalled returns how long a probe has been due while no other one was run either: see
-// [manager.Manager.Stalled]. Agents that go on with it for seconds are broken.
+// Stalled returns how long a probe has been due while no other probe was run either, see
+// [manager.Manager.Stalled]. A value of several seconds means that the agent is broken.
 func (a *Agent) Stalled() time.Duration { return a.manager.Stalled() }
 
 // Kill ends the grace period of the containers that Run stops.
 func (a *Agent) Kill() { a.kill() }
 
-// close frees what New and Run made.
+// close releases the resources of New and Run.
 func (a *Agent) close() {
 	if a.cfg.AddrFile != "" && a.stopping.Load() {
 		_ = os.Remove(a.cfg.AddrFile)
 	}
 	if a.listener != nil {
-		_ = a.listener.Close() // mostly for the second time
+		_ = a.listener.Close() // usually closed already
 	}
 	if a.socket != nil {
 		_ = a.socket.Close()
@@ -395,7 +394,7 @@ func (a *Agent) close() {
 			a.log.Error("plugins could not be closed", "error", err)
 		}
 	}
-	// Exec probes may have started processes that have left their group.
+	// Exec probes may have started processes that have left their process group.
 	if left := marked.End(a.cfg.mark); left > 0 {
 		a.log.Warn("processes of probes could not be ended", "count", left)
 	}

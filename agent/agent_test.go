@@ -23,8 +23,7 @@ func TestStateIsRestoredAfterRestart(t *testing.T) {
 	if err := first.stop(); err != nil {
 		t.Fatal(err)
 	}
-	// The next agent has the status before its first tick, which is at a random time within 114
-	// years.
+	// The next agent restores the status before its first tick, which is at a random time within 114 years.
 	rarely := strings.ReplaceAll(web.external("shop"), "period: 20ms", "period: 1000000h")
 	r := start(t, rarely, func(c *agent.Config) { c.AddrFile = addr }, state)
 	status := awaitEvent(t, r.stream(), "pod", "known to be ready", podReady).Status.ContainerStatuses[0]
@@ -39,7 +38,7 @@ func TestStateIsRestoredAfterRestart(t *testing.T) {
 	}
 }
 
-// State that cannot be saved shows in the metrics and in readyz until it is saved.
+// /readyz and the metrics report state that cannot be saved, until it is saved.
 func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
@@ -60,7 +59,7 @@ func TestUnsavedStateShowsInReadyzAndMetrics(t *testing.T) {
 	if err := os.Rename(away, state); err != nil {
 		t.Fatal(err)
 	}
-	r.lines.await(t, next, "no state waits to be saved any more")
+	r.lines.await(t, next, "all state is saved again")
 	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]state") {
 		t.Error(body)
 	}
@@ -77,7 +76,7 @@ func (s stuck) Write(p []byte) (int, error) {
 func TestBlockedStderrDelaysNoProbe(t *testing.T) {
 	t.Parallel()
 	web := newTarget(t)
-	web.status.Store(http.StatusTeapot) // an event for each probe
+	web.status.Store(http.StatusTeapot) // causes an event for each probe
 	path := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, path, web.external("shop"))
 	stderr := stuck{make(chan struct{})}

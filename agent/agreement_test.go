@@ -23,21 +23,21 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-// life has probes that tick when they are triggered, and what their targets answer.
+// life simulates probes that tick when they are triggered, and the responses of their targets.
 type life struct {
 	*running
 	events   <-chan event
 	port     int
-	commands string // folder of what exec probes run
+	commands string // folder of the commands of exec probes
 	steps    int
-	again    map[string]bool // pods that were removed and came back
+	again    map[string]bool // pods that were removed and created again
 
 	mu      sync.Mutex
-	answers map[string]int // status by path
+	answers map[string]int // HTTP status by path
 	pods    map[string]string
 }
 
-// serve answers as the test says. A redirect to another host is a warning.
+// serve responds with the status that the test has set. A redirect to another host is a warning.
 func (l *life) serve(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *life) serve(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(l.answers[r.URL.Path])
 }
 
-// pod returns the manifest of a pod with one probe, which ticks in an hour.
+// pod returns the manifest of a pod with one probe, whose period is an hour.
 func (l *life) pod(name, kind, action string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -79,7 +79,7 @@ func (l *life) manifest() {
 	l.settle()
 }
 
-// settle waits until each pod of the manifest has its probe, and no other one: a pod that is removed ends first.
+// settle waits until the probes match the manifest. Removed pods end first.
 func (l *life) settle() {
 	l.t.Helper()
 	for until := time.Now().Add(patience); len(l.list("")) != len(l.pods); {
@@ -89,7 +89,7 @@ func (l *life) settle() {
 	}
 }
 
-// answer sets what the probe of a pod will find: "success", "warning", "failure", or "error" for no verdict.
+// answer sets the next result of a pod's probe: "success", "warning", "failure", or "error" for no verdict.
 func (l *life) answer(pod, what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func pathOfProbe(p *api.ProbeStatus) string {
 	return "/api/v1/probes/" + strings.Join([]string{p.Namespace, p.Pod, p.Container, p.Kind}, "/")
 }
 
-// tick makes a probe tick, and returns when it has.
+// tick triggers a tick of a probe, and waits for it.
 func (l *life) tick(p *api.ProbeStatus, action string) {
 	l.t.Helper()
 	var before time.Time
@@ -136,7 +136,7 @@ func (l *life) list(query string) []api.ProbeStatus {
 	return list.Items
 }
 
-// step does something to a probe.
+// step makes a random change to a probe.
 func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
 	switch {
 	case p.Paused && random.IntN(2) == 0:
@@ -149,7 +149,7 @@ func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
 	case p.Paused:
 	case random.IntN(6) == 0:
 		l.act(p, "pause")
-	case random.IntN(10) == 0 && p.Pod != "process" && p.Pod != "asleep": // a process takes its time to end, and the gate of a new probe is found by a tick
+	case random.IntN(10) == 0 && p.Pod != "process" && p.Pod != "asleep": // a process ends slowly, and only a tick finds the gate of a new probe
 		gone := l.pods[p.Pod]
 		delete(l.pods, p.Pod)
 		l.manifest()
@@ -157,7 +157,7 @@ func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
 		if random.IntN(2) == 0 {
 			l.manifest()
 		}
-	case p.Gate == "": // else on hold, or its container starts again
+	case p.Gate == "": // otherwise it is on hold, or its container restarts
 		l.answer(p.Pod, []string{"success", "warning", "failure", "error"}[random.IntN(4)])
 		for range 1 + random.IntN(4) {
 			if now := l.list("?pod=" + p.Pod); len(now) == 1 && now[0].Gate == "" {
@@ -167,7 +167,7 @@ func (l *life) step(random *rand.Rand, p *api.ProbeStatus) {
 	}
 }
 
-// counts are the probes by state; without those that are 0.
+// counts has the number of probes by state, without zeros.
 type counts map[string]int
 
 func (c counts) add(word string, n int) {
@@ -176,7 +176,7 @@ func (c counts) add(word string, n int) {
 	}
 }
 
-// summaries returns the counts of the page.
+// summaries returns the counts of the status page.
 func (l *life) summaries(probes int) counts {
 	l.t.Helper()
 	all := make(counts)
@@ -189,7 +189,7 @@ func (l *life) summaries(probes int) counts {
 	return all
 }
 
-// summary returns the only probe as the page has it.
+// summary returns the single probe as the status page gets it.
 func (l *life) summary() (p api.ProbeSummary) {
 	l.t.Helper()
 	for _, p = range l.streamed("summary", 1) {
@@ -202,7 +202,7 @@ func (l *life) scraped() counts {
 	all, paused := make(counts), make(map[string]bool)
 	pod := regexp.MustCompile(`pod="([^"]*)"`)
 	for _, line := range append(l.series("prober_paused{"), l.series("prober_probe_gate{", `gate="paused"`)...) {
-		paused[pod.FindStringSubmatch(line)[1]] = true // those that a manifest pauses have the gate only
+		paused[pod.FindStringSubmatch(line)[1]] = true // probes that a manifest pauses only have the gate
 	}
 	all.add("paused", len(paused))
 	state := regexp.MustCompile(`state="([a-z]*)"} 1$`)
@@ -214,8 +214,8 @@ func (l *life) scraped() counts {
 	return all
 }
 
-// said returns the counts of "prober status".
-func (l *life) said() counts {
+// printed returns the counts that "prober status" prints.
+func (l *life) printed() counts {
 	all := make(counts)
 	_, stdout, _ := clitest.Run(nil, "status", "--server", l.url)
 	head, _, _ := strings.Cut(strings.TrimSpace(stdout), ";")
@@ -231,8 +231,8 @@ func (l *life) said() counts {
 	return all
 }
 
-// told returns whether notifications know the states of probes that are not well.
-func (l *life) told(items []api.ProbeStatus) error {
+// checkAlerts checks that notifications have the states of probes that are not well.
+func (l *life) checkAlerts(items []api.ProbeStatus) error {
 	var list api.NotificationList
 	l.get("/api/v1/notifications", &list)
 	alerts := make(map[string]string)
@@ -248,15 +248,15 @@ func (l *life) told(items []api.ProbeStatus) error {
 		case p.State != "unknown":
 		case !p.StateSince.IsZero() && alert != "unknown" && alert != "failure":
 			return fmt.Errorf("%s is unknown, the alert %q", p.Pod, alert)
-		case p.StateSince.IsZero() && alert != "" && !l.again[p.Pod]: // else the incident from before goes on
+		case p.StateSince.IsZero() && alert != "" && !l.again[p.Pod]: // otherwise the previous incident continues
 			return fmt.Errorf("%s was never decided, the alert %q", p.Pod, alert)
 		}
 	}
 	return nil
 }
 
-// recorded returns whether the history has the states as its last ones.
-func (l *life) recorded(items []api.ProbeStatus) error {
+// checkHistory checks that the last states in the history are right.
+func (l *life) checkHistory(items []api.ProbeStatus) error {
 	for i := range items {
 		var h api.ProbeHistory
 		if l.get(pathOfProbe(&items[i])+"/history", &h); len(h.Transitions) == 0 || h.Transitions[0].To != items[i].State {
@@ -266,7 +266,7 @@ func (l *life) recorded(items []api.ProbeStatus) error {
 	return nil
 }
 
-// await calls check until it succeeds, or another state is listed: the agent writes a moment later.
+// await calls check until it succeeds or the list changes, as the agent writes a moment later.
 func (l *life) await(check func([]api.ProbeStatus) error, items []api.ProbeStatus) error {
 	for until := time.Now().Add(patience / 6); ; {
 		err := check(items)
@@ -282,7 +282,7 @@ func sameStates(a, b []api.ProbeStatus) bool {
 	})
 }
 
-// agree compares all that count probes by state, while no probe changes.
+// agree compares all counts of probes by state, while no probe changes.
 func (l *life) agree(when string) {
 	l.t.Helper()
 	for until := time.Now().Add(patience); ; {
@@ -304,7 +304,7 @@ func (l *life) agree(when string) {
 	}
 }
 
-// differences returns what counts the probes by state otherwise than items.
+// differences returns a message for each view whose counts differ from items.
 func (l *life) differences(items []api.ProbeStatus) (all []string) {
 	want := make(counts)
 	for i := range items {
@@ -330,15 +330,15 @@ func (l *life) differences(items []api.ProbeStatus) (all []string) {
 	compare("the filter state", filtered)
 	compare("prober get --state", selected)
 	compare("prober get --result", older)
-	compare("prober status", l.said())
+	compare("prober status", l.printed())
 	compare("the page", l.summaries(len(items)))
 	compare("the metrics", l.scraped())
-	for _, check := range []func([]api.ProbeStatus) error{l.told, l.recorded} {
+	for _, check := range []func([]api.ProbeStatus) error{l.checkAlerts, l.checkHistory} {
 		if err := l.await(check, items); err != nil {
 			all = append(all, err.Error())
 		}
 	}
-	p := &items[l.steps%len(items)] // one after the other
+	p := &items[l.steps%len(items)] // one probe per step
 	_, explained, _ := clitest.Run(nil, "explain", p.Pod, "--server", l.url)
 	_, described, _ := clitest.Run(nil, "describe", p.Pod, "--server", l.url)
 	word := p.State
@@ -351,7 +351,7 @@ func (l *life) differences(items []api.ProbeStatus) (all []string) {
 	return all
 }
 
-// All that shows states of probes agrees, whatever happens to them.
+// All views of probe states agree after random changes.
 func TestStatesAgree(t *testing.T) {
 	t.Parallel()
 	l := &life{running: &running{t: t}, commands: t.TempDir(), answers: make(map[string]int), again: make(map[string]bool), pods: make(map[string]string)}
@@ -380,7 +380,7 @@ func TestStatesAgree(t *testing.T) {
 	l.events = l.stream()
 	awaitEvent(t, l.events, "probe", "a probe", func(*api.ProbeStatus) bool { return true })
 	l.settle()
-	l.act(&l.list("?pod=asleep")[0], "trigger") // which finds the gate
+	l.act(&l.list("?pod=asleep")[0], "trigger") // finds the gate
 	l.agree("at the start")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -398,7 +398,7 @@ func TestStatesAgree(t *testing.T) {
 	}
 }
 
-// All that words the cause of a state agrees, also after an attempt that succeeds and does not end a failure.
+// All views agree on the cause of a state, also after a success that does not end a failure.
 func TestCausesAgree(t *testing.T) {
 	t.Parallel()
 	l := &life{running: &running{t: t}, commands: t.TempDir(), answers: make(map[string]int)}

@@ -26,7 +26,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// listHead has the fields of a list of the Kubernetes API before its items.
+// listHead has the fields before the items of a list in the Kubernetes API.
 type listHead struct {
 	Kind       string       `json:"kind"`
 	APIVersion string       `json:"apiVersion"`
@@ -62,10 +62,10 @@ func (a *Agent) serveEvents(w http.ResponseWriter, r *http.Request) {
 	all := a.events.List()
 	for i := range all {
 		e := &all[i]
-		of, container := &e.InvolvedObject, q.filters["container"]
+		object, container := &e.InvolvedObject, q.filters["container"]
 		key := sortKey{fmt.Sprintf("%020d", e.LastTimestamp.UnixNano()), e.Name}
-		if q.matches("namespace", of.Namespace) && q.matches("pod", of.Name) && q.matches("reason", e.Reason) && q.matches("type", e.Type) &&
-			(container == "" || strings.HasSuffix(of.FieldPath, "{"+container+"}")) && !events.passed(&key) {
+		if q.matches("namespace", object.Namespace) && q.matches("pod", object.Name) && q.matches("reason", e.Reason) && q.matches("type", e.Type) &&
+			(container == "" || strings.HasSuffix(object.FieldPath, "{"+container+"}")) && !events.passed(&key) {
 			events.add(key, e)
 		}
 	}
@@ -102,8 +102,8 @@ func (a *Agent) serveProbes(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// selectProbes returns the probes that match of the pods called pod, and of all pods if pod is "".
-// With all pods, ticks that are due go first.
+// selectProbes returns the probes for which match returns true, in pods called pod or, if pod is "", in all
+// pods. For all pods it yields the processor regularly, so that ticks that are due run.
 func (a *Agent) selectProbes(pod string, match func(*worker.Info) bool) (selected []worker.Info) {
 	if pod != "" {
 		for _, uid := range a.hub.Pods(pod) {
@@ -120,7 +120,7 @@ func (a *Agent) selectProbes(pod string, match func(*worker.Info) bool) (selecte
 	})
 }
 
-// selects reports whether i passes the filters of q, without those for results and states.
+// selects reports whether i passes the filters of q, except those for results and states.
 func selects(q *query, i *worker.Info) bool {
 	return q.matches("namespace", i.Namespace) && q.matches("pod", i.Pod) && q.matches("container", i.Container) &&
 		q.matches("kind", i.Kind.String()) && q.matches("handler", i.Handler)
@@ -152,12 +152,12 @@ func checkProbeFilters(q *query) error {
 	)
 }
 
-// probeName is what lists of probes are sorted by.
+// probeName returns the sort key of a probe in lists.
 func probeName(i *worker.Info) sortKey {
 	return sortKey{i.Namespace, i.Pod, i.PodUID, i.Container, i.Kind.String()}
 }
 
-// probesOf returns the probes that match of the pods called pod, sorted by [probeName].
+// probesOf returns the probes of pods called pod for which match returns true, sorted by [probeName].
 func (a *Agent) probesOf(pod string, match func(*worker.Info) bool) []worker.Info {
 	all := a.selectProbes(pod, match)
 	slices.SortFunc(all, func(a, b worker.Info) int {
@@ -167,7 +167,8 @@ func (a *Agent) probesOf(pod string, match func(*worker.Info) bool) []worker.Inf
 	return all
 }
 
-// hasProbe reports whether there is a probe of that name. Before the pods are applied, any may come.
+// hasProbe reports whether a probe of that name exists. Before the pods are applied it returns true, as any
+// probe may follow.
 func (a *Agent) hasProbe(key notify.Key) bool {
 	if !a.running.Load() {
 		return true
@@ -175,7 +176,7 @@ func (a *Agent) hasProbe(key notify.Key) bool {
 	return len(a.selectProbes(key.Pod, exactly(key.Namespace, key.Pod, key.Container, key.Kind.String()))) > 0
 }
 
-// targetOf returns what the probe of these names probes, "" if there is none.
+// targetOf returns the target of the probe, "" if there is no such probe.
 func (a *Agent) targetOf(namespace, pod, container, kind string) string {
 	for _, info := range a.selectProbes(pod, exactly(namespace, pod, container, kind)) {
 		if target := a.manager.Target(keyOf(&info)); target != "" {
@@ -189,19 +190,18 @@ func keyOf(i *worker.Info) manager.Key {
 	return manager.Key{PodUID: types.UID(i.PodUID), Container: i.Container, Kind: i.Kind}
 }
 
-// serveStream returns the handler of GET /api/v1/stream, which responds with the present state, and then with
-// changes.
+// serveStream returns the handler of GET /api/v1/stream, which sends the present state and then changes.
 func (a *Agent) serveStream() http.HandlerFunc {
 	follow := func(view stream.View) http.HandlerFunc {
 		return a.shares(maxStreams, slotWait, "too many streams are open").Limit(func(w http.ResponseWriter, r *http.Request) {
 			reader := a.hub.Attach(view)
 			defer reader.Close()
-			_ = reader.Serve(r.Context(), w) // the caller has left, or does not read
+			_ = reader.Serve(r.Context(), w) // the client has left, or does not read
 		})
 	}
 	full, summary := follow(stream.Full), follow(stream.Summary)
 	return func(w http.ResponseWriter, r *http.Request) {
-		view, err := viewOf(r)
+		view, err := requestedView(r)
 		switch {
 		case err != nil:
 			reply.Fail(w, http.StatusBadRequest, "%v", err)
@@ -213,8 +213,8 @@ func (a *Agent) serveStream() http.HandlerFunc {
 	}
 }
 
-// viewOf returns the view of a stream that r asks for.
-func viewOf(r *http.Request) (stream.View, error) {
+// requestedView returns the view of a stream that r requests.
+func requestedView(r *http.Request) (stream.View, error) {
 	for parameter := range r.URL.Query() {
 		if parameter != "view" {
 			return 0, fmt.Errorf("unknown parameter %q; known: view", parameter)
@@ -230,7 +230,7 @@ func viewOf(r *http.Request) (stream.View, error) {
 	}
 }
 
-// serveAgent responds with what the agent says of itself.
+// serveAgent responds with the status of the agent.
 func (a *Agent) serveAgent(w http.ResponseWriter, _ *http.Request) {
 	status := api.AgentStatus{Version: a.cfg.Version, Revision: a.cfg.Revision, Started: a.started.UTC(), Ready: true, Checks: []api.Check{}}
 	for _, c := range a.troubles() {
@@ -240,13 +240,13 @@ func (a *Agent) serveAgent(w http.ResponseWriter, _ *http.Request) {
 	reply.JSON(w, status)
 }
 
-// streamed returns the state that streams have.
-func (a *Agent) streamed() stream.State {
-	all := func(match func(*worker.Info) bool) []worker.Info { return a.selectProbes("", match) }
-	return stream.State{Select: all, Probe: a.latest, Watch: a.source.Watch, Events: a.events.List}
+// streamState returns the sources of the state that streams send.
+func (a *Agent) streamState() stream.State {
+	selectAll := func(match func(*worker.Info) bool) []worker.Info { return a.selectProbes("", match) }
+	return stream.State{Select: selectAll, Probe: a.latest, Watch: a.source.Watch, Events: a.events.List}
 }
 
-// targetHead has the fields of an [api.TargetList] before its items.
+// targetHead has the fields before the items of an [api.TargetList].
 type targetHead struct {
 	Metadata api.ListMeta       `json:"metadata,omitzero"`
 	Sources  []api.TargetSource `json:"sources"`
@@ -292,14 +292,14 @@ func (a *Agent) serveTargets(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveProbe responds to GET of one probe.
+// serveProbe responds with the status of one probe.
 func (a *Agent) serveProbe(w http.ResponseWriter, r *http.Request) {
 	if p, _, ok := a.namedProbe(w, r); ok {
 		reply.JSON(w, p)
 	}
 }
 
-// serveExplain responds with why the result of one probe is what it is.
+// serveExplain responds with an explanation of the result of one probe.
 func (a *Agent) serveExplain(w http.ResponseWriter, r *http.Request) {
 	_, p, ok := a.namedProbe(w, r)
 	if !ok {
@@ -310,7 +310,7 @@ func (a *Agent) serveExplain(w http.ResponseWriter, r *http.Request) {
 		reply.Fail(w, http.StatusNotFound, "the probe has just ended")
 		return
 	}
-	reply.JSON(w, a.explained(&x))
+	reply.JSON(w, a.apiExplanation(&x))
 }
 
 // troubles returns the checks of /readyz that do not pass.
@@ -323,8 +323,8 @@ func (a *Agent) troubles() (checks []api.Check) {
 	return checks
 }
 
-// namedProbe returns the probe that the path of r names. While its pod is replaced there are two: it is
-// the one that ticked last. If there is none, or r has a parameter, namedProbe responds with the error.
+// namedProbe returns the probe that the path of r names. While its pod is replaced there are two: it returns
+// the one that ticked last. If there is none, or r has a parameter, it responds with the error.
 func (a *Agent) namedProbe(w http.ResponseWriter, r *http.Request) (newest *api.ProbeStatus, key manager.Key, ok bool) {
 	kind, err := probe.ParseKind(r.PathValue("kind"))
 	if err != nil {
@@ -332,7 +332,7 @@ func (a *Agent) namedProbe(w http.ResponseWriter, r *http.Request) (newest *api.
 		return nil, key, false
 	}
 	for parameter := range r.URL.Query() {
-		reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; there is none", parameter)
+		reply.Fail(w, http.StatusBadRequest, "unknown parameter %q; no parameters are known", parameter)
 		return nil, key, false
 	}
 	namespace, pod, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
@@ -348,7 +348,7 @@ func (a *Agent) namedProbe(w http.ResponseWriter, r *http.Request) (newest *api.
 	return newest, key, true
 }
 
-// whyNoProbe says why there is no such probe.
+// whyNoProbe returns a message that explains why the probe does not exist.
 func (a *Agent) whyNoProbe(namespace, pod, container string, kind probe.Kind) string {
 	var containers, kinds []string
 	for _, i := range a.probesOf(pod, func(i *worker.Info) bool { return i.Pod == pod && i.Namespace == namespace }) {
@@ -397,7 +397,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 		switch err := act(key); {
 		case err == nil:
 			acted = true
-		case errors.Is(err, pauses.ErrConfigured): // another error means that the probe has ended
+		case errors.Is(err, pauses.ErrConfigured): // any other error means that the probe has ended
 			refused = err
 		}
 		a.hub.Probe(key)
@@ -415,8 +415,7 @@ func (a *Agent) serveAction(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exactly matches the probes of one kind of the containers of one name. There is more than one while
-// a pod is replaced.
+// exactly matches the probes with these names. There may be two while a pod is replaced.
 func exactly(namespace, pod, container, kind string) func(*worker.Info) bool {
 	return func(i *worker.Info) bool {
 		return i.Pod == pod && i.Container == container && i.Namespace == namespace && i.Kind.String() == kind

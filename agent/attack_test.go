@@ -46,8 +46,7 @@ func (r *running) raw(head string) int {
 	return res.StatusCode
 }
 
-// The requests are those of a browser after DNS rebinding, of a page of another site, and of another
-// user.
+// The requests are sent by a browser after DNS rebinding, by a page of another site, and by another user.
 func TestRequestsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
@@ -122,7 +121,7 @@ func TestActionsOverTCPNeedToken(t *testing.T) {
 	}
 }
 
-// TestActionsAreLoggedAndCounted looks for each action in the log, the events and the metrics.
+// TestActionsAreLoggedAndCounted checks the log, the events and the metrics for each action.
 func TestActionsAreLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))

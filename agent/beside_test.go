@@ -32,7 +32,7 @@ func TestManifestBesideModuleIsWatched(t *testing.T) {
 			module, beside := filepath.Join(dir, "demo", "demo.wasm"), filepath.Join(dir, "demo", "plugin.yaml")
 			put(t, module, guestSpec{text: "v1"}.module())
 			put(t, beside, []byte(manifest+"1.0.0\n"))
-			r := start(t, asks, func(c *agent.Config) { configure(c, module, filepath.Join(t.TempDir(), "prober.yaml")) })
+			r := start(t, demoPod, func(c *agent.Config) { configure(c, module, filepath.Join(t.TempDir(), "prober.yaml")) })
 			awaitOutput(t, r.stream(), "v1")
 			if p := r.plugin(); p.Version != "1.0.0" {
 				t.Errorf("got %+v", p)

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// blockedSecret blocks the look-up of the variable BLOCKED until release is called.
+// blockedSecret blocks lookups of the variable BLOCKED until release is called.
 func blockedSecret(t *testing.T) (config func(*agent.Config), release func()) {
 	t.Helper()
 	released := make(chan struct{})
@@ -57,7 +57,7 @@ func TestLongReloadIsReported(t *testing.T) {
 	}
 	release()
 	_, next = r.lines.await(t, next, "pods applied", "pods=2")
-	// The request returns after the end of its reload.
+	// The request returns after its reload has ended.
 	r.reload()
 	if _, body := r.do("GET", "/readyz?verbose"); !strings.Contains(body, "[+]reload ok\n") {
 		t.Errorf("after the reload: %s", body)
@@ -92,7 +92,7 @@ spec:
 	r.lines.await(t, 0, "reload takes long", "of=manifests")
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.stop() }()
-	said.await(t, 0, "terminated") // although the reload is still blocked
+	said.await(t, 0, "terminated") // while the reload is still blocked
 	release()
 	if err := <-stopped; err != nil {
 		t.Error(err)

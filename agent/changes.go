@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/core/worker"
 )
 
-// logChanges logs every change of a decided result and pushes it to the streams, until ctx ends.
+// logChanges logs every change of a decided result and sends it to the streams, until ctx ends.
 func (a *Agent) logChanges(ctx context.Context) {
 	for u := range a.manager.Subscribe(ctx) {
 		a.hub.Probe(manager.Key{PodUID: types.UID(u.PodUID), Container: u.Container, Kind: u.Kind})
@@ -21,8 +21,8 @@ func (a *Agent) logChanges(ctx context.Context) {
 	}
 }
 
-// logChange logs u: results that a probe decided at Info or Warn, all others at Debug. A failure has
-// the output that decided it.
+// logChange logs u: results that a probe decided at Info or Warn, all others at Debug. For a failure it logs
+// the output of the deciding attempt.
 func (a *Agent) logChange(u results.Update) {
 	if isDecided(u) {
 		a.events.Changed(types.UID(u.PodUID), u.Container, u.Kind, u.Result == results.Success)
@@ -52,8 +52,7 @@ func (a *Agent) logChange(u results.Update) {
 	log(text, attrs...)
 }
 
-// isDecided reports whether a probe decided u now. Other results are those that a container starts
-// with, that were restored, and that were removed.
+// isDecided reports whether a probe has just decided u. Other results are initial, restored or removed ones.
 func isDecided(u results.Update) bool {
 	return !u.Removed && u.Reason != results.Initial && u.Reason != results.Restored
 }
@@ -72,7 +71,7 @@ func (a *Agent) watchPods(ctx context.Context) {
 	}
 }
 
-// paused yields the probes that somebody has paused.
+// paused yields the probes that a client has paused.
 func (a *Agent) paused() iter.Seq[worker.Info] {
 	return func(yield func(worker.Info) bool) {
 		for _, key := range a.pauses.Keys() {

@@ -9,8 +9,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// A container that keeps restarting has another ID when its results are logged. The lines have its
-// name and the reason.
+// A restarted container has a new ID when its results are logged. The log lines have its name and the reason.
 func TestLogNamesReplacedContainers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pods.yaml")

@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/agent/client"
 )
 
-// newClient returns a client of an agent in memory, and the agent.
+// newClient returns a client of an agent with pods in memory, and the agent.
 func newClient(t *testing.T) (*client.Client, *running) {
 	t.Helper()
 	socket := filepath.Join(shortDir(t), "s")
@@ -85,7 +85,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// The types of package api have every field of a response.
+// The types of package api have every field of the responses.
 func TestAPITypesAreComplete(t *testing.T) {
 	t.Parallel()
 	_, r := newClient(t)

@@ -11,25 +11,25 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// probe returns the status of a probe for JSON.
+// probe returns the API status of a probe.
 func (a *Agent) probe(key manager.Key) (api.ProbeStatus, bool) {
-	return a.shownIf(a.manager.Probe(key))
+	return a.apiStatusIf(a.manager.Probe(key))
 }
 
-// latest returns the status of a probe for JSON, without its history.
+// latest returns the API status of a probe, without its history.
 func (a *Agent) latest(key manager.Key) (api.ProbeStatus, bool) {
-	return a.shownIf(a.manager.Latest(key))
+	return a.apiStatusIf(a.manager.Latest(key))
 }
 
-func (a *Agent) shownIf(s manager.ProbeStatus, ok bool) (p api.ProbeStatus, _ bool) {
+func (a *Agent) apiStatusIf(s manager.ProbeStatus, ok bool) (p api.ProbeStatus, _ bool) {
 	if ok {
-		p = a.shown(&s)
+		p = a.apiStatus(&s)
 	}
 	return p, ok
 }
 
-// shown returns s for JSON, with the state of the probe and who has paused it.
-func (a *Agent) shown(s *manager.ProbeStatus) api.ProbeStatus {
+// apiStatus converts s to its API type, with the state of the probe and who has paused it.
+func (a *Agent) apiStatus(s *manager.ProbeStatus) api.ProbeStatus {
 	state := a.states.Of(string(s.UID), s.Container, s.Kind)
 	p := api.ProbeStatus{
 		Namespace: s.Namespace, Pod: s.Pod, UID: string(s.UID), Container: s.Container, ContainerID: s.ContainerID, Kind: s.Kind.String(),
@@ -42,10 +42,10 @@ func (a *Agent) shown(s *manager.ProbeStatus) api.ProbeStatus {
 		CurrentState: api.CurrentState{State: state.State.String(), StateSince: state.Since, Cause: state.Cause.Text},
 	}
 	if s.Last != nil {
-		p.Last = new(shownTick(s.Last))
+		p.Last = new(apiTick(s.Last))
 	}
 	for i := range s.History {
-		p.History[i] = shownTick(&s.History[i])
+		p.History[i] = apiTick(&s.History[i])
 	}
 	if s.Paused {
 		p.Pause = a.pauses.Of(s.Key())
@@ -53,10 +53,10 @@ func (a *Agent) shown(s *manager.ProbeStatus) api.ProbeStatus {
 	return p
 }
 
-func shownTick(t *manager.TickStatus) api.TickStatus {
+func apiTick(t *manager.TickStatus) api.TickStatus {
 	shown := api.TickStatus{
 		Result: t.Result.String(), Output: t.Output, Error: t.Error, Attempts: t.Attempts, Time: t.Time, DurationSeconds: t.Duration.Seconds(),
-		Metrics: shownMetrics(t.Metrics),
+		Metrics: apiMetrics(t.Metrics),
 	}
 	if t.Details != "" {
 		shown.Details = json.RawMessage(t.Details)
@@ -64,8 +64,8 @@ func shownTick(t *manager.TickStatus) api.TickStatus {
 	return shown
 }
 
-// shownMetrics leaves out NaN and infinite values, which JSON cannot represent.
-func shownMetrics(metrics []probe.Metric) []api.Metric {
+// apiMetrics converts metrics, without NaN and infinite values, which JSON cannot represent.
+func apiMetrics(metrics []probe.Metric) []api.Metric {
 	all := make([]api.Metric, 0, len(metrics))
 	for _, m := range metrics {
 		if !math.IsNaN(m.Value) && !math.IsInf(m.Value, 0) {
@@ -75,9 +75,9 @@ func shownMetrics(metrics []probe.Metric) []api.Metric {
 	return all
 }
 
-// explained returns x for JSON.
-func (a *Agent) explained(x *manager.Explanation) api.Explanation {
-	p := a.shown(&x.Probe)
+// apiExplanation converts x to its API type.
+func (a *Agent) apiExplanation(x *manager.Explanation) api.Explanation {
+	p := a.apiStatus(&x.Probe)
 	shown := api.Explanation{Probe: p, Summary: x.Summary, Ticks: make([]api.TickExplanation, len(x.Ticks)), Agent: a.troubles()}
 	if p.Pause != (api.Pause{}) {
 		shown.Summary = explain.Paused(p.Result, p.PausedBy, p.PauseReason, p.PausedUntil, time.Now())
@@ -85,7 +85,7 @@ func (a *Agent) explained(x *manager.Explanation) api.Explanation {
 	for i := range x.Ticks {
 		t := &x.Ticks[i]
 		shown.Ticks[i] = api.TickExplanation{
-			TickStatus: shownTick(&t.TickStatus), Reason: string(t.Reason), DeferredSeconds: t.Deferred.Seconds(),
+			TickStatus: apiTick(&t.TickStatus), Reason: string(t.Reason), DeferredSeconds: t.Deferred.Seconds(),
 			Counted: t.Counted, CountedAs: t.CountedAs, Run: t.Run, RunBefore: t.RunBefore, Threshold: t.Threshold,
 			Before: t.Before.Word(), After: t.After.Word(), OnHold: t.OnHold,
 			Events: make([]api.TraceEvent, len(t.Events)), DroppedEvents: t.Dropped,

@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// Idle connections, which live for a minute, keep nobody from an answer within half of it.
-func TestIdleConnectionsKeepNobodyFromAnswer(t *testing.T) {
+// Idle connections, which live for a minute, do not prevent a response within half a minute.
+func TestIdleConnectionsDoNotBlockRequests(t *testing.T) {
 	t.Parallel()
 	const patience = 30 * time.Second
 	for _, secure := range []bool{false, true} {

@@ -1,8 +1,8 @@
-// Package agent is the long-running program around the manager, which `prober run` runs. [New] reads
-// and checks everything and starts nothing; [Agent.Run] runs until its context ends.
+// Package agent is the long-running program around the manager, which `prober run` runs. [New] reads and
+// checks all configuration and starts nothing; [Agent.Run] runs until its context ends.
 //
-// Read podsource.go first: where pods come from. Then loops.go: five loops, none of which waits
-// for another. They request work from each other with a coalescing trigger.
+// Read podsource.go first: the source of pods. Then loops.go: five loops that never wait for each other. They
+// request work from each other with coalescing triggers.
 //
 //   - followPods reloads the pods on request, and when a secret has changed.
 //   - followPlugins reloads the plugins on request, and when prober.yaml or a plugin has changed.
@@ -10,15 +10,13 @@
 //   - maintainPlugins promotes shadows that are due, and unloads plugins that no probe uses.
 //   - followSignals reloads everything at each SIGHUP.
 //
-// A failed reload of pods is retried after the plugins have changed, and a failed reload of plugins
-// after the pods have changed (reload.go: progress). pods.go is the agent's part of a reload of
-// pods. agent/plugins has the plugins.
+// A failed reload of pods is retried after the plugins have changed, and a failed reload of plugins after the
+// pods have changed (reload.go: progress). pods.go has the agent's part of a reload of pods, and
+// agent/plugins the plugins.
 //
-// listen.go opens the listeners, server.go and api.go serve HTTP, list.go has the pages of lists,
-// convert.go makes what the API shows of what the core has,
-// and actions.go logs and counts actions. The package hostwatch finds trouble of the host,
-// stream sends changes to readers, notify tells people, uplink tells a lost network
-// from a target that is down, history keeps what was, and page is the status page. The
-// packages api and client are for clients of the API; access,
-// secrets, events and logs are parts of the agent.
+// listen.go opens the listeners. server.go and api.go serve HTTP, list.go pages lists, convert.go converts
+// types of the core to types of the API, and actions.go logs and counts actions. Package hostwatch detects
+// trouble of the host, stream sends changes to clients, notify sends notifications, uplink distinguishes a
+// lost network from a target that is down, history stores past states, and page is the status page. Packages
+// api and client are for clients of the API; access, secrets, events and logs are parts of the agent.
 package agent

@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// A plugin still validates configs of manifests that were abandoned, while the agent runs. This is
-// for the race detector.
+// A plugin still validates configs of abandoned manifests while the agent runs. This test is for the race
+// detector.
 func TestRunDuringAbandonedPrepare(t *testing.T) {
 	t.Parallel()
 	folder, web := t.TempDir(), newTarget(t)

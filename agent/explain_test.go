@@ -33,7 +33,7 @@ func TestBodyOfFailedProbeNeedsShowOutput(t *testing.T) {
 				if consent {
 					r.lines.await(t, 0, `level=WARN msg="probe failed"`, "pod=shop container=web kind=readiness handler=http body=hello")
 				}
-				for range 3 { // for further lines
+				for range 3 { // for any further lines
 					<-web.hits
 				}
 				_, events := r.do("GET", "/api/v1/events")

@@ -4,19 +4,19 @@ import (
 	"time"
 )
 
-// IdleAfter sets how long a plugin that no probe uses stays loaded.
+// IdleAfter sets how long an unused plugin stays loaded.
 func IdleAfter(c *Config, d time.Duration) { c.idleAfter = d }
 
-// AskEvery sets how often registries are asked for tags.
+// AskEvery sets the interval of queries for tags.
 func AskEvery(c *Config, d time.Duration) { c.askEvery = d }
 
-// LongReload sets how long a reload takes before it is reported.
+// LongReload sets the time after which a running reload is reported.
 func LongReload(c *Config, d time.Duration) { c.longReload = d }
 
-// RetrySecrets sets the pause until secrets that could not be read are tried again.
+// RetrySecrets sets the pause before unreadable secrets are retried.
 func RetrySecrets(c *Config, d time.Duration) { c.retrySecrets = d }
 
-// FoldFirst sets the first interval in which equal warnings are one line.
+// FoldFirst sets the first interval in which equal warnings are folded into one line.
 func FoldFirst(c *Config, d time.Duration) { c.foldFirst = d }
 
 // Patterns returns the patterns of the paths that the agent serves.

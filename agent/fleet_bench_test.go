@@ -32,17 +32,17 @@ import (
 
 const (
 	fleetProbes  = 5000
-	fleetPod     = 4 // of them a pod
+	fleetPod     = 4 // probes per pod
 	fleetPeriod  = 10 * time.Second
 	fleetTimeout = time.Second
-	fleetWarm    = 3 * fleetPeriod  // until it is known which targets are black holes
-	fleetTime    = 20 * time.Second // that is measured after it
+	fleetWarm    = 3 * fleetPeriod  // by then, black holes have been detected
+	fleetTime    = 20 * time.Second // measured after fleetWarm
 )
 
-// BenchmarkFleet is a host full of probes of one Go plugin: what its process takes above
-// the same process without probes, and what the probes with a healthy target feel of
-// those whose target never answers. One iteration is the whole measurement. The targets
-// are in the same process, and what they take is counted in.
+// BenchmarkFleet measures a host with many probes of one Go plugin: the resources of the process compared
+// with the same process without probes, and the effect of targets that never respond on probes with a healthy
+// target. One iteration is the whole measurement. The targets run in the same process, and their resources
+// are included.
 func BenchmarkFleet(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(agent.GCPercent)) // as prober run does
 	module := redisPlugin(b)
@@ -127,7 +127,7 @@ func runFleet(b *testing.B, module []byte, hung int) {
 	log.report(b)
 }
 
-// fleetPeak is the most that was seen.
+// fleetPeak has the maximum of each measured value.
 type fleetPeak struct {
 	resident  int64
 	instances int
@@ -148,8 +148,8 @@ func watchFleet(b *testing.B, p *wasm.Handler, d time.Duration) (peak fleetPeak)
 	}
 }
 
-// resident is what the process takes of the machine's memory, in bytes. A page that
-// several guests share counts once (Pss, and not Rss).
+// resident returns the proportional set size (Pss) of the process in bytes: a page shared by several guests
+// counts once.
 func resident(b testing.TB) int64 {
 	b.Helper()
 	rollup, err := os.ReadFile("/proc/self/smaps_rollup")
@@ -186,15 +186,15 @@ func addFleet(b *testing.B, m *manager.Manager, store *manager.StatusStore, name
 	}
 }
 
-// fleetLog writes down what becomes of the ticks.
+// fleetLog records ticks and their delays.
 type fleetLog struct {
 	healthy, hung *fleetPage
 }
 
-// fleetPage is what was seen of one half, of the ticks that were due after from.
+// fleetPage has the records of one half of the probes, for ticks due after from.
 type fleetPage struct {
 	mu       sync.Mutex
-	from     time.Time // zero: not yet
+	from     time.Time // zero: not started
 	lags     []time.Duration
 	took     []time.Duration
 	skipped  int
@@ -208,7 +208,7 @@ func newFleetLog() *fleetLog {
 	}
 }
 
-// begin begins to write, after a while.
+// begin starts the recording after a delay.
 func (l *fleetLog) begin(after time.Duration) {
 	for _, p := range []*fleetPage{l.healthy, l.hung} {
 		p.mu.Lock()
@@ -271,7 +271,7 @@ func (l *fleetLog) report(b *testing.B) {
 	}
 }
 
-// listenRedis answers as a redis server does that has no replicas.
+// listenRedis responds like a redis server without replicas.
 func listenRedis(b *testing.B) probe.Target {
 	return listen(b, func(conn net.Conn) {
 		defer conn.Close()
@@ -287,7 +287,7 @@ func listenRedis(b *testing.B) probe.Target {
 	})
 }
 
-// listenNobody takes connections and never says anything.
+// listenNobody accepts connections and never responds.
 func listenNobody(b *testing.B) probe.Target {
 	return listen(b, func(conn net.Conn) {
 		defer conn.Close()

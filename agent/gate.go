@@ -28,13 +28,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// gate reads the files that the agent uses, and checks all of them: the web config, the modules of /probe,
-// prober.yaml with its receivers, plugins, manifests and targets with the configs of their probes. Its error
-// joins all that is wrong. What is doubtful is a warning in the log. [New] and [Validate] call it, and
-// reloadAll has the same checks of each part.
-func (a *Agent) gate(ctx context.Context, cfg plugins.Config) error {
+// loadAndCheck reads the files that the agent uses, and checks all of them: the web config, the modules of
+// /probe, prober.yaml with its receivers, plugins, and manifests and targets with the configs of their
+// probes. Its error joins all problems. Doubtful settings are logged as warnings. [New] and [Validate] call
+// it, and reloadAll makes the same checks of each part.
+func (a *Agent) loadAndCheck(ctx context.Context, cfg plugins.Config) error {
 	web := a.guard.Web.Check(a.guard.Addr)
-	if errors.Is(web, access.ErrExposed) { // at once, and not after plugins were pulled and compiled
+	if errors.Is(web, access.ErrExposed) { // return at once, before plugins are pulled and compiled
 		return web
 	}
 	scrapes, modules := blackbox.Open(a.cfg.BlackboxConfig, a.log)
@@ -42,18 +42,18 @@ func (a *Agent) gate(ctx context.Context, cfg plugins.Config) error {
 	cfg.Credentials, cfg.Configured = a.scrapes.Credentials, a.configured
 	var err, pods error
 	if a.handlers, a.pluginStamp, err = plugins.New(ctx, cfg); ctx.Err() != nil || a.handlers == nil || !a.handlers.Scanned() {
-		return verdict(web, modules, err) // nothing is known of handlers
+		return joinChecks(web, modules, err) // handlers are unknown
 	}
 	if a.source, pods = a.cfg.Source(ctx, a.podHost()); modules == nil {
 		modules = a.scrapes.Check(a.within(ctx))
 	}
-	return verdict(web, modules, err, pods)
+	return joinChecks(web, modules, err, pods)
 }
 
-// verdict joins the errors of the parts of the files. Where one error quotes another, it leaves one of them out.
-// A wrong entry of prober.yaml is reported once, and not for each probe that needs its plugin. An error of
-// another plugin is reported with the places of its probes.
-func verdict(parts ...error) error {
+// joinChecks joins the errors of the parts of the configuration. If one error quotes another, it omits one of
+// them: a wrong entry of prober.yaml is reported once, and not for each probe that needs its plugin. Any
+// other error of a plugin is reported at the probes that need it.
+func joinChecks(parts ...error) error {
 	all := joined.Errors(errors.Join(parts...))
 	return errors.Join(slices.DeleteFunc(slices.Clone(all), func(err error) bool {
 		return slices.ContainsFunc(all, func(other error) bool {
@@ -73,7 +73,8 @@ func isEntry(err error) bool {
 	return ok && strings.HasPrefix(field.Field, "plugins[")
 }
 
-// configured uses prober.yaml for what the agent sends. With an error, the last good configuration stays.
+// configured applies prober.yaml to the parts of the agent other than plugins. On an error, the last good
+// configuration stays.
 func (a *Agent) configured(c *config.Agent) error {
 	if err := errors.Join(notify.Check(a.cfg.ConfigFile, c.Notify)...); err != nil {
 		return &admit.ConfigError{Err: err}
@@ -95,7 +96,7 @@ func (a *Agent) configured(c *config.Agent) error {
 	return nil
 }
 
-// scrapeToken returns the token that scrapes need; nil for none.
+// scrapeToken returns the token that scrapes need; nil if they need none.
 func (a *Agent) scrapeToken(c *config.Blackbox) (*access.Token, error) {
 	if c == nil || c.TokenFile == "" || a.offline != nil {
 		return nil, nil
@@ -111,35 +112,35 @@ func (a *Agent) scrapeToken(c *config.Blackbox) (*access.Token, error) {
 	return token, nil
 }
 
-// mayScrape reports whether a scrape may have a target with that host.
+// mayScrape reports whether scrapes may probe a target with that host.
 func (a *Agent) mayScrape(host string) bool { return a.scrapeRules.Load().Allows(host) }
 
-// Notes are the findings of [Validate] that are not errors.
+// Notes are the findings of [Validate] other than errors.
 type Notes struct {
-	// Unchecked are the handlers that could not be checked, sorted: plugins in registries, and, if the
-	// config has neither plugin folders nor prober.yaml, all that are not part of the program.
+	// Unchecked are the handlers that could not be checked, sorted: plugins in registries, and all handlers
+	// that are not part of the program if the config has neither plugin folders nor prober.yaml.
 	Unchecked []string
 	Warnings  []string // in the order in which they were found
 }
 
-// Validate checks files as [New] does before it starts anything, and as a reload does. It does not depend on
-// this host: it runs no program, asks no registry and reads no secret. Its error joins all errors. The source
-// of pods is not started.
+// Validate makes the checks of [New] and of a reload without starting anything. Its result does not depend on
+// this host: it runs no programs, queries no registries and reads no secrets. Its error joins all problems.
+// It does not start the source of pods.
 func Validate(ctx context.Context, cfg Config) (Notes, error) {
-	cfg.PollInterval = cmp.Or(cfg.PollInterval, time.Hour) // the files are read once
+	cfg.PollInterval = cmp.Or(cfg.PollInterval, time.Hour) // files are read only once
 	a := &Agent{cfg: cfg, offline: &offline{missing: make(map[string]bool)}, metrics: metrics.New(metrics.Config{Version: cfg.Version})}
 	a.log = slog.New(a.offline)
 	a.guard.Web, a.guard.Addr = access.Web{ConfigFile: cfg.WebConfigFile, Insecure: true}, &net.TCPAddr{}
 	handlers := a.cfg.plugins()
 	handlers.Offline, handlers.Runner, handlers.Metrics, handlers.Log = true, containerRunner{&a.source}, a.metrics, a.log
-	err := a.gate(ctx, handlers)
+	err := a.loadAndCheck(ctx, handlers)
 	if a.handlers != nil {
 		err = errors.Join(err, a.handlers.Close())
 	}
 	return Notes{Unchecked: slices.Sorted(maps.Keys(a.offline.missing)), Warnings: a.offline.warnings}, err
 }
 
-// offline is what differs in [Validate]. It is the handler of the log, too.
+// offline collects the findings of [Validate]. It is also the handler of the log.
 type offline struct {
 	mu       sync.Mutex
 	missing  map[string]bool // handlers that could not be checked
@@ -172,7 +173,7 @@ func (o *offline) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// within prepares handlers with a context, which [manager.Handlers] does not take.
+// within prepares handlers with ctx, as [manager.Handlers] takes no context.
 type within struct {
 	ctx   context.Context
 	agent *Agent
@@ -185,30 +186,30 @@ func (w within) Prepare(name string, config []byte, target probe.Target) (probe.
 	h, err := w.agent.handlers.PrepareWithin(w.ctx, name, config, target)
 	if o := w.agent.offline; o != nil && err != nil && w.ctx.Err() == nil {
 		_, unknown := errors.AsType[*handlers.UnknownError](err)
-		if errors.Is(err, admit.ErrPending) || unknown && w.agent.cfg.unnamed() {
+		if errors.Is(err, admit.ErrPending) || unknown && w.agent.cfg.withoutPlugins() {
 			o.missing[name] = true
 			return unchecked{}, nil
 		}
-		return unchecked{}, w.certain(err, name, config, target)
+		return unchecked{}, w.errorsWithoutSecrets(err, name, config, target)
 	}
 	return h, err
 }
 
-// unnamed reports whether neither plugin folders nor prober.yaml are set, so that the plugins and the secrets
-// of the agent are not known.
-func (c *Config) unnamed() bool {
+// withoutPlugins reports whether neither plugin folders nor prober.yaml are set. The plugins and the secrets
+// of the agent are unknown then.
+func (c *Config) withoutPlugins() bool {
 	return len(c.PluginDirs) == 0 && c.ConfigFile == "" && len(c.DevPlugins) == 0
 }
 
-// unchecked is a handler of which nothing is known. It probes nothing.
+// unchecked stands for a handler that could not be checked. It probes nothing.
 type unchecked struct{ probe.HandlerFunc }
 
 // CheckSecrets implements [probe.SecretChecker].
 func (unchecked) CheckSecrets([]string) error { return nil }
 
-// certain returns the errors that a config has whatever its references to secrets stand for: those that it has
-// without the strings with references too.
-func (w within) certain(err error, name string, config []byte, target probe.Target) error {
+// errorsWithoutSecrets returns the errors of a config that do not depend on the values of secrets: errors
+// that remain when all strings with references to secrets are removed.
+func (w within) errorsWithoutSecrets(err error, name string, config []byte, target probe.Target) error {
 	var document any
 	if json.Unmarshal(config, &document) != nil {
 		return err
@@ -217,7 +218,7 @@ func (w within) certain(err error, name string, config []byte, target probe.Targ
 	if !found {
 		return err
 	}
-	config, _ = json.Marshal(rest) // it was decoded
+	config, _ = json.Marshal(rest) // cannot fail: it was decoded from JSON
 	h, again := w.agent.handlers.PrepareWithin(w.ctx, name, config, target)
 	probe.Release(h)
 	both := make(map[string]bool)
@@ -227,7 +228,8 @@ func (w within) certain(err error, name string, config []byte, target probe.Targ
 	return errors.Join(slices.DeleteFunc(joined.Errors(err), func(e error) bool { return !both[e.Error()] })...)
 }
 
-// withoutReferences returns a document without the fields and items that are strings with references to secrets.
+// withoutReferences removes the fields and items of v that are strings with references to secrets. found
+// reports whether there were any.
 func withoutReferences(v any) (rest any, found bool) {
 	isReference := func(v any) bool {
 		text, ok := v.(string)

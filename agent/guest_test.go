@@ -18,10 +18,10 @@ import (
 type guestSpec struct {
 	text       string // the output of probe, of at most 63 bytes
 	result     byte   // of probe, below 64
-	refuse     byte   // what validate_config returns, below 64
+	refuse     byte   // result of validate_config, below 64
 	trapsStart bool   // in _initialize
 	trapsProbe bool
-	spins      bool // in validate_config, for ever
+	spins      bool // in validate_config, forever
 }
 
 // module assembles the guest.
@@ -62,14 +62,14 @@ func join(parts ...[]byte) (all []byte) {
 	return all
 }
 
-// withManifest is a module with its manifest inside.
+// withManifest returns a module with its manifest embedded.
 func withManifest(module []byte, manifest string) []byte {
 	body := join([]byte{byte(len("prober.manifest"))}, []byte("prober.manifest"), []byte(manifest))
 	size := len(body)
 	return join(module, []byte{0, byte(size&0x7f) | 0x80, byte(size >> 7)}, body)
 }
 
-// plugin is the module of a plugin, with its manifest inside.
+// plugin returns the module of a plugin with its manifest embedded.
 func (g guestSpec) plugin(name, version string) []byte {
 	return withManifest(g.module(), "apiVersion: prober.dev/v1\nname: "+name+"\nversion: "+version+"\n")
 }

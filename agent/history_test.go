@@ -54,7 +54,7 @@ func TestReportOfAnAgent(t *testing.T) {
 	}
 }
 
-// A history that cannot be written changes nothing but a warning.
+// A history that cannot be written only causes a warning.
 func TestHistoryThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,12 +18,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// troubled returns a tick that failed because of trouble of the host.
+// troubled returns a tick that failed because of trouble on the host.
 func troubled(reason probe.Reason, attempts int, err error) *worker.Tick {
 	return &worker.Tick{Attempts: attempts, Err: fmt.Errorf("attempt: %w", &probe.Error{Reason: reason, Err: err})}
 }
 
-// lockedText is a writer whose text may be read concurrently.
+// lockedText is a writer whose text can be read concurrently.
 type lockedText struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -41,8 +41,8 @@ func (l *lockedText) String() string {
 	return l.text.String()
 }
 
-// Attempts that failed because of trouble of the host are reported in an event, in the log and in
-// readyz, at most once a minute.
+// Attempts that fail because of trouble on the host are reported in an event, in the log and in /readyz, at
+// most once a minute.
 func TestHostTroubleIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedText

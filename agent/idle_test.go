@@ -37,7 +37,7 @@ func TestUnusedPluginIsUnloadedAndLoadedAgain(t *testing.T) {
 		if got := r.metric(`prober_plugin_trust_info{plugin="demo",trust="unchecked"}`); got != "" {
 			t.Errorf("it is loaded still, by the metrics: %s", got)
 		}
-		write(t, pods, asks)
+		write(t, pods, demoPod)
 		awaitOutput(t, events, "v1")
 	}
 }
@@ -55,7 +55,7 @@ func TestProbeDuringUnloadFindsPlugin(t *testing.T) {
 		write(t, pods, web.external("web"))
 		awaitProbe(t, events, "the other probe", func(p *streamedProbe) bool { return p.Pod == "web" && p.Last != nil })
 		name := fmt.Sprint("shop", i)
-		write(t, pods, strings.Replace(asks, "name: shop", "name: "+name, 1))
+		write(t, pods, strings.Replace(demoPod, "name: shop", "name: "+name, 1))
 		awaitProbe(t, events, "its attempt", func(p *streamedProbe) bool {
 			if p.Pod == name && p.Last != nil && p.Last.Error != "" {
 				t.Fatalf("got %s", p.Last.Error)

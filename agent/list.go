@@ -18,8 +18,8 @@ import (
 	"github.com/daeace23/prober/agent/reply"
 )
 
-// query has the parameters of a list, as the Kubernetes API has them: filters, limit and continue.
-// limit is 0 for no limit. after is the key of the last item of the page before; nil for none.
+// query has the parameters of a list, as in the Kubernetes API: filters, limit and continue. limit is 0 for
+// no limit. after is the key of the last item of the previous page; nil for the first page.
 type query struct {
 	list    string
 	filters map[string]string
@@ -27,7 +27,7 @@ type query struct {
 	after   *sortKey
 }
 
-// sortKey is what the items of a list are sorted by. It identifies an item.
+// sortKey is the key by which the items of a list are sorted. It identifies an item.
 type sortKey [5]string
 
 func (k *sortKey) compare(o *sortKey) int { return slices.Compare(k[:], o[:]) }
@@ -69,7 +69,7 @@ func (q *query) matches(name, value string) bool {
 	return q.filters[name] == "" || q.filters[name] == value
 }
 
-// oneOf returns an error if the filter called name is set to another word.
+// oneOf returns an error if the filter called name has a value that is not in words.
 func (q *query) oneOf(name string, words []string) error {
 	if word := q.filters[name]; word != "" && !slices.Contains(words, word) {
 		return fmt.Errorf("unknown %s %q; known: %s", name, word, strings.Join(slices.Sorted(slices.Values(words)), ", "))
@@ -86,13 +86,13 @@ func (q *query) continuation(key *sortKey) string {
 	return base64.RawURLEncoding.EncodeToString(token)
 }
 
-// pager collects the page of a list that a query selects. The items are added in any order. It keeps
-// at most two pages of them. An item that exists during all requests is on exactly one page.
+// pager collects the page of a list that a query selects. Items are added in any order. It keeps at most two
+// pages of items in memory. An item that exists during all requests is on exactly one page.
 type pager[T any] struct {
 	query *query
 	items []pageItem[T]
-	count int  // items that were added
-	full  bool // no item after the last of the first query.limit items is on the page
+	count int  // number of items added
+	full  bool // items has a full page: items after its last one are not on the page
 }
 
 type pageItem[T any] struct {
@@ -100,12 +100,12 @@ type pageItem[T any] struct {
 	value T
 }
 
-// passed reports whether the item of key was on a page before this one.
+// passed reports whether the item with this key was on an earlier page.
 func (p *pager[T]) passed(key *sortKey) bool {
 	return p.query.after != nil && key.compare(p.query.after) <= 0
 }
 
-// add adds an item that has not passed.
+// add adds an item. The caller checks that it has not passed.
 func (p *pager[T]) add(key sortKey, value T) {
 	p.count++
 	limit := p.query.limit
@@ -118,7 +118,7 @@ func (p *pager[T]) add(key sortKey, value T) {
 	}
 }
 
-// trim sorts the items, and drops those that are not on the page.
+// trim sorts the items, and drops the items after the page.
 func (p *pager[T]) trim() {
 	slices.SortFunc(p.items, func(a, b pageItem[T]) int { return a.key.compare(&b.key) })
 	if limit := p.query.limit; limit > 0 && len(p.items) > limit {
@@ -127,7 +127,7 @@ func (p *pager[T]) trim() {
 	}
 }
 
-// page returns the items of the page in their order, and the metadata of the list.
+// page returns the sorted items of the page, and the metadata of the list.
 func (p *pager[T]) page() ([]pageItem[T], api.ListMeta) {
 	p.trim()
 	rest := p.count - len(p.items)
@@ -140,35 +140,34 @@ func (p *pager[T]) page() ([]pageItem[T], api.ListMeta) {
 }
 
 const (
-	// maxLists is how many lists a server writes at the same time: each has its items in memory until
-	// its reader has received them.
+	// maxLists is the limit of lists being written: each holds its items in memory until the client has
+	// received them.
 	maxLists = 4
-	// maxReports is how many reports of the history are made at the same time: each reads all files.
+	// maxReports is the limit of reports being made: each reads the whole history.
 	maxReports = 2
-	// listPatience is how long a reader may take for a part of a list.
+	// listPatience is how long a client may take to read a part of a list.
 	listPatience = 10 * time.Second
-	// listWait is how long a request waits for others. It is longer than listPatience, so that readers
-	// that have stopped delay it and do not fail it.
+	// listWait is how long a request waits for a slot. It exceeds listPatience, so that stalled clients delay
+	// a request but do not fail it.
 	listWait = 15 * time.Second
-	// partBytes is about how much of a list is written at once.
+	// partBytes is the approximate size of a write.
 	partBytes = 32 << 10
 )
 
-// partWriter writes to a reader that may take [listPatience] for each part.
+// partWriter writes a response in parts. The client must read each within [listPatience].
 type partWriter struct{ http.ResponseWriter }
 
-// Write writes a part, and lets ticks that are due go first.
+// Write writes a part. It yields the processor afterwards, so that ticks that are due run first.
 func (p partWriter) Write(part []byte) (int, error) {
-	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(listPatience)) // an error leaves the limit of the server
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(listPatience)) // on an error the server's limit stays
 	n, err := p.ResponseWriter.Write(part)
 	runtime.Gosched()
 	return n, err
 }
 
-// writeList writes a list as JSON, one item after the other: the response is never in memory as a
-// whole. head has the fields before items, without the brace that ends them. of returns what is
-// written for an item, and false to leave it out.
-func writeList[T any](w http.ResponseWriter, head any, items []pageItem[T], of func(T) (any, bool)) {
+// writeList writes a list as JSON, item by item, so that the response is never in memory as a whole. head has
+// the fields before the items. convert returns the JSON value of an item, and false to omit it.
+func writeList[T any](w http.ResponseWriter, head any, items []pageItem[T], convert func(T) (any, bool)) {
 	text, err := json.Marshal(head)
 	if err != nil {
 		reply.Fail(w, http.StatusInternalServerError, "%v", err)
@@ -176,7 +175,7 @@ func writeList[T any](w http.ResponseWriter, head any, items []pageItem[T], of f
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	out := bufio.NewWriterSize(partWriter{w}, partBytes) // keeps the first error: the caller has left
+	out := bufio.NewWriterSize(partWriter{w}, partBytes) // the first error sticks: the client has left
 	defer out.Flush()
 	text = text[:len(text)-1]
 	out.Write(text)
@@ -186,13 +185,13 @@ func writeList[T any](w http.ResponseWriter, head any, items []pageItem[T], of f
 	out.WriteString(`"items":[`)
 	written := false
 	for i := range items {
-		item, ok := of(items[i].value)
+		item, ok := convert(items[i].value)
 		if !ok {
 			continue
 		}
 		text, err := json.Marshal(item)
 		if err != nil {
-			continue // a number that JSON cannot represent
+			continue // it has a number that JSON cannot represent
 		}
 		if written {
 			out.WriteByte(',')

@@ -46,7 +46,7 @@ func (l *list) names(t *testing.T) (names []string) {
 	return names
 }
 
-// resting returns pods whose probes make no attempt during a test.
+// resting returns pods whose probes make no attempts during a test.
 func resting(n int) (pods []*v1.Pod) {
 	for i := range n {
 		name := fmt.Sprintf("pod-%03d", i)
@@ -60,7 +60,7 @@ func resting(n int) (pods []*v1.Pod) {
 	return pods
 }
 
-// withResting runs an agent with such pods.
+// withResting runs an agent with n resting pods.
 func withResting(t *testing.T, n int) (*running, *agent.Memory) {
 	source := agent.NewMemory(resting(n)...)
 	r := start(t, "", func(c *agent.Config) { c.Source = source.Open })
@@ -71,7 +71,7 @@ func withResting(t *testing.T, n int) (*running, *agent.Memory) {
 	return r, source
 }
 
-// pages returns the names of a list that is requested in pages, and calls between after each page.
+// pages returns the names of a list that is read page by page. It calls between after each page.
 func (r *running) pages(path string, limit int, between func()) (names []string) {
 	r.t.Helper()
 	query := fmt.Sprintf("&limit=%d", limit)
@@ -118,8 +118,8 @@ func TestListsInPages(t *testing.T) {
 	}
 }
 
-// Items that exist during all requests are listed once, although others come and go.
-func TestPagesOfListThatChanges(t *testing.T) {
+// Items that exist during all requests are listed once, although others are added and removed.
+func TestPagesOfChangingList(t *testing.T) {
 	t.Parallel()
 	r, source := withResting(t, 20)
 	all := resting(40)
@@ -141,8 +141,8 @@ func TestPagesOfListThatChanges(t *testing.T) {
 	}
 }
 
-// A list without a limit is what encoding/json makes of the Kubernetes type.
-func TestListsAreThoseOfKubernetes(t *testing.T) {
+// A list without a limit equals the JSON of the Kubernetes type.
+func TestListsEqualKubernetesJSON(t *testing.T) {
 	t.Parallel()
 	r, _ := withResting(t, 3)
 	for path, list := range map[string]any{
@@ -170,7 +170,7 @@ func TestListFilters(t *testing.T) {
 		"/api/v1/pods?namespace=default&limit=4":                             4,
 		"/api/v1/probes?handler=tcp":                                         9,
 		"/api/v1/probes?handler=exec&pod=pod-001":                            1,
-		"/api/v1/probes?result=success":                                      9, // liveness before the first attempt
+		"/api/v1/probes?result=success":                                      9, // liveness is a success before the first attempt
 		"/api/v1/probes?result=failure&kind=readiness&container=web":         9,
 		"/api/v1/probes?result=failure&kind=liveness":                        0,
 		"/api/v1/probes?namespace=default&result=failure&limit=5":            5,
@@ -203,8 +203,8 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
-// The probes of a pod are those of the whole list that have its name, in the same order.
-func TestProbesOfPodAreThoseOfTheList(t *testing.T) {
+// The list of a pod's probes equals the part of the whole list with the pod's name, in the same order.
+func TestProbesOfPodEqualPartOfList(t *testing.T) {
 	t.Parallel()
 	source := agent.NewMemory()
 	r := start(t, "", func(c *agent.Config) { c.Source = source.Open })
@@ -248,7 +248,7 @@ func TestProbesOfPodAreThoseOfTheList(t *testing.T) {
 	}
 }
 
-// A list that is longer than a page of the client is complete.
+// The client reads all pages of a list.
 func TestClientReadsAllPages(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(shortDir(t), "s")
@@ -271,7 +271,7 @@ func TestClientReadsAllPages(t *testing.T) {
 	}
 }
 
-// A probe says why it makes no attempts.
+// A probe's status shows why it makes no attempts.
 func TestGateIsShown(t *testing.T) {
 	t.Parallel()
 	pod := memoryPod("one", newTarget(t), "")

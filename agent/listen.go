@@ -11,9 +11,9 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// listen opens the listeners of the HTTP server, and removes the address file of an earlier agent.
+// listen opens the listeners of the HTTP server, and removes an old address file.
 func (a *Agent) listen(ctx context.Context) (err error) {
-	if err := a.decideAccess(); err != nil {
+	if err := a.configureAccess(); err != nil {
 		return err
 	}
 	if a.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Listen); err != nil {
@@ -32,8 +32,8 @@ func (a *Agent) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// decideAccess reads the configuration of access.
-func (a *Agent) decideAccess() (err error) {
+// configureAccess reads the configuration of access control.
+func (a *Agent) configureAccess() (err error) {
 	a.guard.Web = access.Web{ConfigFile: a.cfg.WebConfigFile, Insecure: a.cfg.InsecureListen}
 	allowed := a.cfg.AllowedHosts
 	if name, _, err := net.SplitHostPort(a.cfg.Listen); err == nil && name != "" {

@@ -9,15 +9,15 @@ import (
 	"github.com/daeace23/prober/internal/filestamp"
 )
 
-// The causes of work that no caller requested.
+// The causes of reloads that the agent requests itself.
 const (
 	changedFiles   = "changed files"
 	otherManifests = "other manifests"
 	retriedSecrets = "secrets that could not be used"
 )
 
-// The loops of an agent. None of them waits for another: a registry, a compilation or a plugin
-// that is slow or hangs delays one loop only. They request work from each other with a [trigger].
+// The loops of an agent. They never wait for each other: a slow or hanging registry, compilation or plugin
+// delays only one loop. They request work from each other with a [trigger].
 
 // followPods reloads the pods on request, and when the files of secrets have changed, until ctx
 // ends.
@@ -39,7 +39,7 @@ func (a *Agent) followPlugins(ctx context.Context) {
 	a.follow(ctx, a.pluginsTrigger, changed, a.reloadPlugins)
 }
 
-// follow does the work on request, and when files have changed, until ctx ends.
+// follow calls work on request, and when files have changed, until ctx ends.
 func (a *Agent) follow(ctx context.Context, t *trigger, changed func(now time.Time) bool, work func(context.Context, *request) error) {
 	ticker := time.NewTicker(a.cfg.PollInterval)
 	defer ticker.Stop()
@@ -50,7 +50,7 @@ func (a *Agent) follow(ctx context.Context, t *trigger, changed func(now time.Ti
 			return
 		case <-t.wake:
 			if r = t.take(); r.cause == "" {
-				continue // the request was taken already
+				continue // an earlier take has the request
 			}
 		case now := <-ticker.C:
 			if !changed(now) {
@@ -61,7 +61,7 @@ func (a *Agent) follow(ctx context.Context, t *trigger, changed func(now time.Ti
 	}
 }
 
-// timed does the work, and logs once if it takes long.
+// timed calls work, and logs once if it takes longer than longReload.
 func (a *Agent) timed(ctx context.Context, t *trigger, r *request, work func(context.Context, *request) error) error {
 	start := time.Now()
 	t.started.Store(&start)
@@ -74,8 +74,8 @@ func (a *Agent) timed(ctx context.Context, t *trigger, r *request, work func(con
 	return work(ctx, r)
 }
 
-// followRegistries queries the registries of plugins periodically and on request, until ctx ends.
-// The next reload of the plugins uses the answers.
+// followRegistries queries the registries of plugins periodically and on request, until ctx ends. The next
+// reload of the plugins uses the responses.
 func (a *Agent) followRegistries(ctx context.Context) {
 	next := time.NewTimer(a.handlers.UntilNextPull())
 	defer next.Stop()
@@ -131,29 +131,29 @@ func (a *Agent) followSignals(ctx context.Context) {
 	}
 }
 
-// Step is what an agent has done, or is about to do.
+// Step is a stage in the life of an agent.
 type Step int
 
 // The steps of an agent.
 const (
-	Ready     Step = iota // the pods were applied: at the start, and after each Reloading
+	Ready     Step = iota // pods were applied: at the start, and after each Reloading
 	Reloading             // a signal has requested a reload
-	Stopping              // the pods are being stopped
+	Stopping              // the pods are about to be stopped
 )
 
-// notify tells [Config].Notify a step.
+// notify calls [Config].Notify, if it is set.
 func (a *Agent) notify(s Step) {
 	if a.cfg.Notify != nil {
 		a.cfg.Notify(s)
 	}
 }
 
-// trigger requests work from a loop. It coalesces the requests that come before the loop takes
-// them. A request that comes while the loop works is for the next time.
+// trigger requests work from a loop. It coalesces requests that arrive before the loop takes them. A request
+// during the work starts another round.
 type trigger struct {
-	name    string                    // of what the loop reloads
+	name    string                    // what the loop reloads
 	wake    chan struct{}             // holds a token while there is a request
-	started atomic.Pointer[time.Time] // when the work under way was started; nil for none
+	started atomic.Pointer[time.Time] // begin of the work in progress; nil if there is none
 
 	mu      sync.Mutex
 	pending request
@@ -162,17 +162,16 @@ type trigger struct {
 // request is a request for work.
 type request struct {
 	cause   string       // for the log
-	retry   bool         // also try again what failed before and has not changed
-	waiters []chan error // for the result
+	retry   bool         // also retry failed parts that have not changed
+	waiters []chan error // receive the result
 }
 
 func newTrigger(name string) *trigger { return &trigger{name: name, wake: make(chan struct{}, 1)} }
 
-// request requests work, and returns at once.
+// request requests work, and returns immediately.
 func (t *trigger) request(cause string, retry bool) { t.add(cause, retry, nil) }
 
-// requestAndWait requests work with retry, and returns its result, or the cause of ctx when that
-// ends.
+// requestAndWait requests work with retry, and returns its result, or the cause of ctx if ctx ends first.
 func (t *trigger) requestAndWait(ctx context.Context, cause string) error {
 	waiter := make(chan error, 1)
 	t.add(cause, true, waiter)
@@ -184,7 +183,7 @@ func (t *trigger) requestAndWait(ctx context.Context, cause string) error {
 	}
 }
 
-// add adds to the pending request. The first cause stays, unless a caller that waits gives its own.
+// add merges a request into the pending one. The first cause stays, unless a waiting caller gives its own.
 func (t *trigger) add(cause string, retry bool, waiter chan error) {
 	t.mu.Lock()
 	p := &t.pending
@@ -211,8 +210,8 @@ func (t *trigger) take() request {
 	return r
 }
 
-// underWay returns how long the work under way has taken; 0 if there is none.
-func (t *trigger) underWay() time.Duration {
+// elapsed returns how long the work in progress has taken; 0 if there is none.
+func (t *trigger) elapsed() time.Duration {
 	if started := t.started.Load(); started != nil {
 		return time.Since(*started)
 	}

@@ -108,8 +108,8 @@ func TestManifestsThatKeepChangingAreApplied(t *testing.T) {
 	stop()
 }
 
-// Manifests that keep changing and need a plugin that hangs are abandoned once. The second time, the
-// agent waits and reports the error, after the 5 s of the plugin's validator.
+// Manifests that keep changing and need a hanging plugin are abandoned once. The second time, the agent waits
+// for the 5 s limit of the plugin's validator and reports the error.
 func TestManifestsThatKeepChangingReportHangingPlugin(t *testing.T) {
 	t.Parallel()
 	folder, _ := processFolder(t)
@@ -139,7 +139,7 @@ spec:
 	if _, body := r.do("GET", "/metrics"); !strings.Contains(body, series) {
 		t.Error("no restart is counted")
 	}
-	awaitEvent(t, events, "pod", "the pod", func(pod *v1.Pod) bool { return pod.Name == "job" }) // else its removal is not streamed
+	awaitEvent(t, events, "pod", "the pod", func(pod *v1.Pod) bool { return pod.Name == "job" }) // otherwise its removal is not streamed
 	write(t, path, "{apiVersion: v1, kind: List, items: []}")
 	awaitEvent(t, events, "pod", "the pod is gone", func(pod *struct{ Removed bool }) bool { return pod.Removed })
 	if _, body := r.do("GET", "/metrics"); strings.Contains(body, series) {
@@ -147,8 +147,8 @@ spec:
 	}
 }
 
-// A pod waits for the end of its predecessor. Meanwhile its plugin is replaced by a version that
-// refuses the pod's config. The next version accepts it.
+// A pod waits for its predecessor to end. Meanwhile its plugin is replaced by a version that rejects the
+// pod's config. The next version accepts it.
 func TestRefusedProbeOfDelayedPodIsRetriedWithNextPlugin(t *testing.T) {
 	t.Parallel()
 	goOn := filepath.Join(t.TempDir(), "go")
@@ -171,7 +171,7 @@ func TestRefusedProbeOfDelayedPodIsRetriedWithNextPlugin(t *testing.T) {
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2", refuse: 1}.plugin("demo", "2.0.0"))
 	_, next = r.lines.await(t, next, "plugin loaded", "version=2.0.0")
 	write(t, goOn, "")
-	_, next = r.lines.await(t, next, "pods were applied in part", "the plugin does not take this config")
+	_, next = r.lines.await(t, next, "pods were applied in part", "the plugin does not accept this config")
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
 	awaitProbe(t, events, "its first attempt", func(p *streamedProbe) bool {
 		return p.Pod == "late" && p.Last != nil && p.Last.Output == "v3"
@@ -187,7 +187,7 @@ func TestSignalReloads(t *testing.T) {
 	r.lines.await(t, 0, "pods applied", "cause=signal")
 }
 
-func TestNotifyIsToldSteps(t *testing.T) {
+func TestNotifyIsCalledForEachStep(t *testing.T) {
 	t.Parallel()
 	signals, steps := make(chan os.Signal), make(chan agent.Step, 10)
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) {
@@ -215,7 +215,7 @@ func TestNotifyIsToldSteps(t *testing.T) {
 	next(agent.Stopping)
 }
 
-// allowing writes a prober.yaml that allows secrets.
+// allowing writes a prober.yaml that allows the secrets that match patterns.
 func allowing(t *testing.T, patterns ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "prober.yaml")

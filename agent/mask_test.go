@@ -50,8 +50,7 @@ spec:
 `)
 }
 
-// The test searches for a secret in the responses of all routes that read, in the stream and in the
-// log.
+// The test searches for a secret in the responses of all GET routes, in the stream and in the log.
 func TestSecretsOfPodsAreMasked(t *testing.T) {
 	t.Parallel()
 	w := newTarget(t)
@@ -115,7 +114,7 @@ func podHas(p *v1.Pod, container string) bool {
 	return len(p.Status.ContainerStatuses) > 0 && p.Spec.Containers[0].Name == container
 }
 
-// leak fails the test if shown has the secret. It returns true.
+// leak fails the test if shown contains the secret. It returns true.
 func leak(t *testing.T, where string, shown any) bool {
 	t.Helper()
 	text, err := json.Marshal(shown)

@@ -20,13 +20,13 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// Memory is the smallest source of pods: they are in memory, and their containers are always running.
+// Memory is a minimal source of pods. The pods are in memory, and their containers are always running.
 type Memory struct {
 	host    pods.Host
 	manager *manager.Manager // set by Start
 	store   manager.StatusStore
 	start   sync.WaitGroup
-	since   time.Time // when all containers were started
+	since   time.Time // start time of all containers
 
 	mu      sync.Mutex
 	desired []*v1.Pod
@@ -45,7 +45,7 @@ func (m *Memory) Open(_ context.Context, host pods.Host) (pods.Source, error) {
 	return pods.Source{Status: &m.store, Start: m.Start, Stop: m.Stop, Pods: m.Pods, Watch: m.Watch, Reload: m.Reload}, nil
 }
 
-// With is Open for a source that offers more.
+// With is Open for a source with more functions.
 func (m *Memory) With(more func(*pods.Source)) func(context.Context, pods.Host) (pods.Source, error) {
 	return func(ctx context.Context, host pods.Host) (pods.Source, error) {
 		s, err := m.Open(ctx, host)
@@ -126,7 +126,7 @@ func (m *Memory) Pods() []v1.Pod {
 	return all
 }
 
-// pods returns the pods, and a channel that is closed when they change.
+// pods returns the pods, and a channel that is closed at their next change.
 func (m *Memory) pods() (all []v1.Pod, changed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

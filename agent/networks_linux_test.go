@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// answerAt serves status at 127.0.0.1:8080 in a new namespace.
+// answerAt responds with status at 127.0.0.1:8080 in a new network namespace.
 func answerAt(t *testing.T, status int) *netnstest.Net {
 	t.Helper()
 	n := netnstest.New(t)
@@ -33,8 +33,8 @@ func answerAt(t *testing.T, status int) *netnstest.Net {
 	return n
 }
 
-// TestPodsAreProbedInTheirNetworks has pods of one address: one is healthy, one is not, one has no network yet, and
-// one has a namespace that is not there.
+// TestPodsAreProbedInTheirNetworks uses pods with the same address: one is healthy, one is not, one has no
+// network yet, and the namespace of one does not exist.
 func TestPodsAreProbedInTheirNetworks(t *testing.T) {
 	paths := map[string]string{
 		"uid-good": answerAt(t, http.StatusOK).Path, "uid-bad": answerAt(t, http.StatusServiceUnavailable).Path,

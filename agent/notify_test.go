@@ -22,8 +22,8 @@ func notifying(t *testing.T, receivers string) func(*agent.Config) {
 	return func(c *agent.Config) { c.ConfigFile = file }
 }
 
-// Receivers that take a message and never answer, in each way, delay no probe: all of them go on to tick and to
-// change while the receivers hang.
+// Receivers that accept a message and never respond delay no probe, whatever their type: all probes keep
+// ticking and changing while the receivers hang.
 func TestHungReceiversDelayNoProbe(t *testing.T) {
 	t.Parallel()
 	asked, release := make(chan struct{}, 10), make(chan struct{})
@@ -37,7 +37,7 @@ func TestHungReceiversDelayNoProbe(t *testing.T) {
 	}))
 	defer hung.Close()
 	defer close(release)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never responds
 	if err != nil {
 		t.Fatal(err)
 	}

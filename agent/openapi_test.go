@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/docs"
 )
 
-// apiDocument is what the tests read of the document.
+// apiDocument has the parts of the document that the tests use.
 type apiDocument struct {
 	Paths map[string]map[string]struct {
 		Parameters []struct {
@@ -69,7 +69,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	}
 }
 
-// validator checks responses against the document, in which no field may be missing.
+// validator checks responses against the document. It reports fields that are not described.
 type validator struct {
 	document apiDocument
 	compiler *jsonschema.Compiler
@@ -98,7 +98,7 @@ func newValidator(t *testing.T) *validator {
 	return v
 }
 
-// check returns an error unless the body is what the document says of a response.
+// check returns an error unless the body matches the document's response.
 func (v *validator) check(method, path string, status int, body string) error {
 	response, ok := v.document.Paths[path][strings.ToLower(method)].Responses[fmt.Sprint(status)]
 	if !ok {
@@ -131,7 +131,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	}
 	for _, c := range []struct {
 		method, path string
-		asked        string // "": path
+		asked        string // requested path; "": path
 		status       int
 	}{
 		{method: "GET", path: "/openapi.json"}, {method: "GET", path: "/api/v1/pods"}, {method: "GET", path: "/api/v1/probes"},
@@ -192,7 +192,7 @@ func TestMediaTypesMatchOpenAPI(t *testing.T) {
 	}
 }
 
-// A response with a field that is not described must not pass, or the test above means nothing.
+// A response with an undescribed field must fail, otherwise the test above proves nothing.
 func TestValidatorFindsUndescribedFields(t *testing.T) {
 	v := newValidator(t)
 	for _, body := range []string{`{}`, `{"items":[{}]}`, `{"items":[],"extra":1}`, `{"items":[],"metadata":{"continue":1}}`} {
@@ -220,7 +220,7 @@ func TestErrorsAreStatuses(t *testing.T) {
 		{"GET", "/api/v1/probes/default/shop/db/liveness", `404 NotFound "container \"db\" of pod default/shop has no liveness probe; containers with probes: web"`},
 		{"GET", "/api/v1/probes/other/shop/web/liveness", `404 NotFound "there is no pod other/shop"`},
 		{"GET", "/api/v1/probes/default/shop/web/readyness", `400 BadRequest "unknown kind \"readyness\"; known: liveness, readiness, startup"`},
-		{"GET", "/api/v1/probes/default/shop/web/readiness?x=1", `400 BadRequest "unknown parameter \"x\"; there is none"`},
+		{"GET", "/api/v1/probes/default/shop/web/readiness?x=1", `400 BadRequest "unknown parameter \"x\"; no parameters are known"`},
 		{"POST", "/api/v1/probes/default/shop/web/readiness/stop", `404 NotFound "unknown action \"stop\"; known: pause, resume, trigger"`},
 	} {
 		status, body := r.do(c.method, c.path)

@@ -12,8 +12,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// dialGuest is a module that dials the URL in its config, and returns 0 or the number of the
-// error, of which EACCES, 2, is a Failure. Its text is in abi_grants_test.go.
+// dialGuest is a module that dials the URL in its config, and returns 0 or the error number. EACCES, 2, is a
+// Failure. Its text is in abi_grants_test.go.
 const dialGuest = "AGFzbQEAAAABFANgBH9/f38Bf2ADf39/AX9gAAF/Ai0CCXByb2Jlcl92MQpjb25maWdfZ2V0AAANcHJvYmVyX3YxX25ldARkaWFsAAED" +
 	"AgECBQMBAAEHEgIGbWVtb3J5AgAFcHJvYmUAAgoqASgBAX9BAEEDQRBBgAgQACEAQRAgAEF/EAEhAEEAQQAgAGsgAEEAShsLCwkBAEEACwN1cmw="
 
@@ -37,7 +37,8 @@ requests: [{capability: net, allow: ["tcp://*:*", "tcp://0.0.0.0/0:*", "tcp://[:
 	return folder
 }
 
-// A plugin with the widest grants dials the API of the agent and another server of the host.
+// A plugin with the widest grants can dial a port of the host only if the pod declares it, and never the
+// agent's API.
 func TestPluginCannotDialAgent(t *testing.T) {
 	t.Parallel()
 	folder := dialFolder(t)
@@ -74,7 +75,7 @@ plugins:
 	var probes, containers strings.Builder
 	for name, url := range urls {
 		fmt.Fprintf(&probes, "%s: {readiness: {plugin: {name: dial, config: {url: %q}}, period: 20ms, timeout: 1m}}, ", name, url)
-		port := ownPort // the agent's port may not be declared
+		port := ownPort // the agent's port must not be declared
 		if name == "declared" {
 			port = declaredPort
 		}

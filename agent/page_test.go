@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
-// Browsers get the status page at /, programs the list of paths.
+// Browsers get the status page at /, other clients the list of paths.
 func TestPageIsForBrowsers(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Version = "v9" })

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// pausedProbe is a streamed probe with what is shown of its pause.
+// pausedProbe is a streamed probe with its pause.
 type pausedProbe struct {
 	streamedProbe
 	PausedUntil           time.Time
@@ -51,7 +51,7 @@ func TestPauseEndsAtItsTime(t *testing.T) {
 	}
 }
 
-func TestPauseForATimeOfAProbeThatItsManifestPauses(t *testing.T) {
+func TestTimedPauseOfProbePausedByManifestIsRefused(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(newTarget(t).external("shop"), "readiness: {", "readiness: {paused: true, ", 1)
 	r := start(t, text)
@@ -95,7 +95,7 @@ func TestPauseParametersAreChecked(t *testing.T) {
 	}
 }
 
-// Bodies are limited alike for all actions, also for those that need none.
+// The limit of the body applies to all actions, also to those that need none.
 func TestBodyOfActionIsLimited(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))

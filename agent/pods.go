@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// reloadPods has the source apply the desired pods. If it has no Reload, only secrets are read again.
+// reloadPods reloads the source of pods. If the source has no Reload, it only reads secrets again.
 func (a *Agent) reloadPods(ctx context.Context, r *request) error {
 	if a.source.Reload != nil {
 		return a.source.Reload(ctx, pods.Reload{Cause: r.cause, All: len(r.waiters) > 0})
@@ -48,7 +48,7 @@ func (a *Agent) checkPod(ctx context.Context, pod *declared.Pod) []error {
 	return []error{m.Apply(ctx, pod)}
 }
 
-// noPods has no status of any pod, so that no worker makes an attempt.
+// noPods is a status source without pods, so that workers make no attempts.
 type noPods struct{}
 
 // PodStatus implements [manager.StatusSource].
@@ -57,15 +57,15 @@ func (noPods) PodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{},
 // podsRefused implements [pods.Host].Refused.
 func (a *Agent) podsRefused(ctx context.Context, r pods.Reload, err error) error {
 	a.handlers.HoldRefused()
-	secrets := a.refreshSecrets(ctx) // also if the manifests are wrong
+	secrets := a.refreshSecrets(ctx) // also if the manifests are invalid
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if !r.All { // otherwise the check of all pods has reported their secrets
+	if !r.All { // otherwise the check of all pods has reported errors of secrets
 		err = errors.Join(err, secrets)
 	}
 	last := a.noteReload((*progress).ofPods, false, err)
-	if r.Cause != retriedSecrets || textOf(err) != textOf(last.pods.err) {
+	if r.Cause != retriedSecrets || errorText(err) != errorText(last.pods.err) {
 		a.log.Error("manifests cannot be used; the last good state is kept", "cause", r.Cause, "error", err.Error())
 	}
 	return err
@@ -82,42 +82,42 @@ func (a *Agent) podsApplied(ctx context.Context, r pods.Reload, applied []*decla
 		return context.Cause(ctx)
 	}
 	a.handlers.HoldApplied(applied)
-	last := a.noteReload((*progress).ofPods, err == nil, inPart(err))
-	news := last.pods.at.IsZero() || textOf(err) != textOf(last.pods.err)
+	last := a.noteReload((*progress).ofPods, err == nil, asPartial(err))
+	news := last.pods.at.IsZero() || errorText(err) != errorText(last.pods.err)
 	switch {
 	case err == nil && r.Routine && !news:
 		a.log.Debug("pods applied", "cause", r.Cause, "pods", len(applied))
 	case err == nil:
 		a.log.Info("pods applied", "cause", r.Cause, "pods", len(applied))
-	case news || r.Cause != retriedSecrets && !r.Routine: // else it was logged
+	case news || r.Cause != retriedSecrets && !r.Routine: // otherwise it was logged already
 		a.log.Error("pods were applied in part", "cause", r.Cause, "error", excerpt(err.Error()))
 	}
 	return err
 }
 
-// partialError is the error of an attempt that has applied the rest.
+// partialError is the error of an attempt that was applied in part.
 type partialError struct{ error }
 
 func (e partialError) Unwrap() error { return e.error }
 
-// inPart returns err as a [partialError]; nil if it is nil.
-func inPart(err error) error {
+// asPartial returns err as a [partialError]; nil if err is nil.
+func asPartial(err error) error {
 	if err == nil {
 		return nil
 	}
 	return partialError{err}
 }
 
-// maxLogged is the most bytes of an error in the log. Owners of pods may cause many.
+// maxLogged limits the text of an error in the log, in bytes, as owners of pods may cause many errors.
 const maxLogged = 8 << 10
 
-// excerpt returns the beginning of a text for the log.
+// excerpt shortens a text for the log.
 func excerpt(text string) string {
 	return clip.Marked(text, maxLogged, fmt.Sprintf("… (%d bytes)", len(text)))
 }
 
-// refreshSecrets lets probes use the present secrets. It retries after a pause if some cannot be
-// read, for example for lack of file descriptors.
+// refreshSecrets makes probes use the present secrets. If some are unreadable, for example for lack of file
+// descriptors, it schedules a retry.
 func (a *Agent) refreshSecrets(ctx context.Context) error {
 	a.retry.Stop()
 	err := a.manager.RefreshSecrets(ctx)
@@ -127,13 +127,13 @@ func (a *Agent) refreshSecrets(ctx context.Context) error {
 	return err
 }
 
-// secret resolves ${file:…} and ${env:…} in a probe's config, if prober.yaml allows it. Offline, a reference
-// stands for itself, since the secret is on another host.
+// secret resolves ${file:…} and ${env:…} in a probe's config, if prober.yaml allows it. Offline it returns
+// the reference itself, as the secret may be on another host.
 func (a *Agent) secret(source, name string) (string, error) {
 	policy := a.handlers.SecretPolicy()
 	switch {
 	case a.offline == nil:
-	case a.cfg.unnamed():
+	case a.cfg.withoutPlugins():
 		return "${" + source + ":" + name + "}", nil
 	default:
 		return "${" + source + ":" + name + "}", policy.Allows(source, name)

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// troubleChecks returns a warning for each trouble of the source.
+// troubleChecks returns a warning for each problem of the source.
 func (a *Agent) troubleChecks() (checks []healthCheck) {
 	if a.source.Troubles == nil {
 		return nil
@@ -25,7 +25,7 @@ func (a *Agent) troubleChecks() (checks []healthCheck) {
 	return checks
 }
 
-// registerNode registers the metrics of a source of a node.
+// registerNode registers the node metrics of the source, if it has any.
 func (a *Agent) registerNode() error {
 	if a.source.NodeCounts == nil {
 		return nil
@@ -33,7 +33,7 @@ func (a *Agent) registerNode() error {
 	return agentmetrics.RegisterNode(a.registry, a.source.NodeCounts)
 }
 
-// targets returns the targets of the source; none if it has none.
+// targets returns the targets of the source; empty if it has none.
 func (a *Agent) targets() pods.Targets {
 	if a.source.Targets == nil {
 		return pods.Targets{}
@@ -41,11 +41,11 @@ func (a *Agent) targets() pods.Targets {
 	return a.source.Targets()
 }
 
-// whyNoTarget says why a pod of a target does not exist; "" if it is not the pod of a target that is
-// known.
+// whyNoTarget returns a message that explains why the pod of a target does not exist; "" if no known target
+// has this pod.
 func (a *Agent) whyNoTarget(namespace, pod string) string {
 	all := a.targets().Items
-	for i := len(all) - 1; i >= 0; i-- { // those that are gone are the last ones
+	for i := len(all) - 1; i >= 0; i-- { // targets that are gone are last
 		t := &all[i]
 		if t.Namespace != namespace || t.Pod != pod || t.State == pods.TargetProbed {
 			continue
@@ -89,7 +89,7 @@ func (a *Agent) countTargets() metrics.Targets {
 	return counts
 }
 
-// podHost returns the agent's side of the interface with its source of pods.
+// podHost returns the functions that the agent offers its source of pods.
 func (a *Agent) podHost() pods.Host {
 	return pods.Host{
 		Logger: a.log, Recorder: a.events, Output: a.stdout, PollInterval: a.cfg.PollInterval,
@@ -100,7 +100,7 @@ func (a *Agent) podHost() pods.Host {
 	}
 }
 
-// saving returns the condition of the state that the source keeps; zero if it keeps none.
+// saving returns whether the source can save its state; zero if it saves none.
 func (a *Agent) saving() pods.Saving {
 	if a.source.Saving == nil {
 		return pods.Saving{}
@@ -118,8 +118,8 @@ func (a *Agent) restarted(r pods.Restart) {
 	a.log.Warn("container restarted", attrs...)
 }
 
-// containerRunner runs the commands of exec probes in the containers of the source, which is made after
-// the handlers.
+// containerRunner runs the commands of exec probes in the containers of the source. It has a pointer, as the
+// source is created after the handlers.
 type containerRunner struct{ source *pods.Source }
 
 var _ builtin.CommandRunner = containerRunner{}

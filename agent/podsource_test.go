@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memoryPod returns a pod with one container, whose probe sends requests to the target.
+// memoryPod returns a pod with one container, whose probe sends requests to w.
 func memoryPod(name string, w *target, password string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), Annotations: map[string]string{
@@ -31,8 +31,7 @@ func memoryPod(name string, w *target, password string) *v1.Pod {
 	}
 }
 
-// An agent with a source other than pods/local probes pods, serves the API, reloads, and watches
-// secrets.
+// An agent with a source other than pods/local probes pods, serves the API, reloads, and watches secrets.
 func TestPodSourceInMemory(t *testing.T) {
 	t.Parallel()
 	web, dir := newTarget(t), t.TempDir()
@@ -77,9 +76,9 @@ func TestPodSourceInMemory(t *testing.T) {
 	}
 }
 
-// A source of a node applies pods whenever some have changed. The log has the first attempt, and what
-// an attempt returns that the one before has not.
-func TestRoutineAttemptsAreLoggedIfTheyAreNews(t *testing.T) {
+// A source of a node applies pods after each change. The log has the first attempt, and attempts whose error
+// differs from the previous one.
+func TestRoutineAttemptsAreLoggedIfErrorDiffers(t *testing.T) {
 	t.Parallel()
 	source := agent.NewMemory()
 	var host pods.Host
@@ -126,7 +125,7 @@ func TestExecProbeWithoutRunnerIsError(t *testing.T) {
 	})
 }
 
-// changes is a reader of states that keeps the first ones.
+// changes is a reader of states that keeps the first changes.
 type changes chan states.Change
 
 func (c changes) Changed(change *states.Change) {
@@ -142,7 +141,7 @@ func nodeCounts() agentmetrics.NodeCounts {
 	return agentmetrics.NodeCounts{PatchesDenied: 3, Followed: 5, Refused: 2, BreakerOpen: true, Withheld: map[string]uint64{"budget": 4}, Done: map[string]uint64{"evict": 1}}
 }
 
-// What a source has beside pods is a reader of states, warnings of the agent, and metrics.
+// A source may also offer a reader of states, warnings for the agent, and metrics.
 func TestPodSourceOfNode(t *testing.T) {
 	t.Parallel()
 	told := make(changes, 10)
@@ -209,7 +208,7 @@ func TestPodSourceIsValidated(t *testing.T) {
 	}
 }
 
-// A guard holds for pods without a network of their own, also if the source has no networks.
+// A guard also applies to pods without a network of their own, and to sources without networks.
 func TestPodSourceGuard(t *testing.T) {
 	t.Parallel()
 	r := start(t, "", func(c *agent.Config) {

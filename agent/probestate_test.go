@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// series returns the lines of a scrape that have all words.
+// series returns the lines of a scrape that contain all words.
 func (r *running) series(words ...string) (all []string) {
 	r.t.Helper()
 	_, body := r.do("GET", "/metrics")
@@ -34,7 +34,7 @@ func TestMetricsOfOneProbe(t *testing.T) {
 			}
 		}
 	}
-	awaitReady := func(value string) { // it follows the status of the pod, which follows the probe
+	awaitReady := func(value string) { // follows the status of the pod, which follows the probe
 		t.Helper()
 		deadline := time.After(patience)
 		for len(r.series(`prober_ready{namespace="default",pod="shop"} `+value)) == 0 {

@@ -13,19 +13,18 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// goEnvironment is the environment in which the go command finds its build cache: XDG_CACHE_HOME
-// of the tests leads elsewhere.
+// goEnvironment is the environment in which the go command finds its build cache: tests change
+// XDG_CACHE_HOME.
 var goEnvironment []string
 
-// programs are the process plugins that tests need, until the last test has ended.
+// programs has the process plugins built for tests. They are removed after the last test.
 var programs struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-// program returns the path of the plugin in a folder of this repository, which is built
-// once.
+// program returns the path of the plugin in a folder of this repository. It builds it once.
 func program(t *testing.T, folder string) string {
 	t.Helper()
 	programs.once.Do(func() {
@@ -44,7 +43,7 @@ func program(t *testing.T, folder string) string {
 	return filepath.Join(programs.dir, folder)
 }
 
-// install puts the program of a folder into dir as that of the plugin called name.
+// install copies the program of a folder into dir as the plugin called name.
 func install(t *testing.T, folder, dir, name string) (path string) {
 	t.Helper()
 	path = filepath.Join(dir, "prober-plugin-"+name)
@@ -62,7 +61,7 @@ func install(t *testing.T, folder, dir, name string) (path string) {
 	return path
 }
 
-// processFolder is a folder with the plugin "tester", a program.
+// processFolder returns a folder with the process plugin "tester".
 func processFolder(t *testing.T) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -84,7 +83,7 @@ func TestProcessPluginRuns(t *testing.T) {
 			t.Errorf("/metrics has no %s", want)
 		}
 	}
-	// A program that others can write to is not loaded; the version before goes on.
+	// A program that others can write to is not loaded; the previous version stays.
 	if err := os.Chmod(path, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +92,7 @@ func TestProcessPluginRuns(t *testing.T) {
 	awaitOutput(t, events, "nearly full")
 }
 
-// A plugin that crashes at each attempt is started again with growing pauses.
+// A plugin that crashes at each attempt is restarted with growing pauses.
 func TestCrashingPluginDelaysNoOtherProbe(t *testing.T) {
 	t.Parallel()
 	folder, _ := processFolder(t)
@@ -140,7 +139,7 @@ func bit(is bool, bit int) int {
 	return 0
 }
 
-// prober.yaml has the path of a program. The manifest beside it is watched too.
+// prober.yaml has the path of a program. The manifest beside the program is watched too.
 func TestManifestBesideProgramIsWatched(t *testing.T) {
 	t.Parallel()
 	_, path := processFolder(t)
@@ -153,14 +152,14 @@ func TestManifestBesideProgramIsWatched(t *testing.T) {
 	r.lines.await(t, 0, "plugin loaded", "generation=2")
 }
 
-// All processes are asked to end at the same time, so that each has its whole grace period.
+// All processes are asked to end at the same time, so that each has its full grace period.
 func TestStopEndsProcessPluginsTogether(t *testing.T) {
 	t.Parallel()
 	folder, dir := t.TempDir(), t.TempDir()
 	var pods strings.Builder
 	for _, name := range []string{"one", "two"} {
 		install(t, "parting", folder, name)
-		pods.WriteString("---\n" + strings.NewReplacer("name: shop", "name: "+name, "name: demo, config: {a: 1}", "name: "+name+", config: {dir: "+dir+"}").Replace(asks))
+		pods.WriteString("---\n" + strings.NewReplacer("name: shop", "name: "+name, "name: demo, config: {a: 1}", "name: "+name+", config: {dir: "+dir+"}").Replace(demoPod))
 	}
 	r := start(t, pods.String(), func(c *agent.Config) { c.PluginDirs = []string{folder} })
 	events := r.stream()

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// A program of a registry needs a digest. It also runs while the registry is not available.
+// A program of a registry needs a digest. It runs also while the registry is unavailable.
 func TestProgramOfRegistryRuns(t *testing.T) {
 	h, state := newHub(t), t.TempDir()
 	_, path := processFolder(t)
@@ -37,7 +37,7 @@ func TestTagMovedBackIsFollowedWithWarning(t *testing.T) {
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
-	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
+	r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
 	events := r.stream()
 	awaitOutput(t, events, "v2")
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.9.0"))

@@ -30,11 +30,11 @@ func TestTakeRetries(t *testing.T) {
 	}
 }
 
-// The plugins change while an attempt to reload the pods is under way.
+// The plugins change during an attempt to reload the pods.
 func TestTakeRetriesChangeDuringAttempt(t *testing.T) {
 	var p progress
 	p.pods.begin(&p.plugins)
-	p.plugins.changes++ // meanwhile
+	p.plugins.changes++ // during the attempt
 	p.pods.err = errors.New("no such handler")
 	if pods, _ := p.takeRetries(); !pods {
 		t.Error("pods are not tried again with the new plugin")

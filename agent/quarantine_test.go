@@ -17,7 +17,7 @@ import (
 const trap = "\x00asm\x01\x00\x00\x00" + "\x01\x05\x01\x60\x00\x01\x7f" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" +
 	"\x07\x12\x02\x06memory\x02\x00\x05probe\x00\x00" + "\x0a\x05\x01\x03\x00\x00\x0b"
 
-// trapFolder is a folder with a plugin that traps.
+// trapFolder returns a folder with a plugin that traps.
 func trapFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()

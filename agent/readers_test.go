@@ -18,7 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// get sends a request over a connection of its own, which is closed when the test ends.
+// get sends a request over a new connection, which is closed when the test ends.
 func (p *pipes) get(t *testing.T, path string) net.Conn {
 	t.Helper()
 	conn, err := p.dial(t.Context(), "", "")
@@ -32,7 +32,7 @@ func (p *pipes) get(t *testing.T, path string) net.Conn {
 	return conn
 }
 
-// response reads a response to its end.
+// response reads a response completely.
 func response(t *testing.T, from io.Reader) (*http.Response, []byte) {
 	t.Helper()
 	res, err := http.ReadResponse(bufio.NewReaderSize(from, partBytes), nil)
@@ -55,10 +55,10 @@ func (c slowConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// largePods is how many pods a test serves, of about 32 KiB each.
+// largePods is the number of pods that a test serves, of about 32 KiB each.
 const largePods = 20
 
-// serveLarge serves the API of an agent whose list of pods is large, until the test ends.
+// serveLarge serves the API of an agent with a large list of pods, until the test ends.
 func serveLarge(t *testing.T) *pipes {
 	var desired []*v1.Pod
 	for i := range largePods {
@@ -73,8 +73,8 @@ func serveLarge(t *testing.T) *pipes {
 	return listener
 }
 
-// A reader that takes 32 KiB in 6 s receives a list that takes longer than any other
-// response may.
+// A client that reads 32 KiB in 6 s receives the whole list, although that takes longer than any other
+// response may take.
 func TestSlowReaderReceivesWholeList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener, start := serveLarge(t), time.Now()
@@ -89,8 +89,8 @@ func TestSlowReaderReceivesWholeList(t *testing.T) {
 	})
 }
 
-// Readers that have stopped keep no list for long, and delay others only until then.
-func TestReadersOfListsThatStopAreDropped(t *testing.T) {
+// Clients that stop reading a list lose their connection soon, and delay other clients only until then.
+func TestStalledListReadersAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := serveLarge(t)
 		for range 4 {
@@ -105,8 +105,8 @@ func TestReadersOfListsThatStopAreDropped(t *testing.T) {
 	})
 }
 
-// The same over HTTP/2, whose readers stop by giving no window.
-func TestReadersOfListsThatStopAreDroppedOverHTTP2(t *testing.T) {
+// The same over HTTP/2, whose clients stall by not enlarging the window.
+func TestStalledListReadersAreDroppedOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := &http.Transport{
 			DialContext: serveLarge(t).dial, Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10},
@@ -136,7 +136,7 @@ func TestReadersOfListsThatStopAreDroppedOverHTTP2(t *testing.T) {
 	})
 }
 
-// Many slow readers do not make the agent keep a list for each.
+// Many slow clients do not make the agent hold a list for each.
 func TestSlowReadersOfListsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := serveLarge(t)
@@ -162,7 +162,7 @@ func TestSlowReadersOfListsAreLimited(t *testing.T) {
 	})
 }
 
-// fromPeer is the server's end of a connection from an address.
+// fromPeer is the server's end of a connection with a chosen remote address.
 type fromPeer struct {
 	net.Conn
 	peer netip.Addr
@@ -172,7 +172,7 @@ func (f fromPeer) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.peer, 1))
 }
 
-// dialFrom returns a connection from an address.
+// dialFrom returns a connection with the remote address peer.
 func (p *pipes) dialFrom(t *testing.T, peer string) net.Conn {
 	client, server := net.Pipe()
 	t.Cleanup(func() { client.Close() })
@@ -180,7 +180,7 @@ func (p *pipes) dialFrom(t *testing.T, peer string) net.Conn {
 	return client
 }
 
-// occupy sends requests from an address, and reads nothing of their responses.
+// occupy sends requests from an address, and never reads their responses.
 func (p *pipes) occupy(t *testing.T, peer, path string, requests int) {
 	for range requests {
 		if _, err := fmt.Fprintf(p.dialFrom(t, peer), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
@@ -189,7 +189,7 @@ func (p *pipes) occupy(t *testing.T, peer, path string, requests int) {
 	}
 }
 
-// occupyStreams is occupy with streams of HTTP/2, whose readers give little window.
+// occupyStreams is occupy with HTTP/2 streams, whose client grants a small window.
 func (p *pipes) occupyStreams(t *testing.T, peer, path string, requests int) {
 	transport := &http.Transport{
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dialFrom(t, peer), nil },
@@ -210,7 +210,7 @@ func (p *pipes) occupyStreams(t *testing.T, peer, path string, requests int) {
 	}
 }
 
-// A peer that holds all slots of a path keeps no other peer from it.
+// A peer that holds all slots of a path does not block other peers.
 func TestSlowReadersKeepOnlyTheirShare(t *testing.T) {
 	const crowd, bystander = "192.0.2.1", "198.51.100.1"
 	for path, slots := range map[string]int{

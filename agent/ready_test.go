@@ -23,7 +23,7 @@ const bannerModule = `modules:
   banner: {prober: tcp, tcp: {query_response: [{expect: "^220"}]}}
 `
 
-// bannerPod is a pod whose probe needs a plugin.
+// bannerPod returns a pod whose probe needs a plugin.
 func bannerPod(port int) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -41,9 +41,9 @@ spec: {containers: [{name: smtp}]}
 `, port)
 }
 
-// The loading of the plugin blocks here until the test has seen what the agent does without it. In the bubble,
-// Wait returns when nothing else can go on: an agent that loads later has been made by then.
-func TestNewWaitsForThePluginsThatAreNamed(t *testing.T) {
+// Loading the plugin blocks until the test has checked the agent without it. In the bubble, Wait returns when
+// all goroutines are blocked: an agent that did not wait for the plugin would have been created by then.
+func TestNewWaitsForReferencedPlugins(t *testing.T) {
 	for name, c := range map[string]struct{ pod, modules string }{
 		"by a module": {idlePod, bannerModule}, "by a probe": {bannerPod(25), "modules: {}\n"},
 	} {
@@ -59,7 +59,7 @@ func TestNewWaitsForThePluginsThatAreNamed(t *testing.T) {
 				cfg := agent.Config{
 					Source: source.open, Listen: "127.0.0.1:0", BlackboxConfig: modules,
 					Configured: func(*config.Agent) {
-						if scans.Add(1) > 1 { // the first one is of all plugins, and those after it of one that is being loaded
+						if scans.Add(1) > 1 { // the first scan covers all plugins; later ones the plugin being loaded
 							<-loads
 						}
 					},
@@ -96,10 +96,10 @@ func TestNewWaitsForThePluginsThatAreNamed(t *testing.T) {
 	}
 }
 
-// The first attempts with a plugin that was never compiled before succeed for a healthy target: neither an error,
-// nor made before the plugin is there.
-func TestFirstAttemptsWithAPluginSucceed(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // nothing is compiled
+// The first attempts with a plugin that was never compiled succeed for a healthy target: no attempt fails, or
+// is made before the plugin is loaded.
+func TestFirstAttemptsWithUncompiledPluginSucceed(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // an empty compilation cache
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

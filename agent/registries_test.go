@@ -16,16 +16,16 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// hub is a registry that can be away, or hang.
+// hub is a registry that can be unavailable, or hang.
 type hub struct {
 	*registrytest.Registry
 	away, hangs atomic.Bool
-	down, drops atomic.Bool   // it answers 503, or ends connections
-	heard       chan struct{} // has an element after a request
+	down, drops atomic.Bool   // it responds with 503, or closes connections
+	heard       chan struct{} // receives after each request
 }
 
-// asked returns how many requests had a path with this prefix.
-func (h *hub) asked(prefix string) (n int) {
+// requestCount returns the number of requests whose path has this prefix.
+func (h *hub) requestCount(prefix string) (n int) {
 	for _, request := range h.Requests() {
 		if _, path, _ := strings.Cut(request, " "); strings.HasPrefix(path, prefix) {
 			n++
@@ -34,17 +34,17 @@ func (h *hub) asked(prefix string) (n int) {
 	return n
 }
 
-// next waits for the next request.
-func (h *hub) next(t *testing.T) {
+// awaitRequest waits for the next request.
+func (h *hub) awaitRequest(t *testing.T) {
 	t.Helper()
-	h.after(t, h.asked(""))
+	h.awaitMoreThan(t, h.requestCount(""))
 }
 
-// after waits until there have been more than n requests.
-func (h *hub) after(t *testing.T, n int) {
+// awaitMoreThan waits until there have been more than n requests.
+func (h *hub) awaitMoreThan(t *testing.T, n int) {
 	t.Helper()
 	deadline := time.After(patience)
-	for h.asked("") <= n {
+	for h.requestCount("") <= n {
 		select {
 		case <-h.heard:
 		case <-deadline:
@@ -81,13 +81,13 @@ func newHub(t *testing.T) *hub {
 	return h
 }
 
-// push pushes a module to a tag of demo, and returns the digest of its artifact.
+// push pushes a module to a tag of demo, and returns the digest of the artifact.
 func (h *hub) push(t *testing.T, tag string, module []byte) string {
 	t.Helper()
 	return h.PushModule(t, "demo:"+tag, module)
 }
 
-// sourced returns a prober.yaml with a plugin demo of a source, and more fields of it.
+// sourced returns a prober.yaml with a plugin demo from a source, and additional fields.
 func sourced(t *testing.T, source, more string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "prober.yaml")
@@ -101,7 +101,7 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 	state := t.TempDir()
 	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
 	configure := func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state }
-	r := start(t, asks, configure)
+	r := start(t, demoPod, configure)
 	events := r.stream()
 	awaitOutput(t, events, "v1")
 	const series = `prober_plugin_source_stale{plugin="demo"}`
@@ -116,7 +116,7 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 	}
 	awaitOutput(t, events, "v2")
 
-	// The registry has a plugin of another name, and then is not available.
+	// The registry has a plugin of another name, and then becomes unavailable.
 	h.push(t, "1", guestSpec{text: "v3"}.plugin("other", "3.0.0"))
 	for _, want := range []string{`its manifest calls the plugin "other"`, "the registry answered 410 Gone"} {
 		if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
@@ -135,27 +135,27 @@ func TestPluginOfRegistryRuns(t *testing.T) {
 	awaitOutput(t, events, "v2")
 	r.stop()
 
-	// An agent that starts while the registry is not available uses the last good version.
-	r = start(t, asks, configure)
+	// An agent that starts while the registry is unavailable uses the last good version.
+	r = start(t, demoPod, configure)
 	awaitOutput(t, r.stream(), "v2")
 	r.lines.await(t, 0, "plugin source is not available", "the registry answered 410 Gone")
 }
 
-func TestPluginOfDigestNeedsNoRegistry(t *testing.T) {
+func TestCachedPluginWithDigestNeedsNoRegistry(t *testing.T) {
 	h, state := newHub(t), t.TempDir()
 	digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.Host+"/demo@"+digest, "")
 	for range 2 {
-		r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
+		r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
 		awaitOutput(t, r.stream(), "v1")
 		r.stop()
 		h.away.Store(true)
 	}
 }
 
-// An agent whose registry is not available starts: the probes of its plugin alone have no verdict, until the registry
-// is back. Then the plugin is kept: the next agent has it without a registry.
-func TestStartWhileRegistryIsNotAvailable(t *testing.T) {
+// An agent whose registry is unavailable starts. Only the probes of its plugin have no verdict, until the
+// registry is back. Then the plugin is cached: the next agent loads it without a registry.
+func TestStartWhileRegistryIsUnavailable(t *testing.T) {
 	for name, fault := range map[string]struct {
 		set  func(h *hub, on bool)
 		want string
@@ -178,7 +178,7 @@ func TestStartWhileRegistryIsNotAvailable(t *testing.T) {
 				c.ConfigFile, c.StateDir = file, state
 				agent.AskEvery(c, 10*time.Millisecond)
 			}
-			pod := strings.Replace(asks, "timeout: 1m}", fmt.Sprintf("timeout: 1m}, liveness: {tcpSocket: {port: %d}, period: 20ms, timeout: 1m}", app.Addr().(*net.TCPAddr).Port), 1)
+			pod := strings.Replace(demoPod, "timeout: 1m}", fmt.Sprintf("timeout: 1m}, liveness: {tcpSocket: {port: %d}, period: 20ms, timeout: 1m}", app.Addr().(*net.TCPAddr).Port), 1)
 			r := start(t, pod, configure)
 			events := r.stream()
 			awaitProbe(t, events, "a verdict of the probe without a plugin", func(p *streamedProbe) bool { return p.Kind == "liveness" && p.Run > 2 && p.Result == "success" })
@@ -191,8 +191,8 @@ func TestStartWhileRegistryIsNotAvailable(t *testing.T) {
 			if p := r.plugin(); p.State != "failed" || !strings.Contains(p.Error, fault.want) {
 				t.Errorf("got %+v", p)
 			}
-			for n := h.asked("/v2/demo/"); h.asked("/v2/demo/") < n+3; { // it is asked again
-				h.next(t)
+			for n := h.requestCount("/v2/demo/"); h.requestCount("/v2/demo/") < n+3; { // until it is queried again
+				h.awaitRequest(t)
 			}
 			fault.set(h, false)
 			awaitOutput(t, events, "v1")
@@ -211,14 +211,14 @@ func TestStartWhileRegistryIsNotAvailable(t *testing.T) {
 	}
 }
 
-// The error of New is one line.
+// The error of New is a single line.
 func TestNewBadSourceIsError(t *testing.T) {
 	h, state := newHub(t), t.TempDir()
 	module := guestSpec{text: "v1"}.plugin("demo", "1.0.0")
 	h.push(t, "1", module)
 	h.push(t, "other", guestSpec{}.plugin("other", "1.0.0"))
 	pod := filepath.Join(t.TempDir(), "pod.yaml")
-	write(t, pod, asks)
+	write(t, pod, demoPod)
 	wrong := "sha256:" + strings.Repeat("0", 64)
 	for _, tc := range []struct{ source, more, want string }{
 		{"oci://" + h.Host + "/demo:none", "", "plugins[0]: " + h.Host + "/demo:none: not found"},
@@ -249,7 +249,7 @@ func TestMovedTagIsFollowed(t *testing.T) {
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
-	r := start(t, asks, func(c *agent.Config) {
+	r := start(t, demoPod, func(c *agent.Config) {
 		c.ConfigFile, c.StateDir = file, t.TempDir()
 		agent.AskEvery(c, 10*time.Millisecond)
 	})
@@ -268,16 +268,16 @@ func TestMovedTagIsFollowed(t *testing.T) {
 	put(t, file, []byte("apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins:\n- {name: demo, plainHTTP: true, source: 'oci://"+h.Host+"/demo@"+digest+"'}\n"+
 		"- {name: tagged, plainHTTP: true, source: 'oci://"+h.Host+"/tagged:1'}\n"))
 	r.lines.await(t, next, "some plugins cannot be used", "tagged:1: not found")
-	asked := h.asked("/v2/demo/")
-	for n := h.asked("/v2/tagged/"); h.asked("/v2/tagged/") < n+3; {
-		h.next(t)
+	asked := h.requestCount("/v2/demo/")
+	for n := h.requestCount("/v2/tagged/"); h.requestCount("/v2/tagged/") < n+3; {
+		h.awaitRequest(t)
 	}
-	if again := h.asked("/v2/demo/"); again != asked {
+	if again := h.requestCount("/v2/demo/"); again != asked {
 		t.Errorf("a digest was asked for %d times more", again-asked)
 	}
 }
 
-// The plugin cache is deleted while the agent runs. The next change of a file fills it.
+// The plugin cache is deleted while the agent runs. The next change of a file fills it again.
 func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]func(host, digest string) string{
@@ -288,7 +288,7 @@ func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 			h, state := newHub(t), filepath.Join(t.TempDir(), "state")
 			digest := h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 			file := sourced(t, source(h.Host, digest), "")
-			r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
+			r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, state })
 			awaitOutput(t, r.stream(), "v1")
 			cache := filepath.Join(state, "plugins")
 			if err := os.RemoveAll(cache); err != nil {
@@ -298,10 +298,10 @@ func TestDeletedPluginCacheIsFilledAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked := h.asked("")
+			asked := h.requestCount("")
 			put(t, file, append(text, "# changed\n"...))
-			h.after(t, asked)
-			r.reload() // ends after the reload for the change
+			h.awaitMoreThan(t, asked)
+			r.reload() // returns after the reload for the change
 			if kept, err := filepath.Glob(filepath.Join(cache, digest[len("sha256:"):]+".tar")); err != nil || len(kept) != 1 {
 				t.Errorf("kept are %q, %v", kept, err)
 			}

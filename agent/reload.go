@@ -12,27 +12,26 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// progress has the last attempts to reload the pods and the plugins, and the error of the last one to
-// reload the modules of /probe.
+// progress has the last attempts to reload the pods and the plugins, and the error of the last reload of the
+// modules of /probe.
 type progress struct {
 	pods, plugins reloadAttempt
 	modules       error
 }
 
-// reloadAttempt is the last attempt to reload the pods, or the plugins. The other side of the pods
-// is the plugins, and that of the plugins is the pods.
+// reloadAttempt is the last attempt to reload the pods or the plugins. Each is the other side of the other.
 type reloadAttempt struct {
 	at           time.Time
 	err          error
-	changes      int // attempts so far that changed something
+	changes      int // number of attempts that changed something
 	otherChanges int // changes of the other side when the attempt began
 }
 
-// maxFailed bounds what readers of the health of the agent get of an error, in bytes: a pod's author may make
-// many. The log has all.
+// maxFailed limits the text of an error in the agent's health, in bytes, as authors of pods may cause many
+// errors. The log has the full text.
 const maxFailed = 4 << 10
 
-// failed says when the attempt failed, and why.
+// failed returns a message with the time and the error of the attempt.
 func (a *reloadAttempt) failed() string {
 	if part, ok := errors.AsType[partialError](a.err); ok {
 		return fmt.Sprintf("applied in part at %s: %s", a.at.Format(time.RFC3339), clip.Text(joined.Line(part.error), maxFailed))
@@ -40,28 +39,28 @@ func (a *reloadAttempt) failed() string {
 	return fmt.Sprintf("failed at %s, the last good state is kept: %s", a.at.Format(time.RFC3339), clip.Text(joined.Line(a.err), maxFailed))
 }
 
-// ofConfig reports whether the attempt failed because prober.yaml cannot be used.
+// ofConfig reports whether the attempt failed because of an invalid prober.yaml.
 func (a *reloadAttempt) ofConfig() bool {
 	_, ok := errors.AsType[*admit.ConfigError](a.err)
 	return ok
 }
 
-// withoutConfig returns the attempt without the error of a prober.yaml that cannot be used.
+// withoutConfig returns the attempt, without its error if that is an invalid prober.yaml.
 func (a *reloadAttempt) withoutConfig() *reloadAttempt {
-	of := *a
+	attempt := *a
 	if a.ofConfig() {
-		of.err = nil
+		attempt.err = nil
 	}
-	return &of
+	return &attempt
 }
 
-// begin records that an attempt begins.
+// begin records the start of an attempt.
 func (a *reloadAttempt) begin(other *reloadAttempt) { a.otherChanges = other.changes }
 
-// takeRetries reports whether to reload the pods, or the plugins, again. Each is retried if its last
-// attempt failed and the other side has changed since that attempt began: a pod may need a plugin
-// that came later, and a plugin may have been refused because of a pod that is gone. The next call
-// reports true only after a further change.
+// takeRetries reports whether to reload the pods or the plugins again. Each is retried if its last attempt
+// failed and the other side has changed since that attempt began: a pod may need a plugin that came later,
+// and a plugin may have been refused because of a pod that is gone. The next call reports true only after a
+// further change.
 func (p *progress) takeRetries() (pods, plugins bool) {
 	return p.pods.takeRetry(&p.plugins), p.plugins.takeRetry(&p.pods)
 }
@@ -74,7 +73,7 @@ func (a *reloadAttempt) takeRetry(other *reloadAttempt) bool {
 	return true
 }
 
-// update changes the progress and requests retries. It returns the progress before.
+// update changes the progress and requests the retries that are due. It returns the previous progress.
 func (a *Agent) update(change func(p *progress)) (before progress) {
 	a.mu.Lock()
 	before = a.last
@@ -90,7 +89,7 @@ func (a *Agent) update(change func(p *progress)) (before progress) {
 	return before
 }
 
-// noteReload records the result of an attempt. It returns the progress before.
+// noteReload records the result of an attempt. It returns the previous progress.
 func (a *Agent) noteReload(which func(p *progress) *reloadAttempt, changed bool, err error) (before progress) {
 	now := time.Now()
 	return a.update(func(p *progress) {
@@ -106,32 +105,31 @@ func (a *Agent) noteReload(which func(p *progress) *reloadAttempt, changed bool,
 func (p *progress) ofPods() *reloadAttempt    { return &p.pods }
 func (p *progress) ofPlugins() *reloadAttempt { return &p.plugins }
 
-// lastReload returns the progress.
+// lastReload returns a copy of the progress.
 func (a *Agent) lastReload() progress {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last
 }
 
-// reloading returns how long the reload under way has taken, the longer one if there are two; 0 if
-// there is none.
+// reloading returns how long the reload in progress has taken, or the longer one of two; 0 if there is none.
 func (a *Agent) reloading() time.Duration {
-	return max(a.podsTrigger.underWay(), a.pluginsTrigger.underWay())
+	return max(a.podsTrigger.elapsed(), a.pluginsTrigger.elapsed())
 }
 
-// Reload queries the registries, and reads manifests, prober.yaml and plugins again. It returns
-// when they are applied or refused, with all errors. If ctx ends before, Reload returns and the
-// work goes on.
+// Reload queries the registries, and reads manifests, prober.yaml and plugins again. It returns when they are
+// applied or refused; its error joins all problems. If ctx ends first, Reload returns and the reload
+// continues.
 func (a *Agent) Reload(ctx context.Context) error { return a.reloadAll(ctx, "request") }
 
-// reloadAll reloads everything. The modules of /probe come first, since plugins may use their
-// credentials, and then the plugins: the manifests may name a new one. It tries
-// a plugin that was refused again after the manifests, since an old one may be the reason.
+// reloadAll reloads everything. The modules of /probe come first, as plugins may use their credentials. The
+// plugins come next, as the manifests may need a new one. If plugins were refused, they are retried after the
+// manifests, as an old manifest may be the reason.
 func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 	modules := a.scrapes.Reload(a.within(ctx))
-	a.update(func(p *progress) { p.modules = modules }) // the reload of the plugins counts it
+	a.update(func(p *progress) { p.modules = modules }) // the reload of the plugins updates the metrics
 	if modules != nil {
-		a.log.Error("the modules of /probe cannot be used; the last good ones go on", "cause", cause, "error", modules.Error())
+		a.log.Error("the modules of /probe cannot be used; the last good ones stay in use", "cause", cause, "error", modules.Error())
 	}
 	_ = a.registriesTrigger.requestAndWait(ctx, cause) // the reload of the plugins reports errors
 	plugins := a.pluginsTrigger.requestAndWait(ctx, cause)
@@ -139,17 +137,17 @@ func (a *Agent) reloadAll(ctx context.Context, cause string) error {
 	if manifests == nil && plugins != nil && ctx.Err() == nil {
 		plugins = a.pluginsTrigger.requestAndWait(ctx, otherManifests)
 	}
-	if modules != nil && ctx.Err() == nil { // a plugin that is newer now may take them
+	if modules != nil && ctx.Err() == nil { // a newer plugin may accept them
 		modules = a.scrapes.Reload(a.within(ctx))
 		a.update(func(p *progress) { p.modules = modules })
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return verdict(a.guard.Web.Check(a.guard.Addr), modules, plugins, manifests)
+	return joinChecks(a.guard.Web.Check(a.guard.Addr), modules, plugins, manifests)
 }
 
-// reloadPlugins applies the files of the plugins and the answers of registries.
+// reloadPlugins applies the files of the plugins and the responses of registries.
 func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	a.update(func(p *progress) { p.plugins.begin(&p.pods) })
 	known := a.pluginStamp
@@ -164,26 +162,26 @@ func (a *Agent) reloadPlugins(ctx context.Context, r *request) error {
 	}
 	last := a.noteReload((*progress).ofPlugins, changed, err)
 	switch {
-	case err != nil && (textOf(err) != textOf(last.plugins.err) || r.isNews(known, a.pluginStamp)):
-		text := "some plugins cannot be used; their last good versions go on"
+	case err != nil && (errorText(err) != errorText(last.plugins.err) || r.isNews(known, a.pluginStamp)):
+		text := "some plugins cannot be used; their last good versions stay in use"
 		if _, ok := errors.AsType[*admit.ConfigError](err); ok {
-			text = "prober.yaml cannot be used; its last good contents go on"
+			text = "prober.yaml cannot be used; its last good contents stay in use"
 		}
 		a.log.Error(text, "cause", r.cause, "error", err.Error())
 	case err == nil && (changed || last.plugins.err != nil):
 		a.log.Info("plugins reloaded", "cause", r.cause)
 	}
 	switch {
-	case filesChanged: // also if the request has another cause: the change is not seen again
+	case filesChanged: // also if the request has another cause, as the change is not detected again
 		a.registriesTrigger.request(changedFiles, false)
 	case a.handlers.AwaitsRegistry():
-		a.registriesTrigger.request("a plugin that was not pulled", false)
+		a.registriesTrigger.request("plugin not pulled yet", false)
 	}
 	return err
 }
 
-// isNews reports whether to log an error that is equal to the last one: a caller waits, or files
-// have changed since the stamp known.
+// isNews reports whether to log an error that equals the last one: a caller waits, or files have changed
+// since the stamp known.
 func (r *request) isNews(known, stamp string) bool {
 	switch r.cause {
 	case otherManifests:
@@ -200,7 +198,7 @@ func (a *Agent) promoted() {
 	a.update(func(p *progress) { p.plugins.changes++ })
 }
 
-// demanded gets the result of loading a plugin for a probe. It requests a reload of the plugins if
+// demanded is called with the result of loading a plugin for a probe. It requests a reload of the plugins if
 // their error may change.
 func (a *Agent) demanded(err error) {
 	if err != nil || a.lastReload().plugins.err != nil {
@@ -208,15 +206,14 @@ func (a *Agent) demanded(err error) {
 	}
 }
 
-// registryAnswered is called for a new answer of a registry. It updates the API and the metrics at
-// once.
+// registryAnswered is called for a new response of a registry. It updates the API and the metrics at once.
 func (a *Agent) registryAnswered() {
-	_, _ = a.handlers.Scan() // the reload that follows reports the error
+	_, _ = a.handlers.Scan() // the following reload reports the error
 	a.pluginsTrigger.request("registry", false)
 }
 
-// textOf returns the text of an error, "" for nil.
-func textOf(err error) string {
+// errorText returns the text of an error, "" for nil.
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// asks is a pod whose one probe is one of the plugin demo.
-const asks = `apiVersion: v1
+// demoPod is a pod with one probe of the plugin demo.
+const demoPod = `apiVersion: v1
 kind: Pod
 metadata:
   name: shop
@@ -55,13 +55,13 @@ func TestBadModulesKeepLast(t *testing.T) {
 	}
 }
 
-// withPlugins starts an agent on a folder with a plugin demo, whose output is v1. It returns the
+// withPlugins starts an agent with a folder that has a plugin demo, whose output is v1. It returns the
 // folder.
 func withPlugins(t *testing.T, change ...func(*agent.Config)) (r *running, events <-chan event, folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	r = start(t, asks, append([]func(*agent.Config){func(c *agent.Config) { c.PluginDirs = []string{folder} }}, change...)...)
+	r = start(t, demoPod, append([]func(*agent.Config){func(c *agent.Config) { c.PluginDirs = []string{folder} }}, change...)...)
 	events = r.stream()
 	awaitOutput(t, events, "v1")
 	return r, events, folder
@@ -73,7 +73,7 @@ func awaitOutput(t *testing.T, events <-chan event, text string) streamedProbe {
 	return awaitProbe(t, events, text, func(p *streamedProbe) bool { return p.Last != nil && p.Last.Output == text })
 }
 
-// metric returns the value of a series in /metrics, "" if there is none.
+// metric returns the value of a series in /metrics, "" if it does not exist.
 func (r *running) metric(series string) string {
 	r.t.Helper()
 	_, text := r.do("GET", "/metrics")
@@ -99,12 +99,12 @@ func TestChangedPluginIsReplaced(t *testing.T) {
 	if strings.Count(text, "prober_plugin_info{") != 1 || !strings.Contains(text, `version="2.0.0"`) {
 		t.Errorf("%s in\n%s", line, text)
 	}
-	// A new file with the same content changes nothing, also with a reload on request.
+	// A new file with the same content changes nothing, nor does a reload on request.
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
-	// A new name of the file changes nothing. An error of the file under that name is reported.
+	// A new file name changes nothing. An error of the file under that name is reported.
 	moved := filepath.Join(folder, "moved.wasm")
 	if err := os.Rename(filepath.Join(folder, "demo.wasm"), moved); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestChangedPluginIsReplaced(t *testing.T) {
 	}
 }
 
-// A bad version leaves the version before running, is reported, and does not prevent the next one.
+// A bad version is reported. The previous version stays in use, and the next version can be loaded.
 func TestBadPluginChangesNothing(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)
@@ -137,8 +137,8 @@ func TestBadPluginChangesNothing(t *testing.T) {
 		{"is no module", []byte("oops"), "not a WebAssembly module"},
 		{"traps at its start", guestSpec{trapsStart: true}.plugin("demo", "9.0.0"), `plugin \"demo\": _initialize: wasm error: unreachable (` + file + ")"},
 		{"traps when it is tried", guestSpec{trapsProbe: true}.plugin("demo", "9.0.0"), `plugin \"demo\": wasm error: unreachable (` + file + ")"},
-		{"refuses a live config", guestSpec{refuse: 1}.plugin("demo", "9.0.0"), "the configs of 1 of 1 probes are refused: the plugin does not take this config"},
-		{"has another name", guestSpec{}.plugin("other", "9.0.0"), "is the file of the plugin \\\"demo\\\", which goes on"},
+		{"refuses a live config", guestSpec{refuse: 1}.plugin("demo", "9.0.0"), "the configs of 1 of 1 probes are refused: the plugin does not accept this config"},
+		{"has another name", guestSpec{}.plugin("other", "9.0.0"), "is the file of the plugin \\\"demo\\\", which keeps running"},
 		{"asks for a missing capability", guestSpec{}.plugin("demo", "9.0.0\nmode: pooled"), "mode"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -179,8 +179,7 @@ func TestBadPluginChangesNothing(t *testing.T) {
 	}
 }
 
-// The probes of a plugin that was removed have errors and keep their decided results, until the
-// plugin is back.
+// The probes of a removed plugin have errors and keep their decided results, until the plugin is back.
 func TestRemovedPluginIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)
@@ -205,19 +204,19 @@ func TestRemovedPluginIsWithdrawn(t *testing.T) {
 	}
 }
 
-// Manifests that name a missing plugin wait for it.
+// Manifests that need a missing plugin wait for it.
 func TestAddedPluginIsLoadedForWaitingManifests(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)
 	path := r.manifest
-	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: new", 1)))
+	put(t, path, []byte(strings.Replace(demoPod, "name: demo", "name: new", 1)))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", `unknown handler \"new\"; known: demo, `)
 	put(t, filepath.Join(folder, "new.wasm"), guestSpec{text: "new"}.plugin("new", "1.0.0"))
 	if p := awaitOutput(t, events, "new"); p.Handler != "new" {
 		t.Errorf("got %+v", p)
 	}
 	r.lines.await(t, next, "pods applied")
-	// No probe uses demo, so that it is removed with its metrics.
+	// No probe uses demo, so it is removed together with its metrics.
 	if err := os.Remove(filepath.Join(folder, "demo.wasm")); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +241,7 @@ func TestChangedConfigFileIsApplied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ bad, want string }{ // the last one is of the whole file
+	for _, c := range []struct{ bad, want string }{ // the last error is of the whole file
 		{"plugins: [{name: demo, digest: 'sha256:" + strings.Repeat("0", 64) + "'}]\n", "plugins[0]: digest of " + filepath.Join(folder, "demo.wasm")},
 		{"plugins: [{name: demo}, {name: absent}]\n", `plugins[1]: plugin \"absent\" is in none of the plugin folders`},
 		{"plugins: 1\n", "must be a list"},
@@ -273,12 +272,12 @@ func TestChangedSourceIsApplied(t *testing.T) {
 	const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 	put(t, file, []byte(head+"plugins: [{name: demo, source: far/x.wasm}]\n"))
 	put(t, module, guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
-	r := start(t, asks, func(c *agent.Config) { c.ConfigFile = file })
+	r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile = file })
 	events := r.stream()
 	awaitOutput(t, events, "v1")
 	put(t, module, guestSpec{text: "v2"}.plugin("demo", "2.0.0"))
 	awaitOutput(t, events, "v2")
-	if err := os.Remove(module); err != nil { // its entry remains: an error
+	if err := os.Remove(module); err != nil { // an error, as its entry remains
 		t.Fatal(err)
 	}
 	_, next := r.lines.await(t, 0, "some plugins cannot be used", "plugins[0]", "no such file")
@@ -293,7 +292,7 @@ func TestChangedSourceIsApplied(t *testing.T) {
 	awaitOutput(t, events, "v3")
 }
 
-// After a tick of a new version, the API and the metrics have that version, and no error of another.
+// After a tick of a new version, the API and the metrics show that version, and no error of the old one.
 func TestNewVersionIsInAPIBeforeItsFirstTick(t *testing.T) {
 	t.Parallel()
 	r, events, folder := withPlugins(t)

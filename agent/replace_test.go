@@ -32,8 +32,8 @@ import (
 
 const replacePeriod = 100 * time.Millisecond
 
-// The test replaces a plugin repeatedly under load, with bad versions in between. Every tick runs
-// once, in the order of the versions, and succeeds.
+// The test replaces a plugin repeatedly under load, with bad versions in between. Every tick runs once,
+// in the order of the versions, and succeeds.
 func TestReplacementsUnderLoadLoseNoTick(t *testing.T) {
 	checkReplacements(t, replaceUnderLoad(t, 40, 20, 80)) // few enough for any machine
 }
@@ -61,7 +61,7 @@ func BenchmarkReplace(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// checkReplacements checks the faults and the growth of the footprint.
+// checkReplacements checks for faults and for growth of the footprint.
 func checkReplacements(t testing.TB, r *replacements) {
 	t.Helper()
 	for _, fault := range r.faults {
@@ -75,7 +75,7 @@ func checkReplacements(t testing.TB, r *replacements) {
 	}
 }
 
-// footprint is the resources of the process.
+// footprint has the resources of the process.
 type footprint struct {
 	goroutines, files, mappings int
 	heap, resident              int64
@@ -128,61 +128,61 @@ func (r *replacements) early() bool {
 }
 
 // Observe implements [worker.Observer].
-func (r *replacements) Observe(worker.Info) worker.ProbeObserver { return &replacedProbe{of: r} }
+func (r *replacements) Observe(worker.Info) worker.ProbeObserver { return &replacedProbe{result: r} }
 
 // replacedProbe checks the schedule and the order of the ticks of one probe.
 type replacedProbe struct {
-	of      *replacements
+	result  *replacements
 	due     time.Time
 	ticks   int
-	skipped int // between the last tick and the next
-	ahead   int // after the next tick, which begins too late for them
+	skipped int // ticks skipped between the last tick and the next
+	ahead   int // ticks to be skipped after the next one, which starts too late for them
 	run     int
 	version int
 }
 
 // Tick implements [worker.ProbeObserver].
 func (p *replacedProbe) Tick(t *worker.Tick) {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
+	p.result.mu.Lock()
+	defer p.result.mu.Unlock()
 	p.ticks++
 	step := t.Due.Sub(p.due)
-	if p.ticks > 2 && step != time.Duration(1+p.skipped)*replacePeriod { // the second tick spreads probes
-		p.of.fault("tick %d is due %v after the one before, with %d skipped", p.ticks, step, p.skipped)
+	if p.ticks > 2 && step != time.Duration(1+p.skipped)*replacePeriod { // the second tick spreads the probes
+		p.result.fault("tick %d is due %v after the one before, with %d skipped", p.ticks, step, p.skipped)
 	}
 	p.skipped, p.ahead = p.ahead, 0
 	version, err := strconv.Atoi(strings.TrimPrefix(t.Outcome.Output, "v"))
 	switch {
 	case t.Err != nil || err != nil || t.Outcome.Result != probe.Success || t.Attempts != 1:
-		p.of.fault("tick %d ends in %+v after %d attempts, %v", p.ticks, t.Outcome, t.Attempts, t.Err)
+		p.result.fault("tick %d ends in %+v after %d attempts, %v", p.ticks, t.Outcome, t.Attempts, t.Err)
 	case version < p.version:
-		p.of.fault("version %d ran after version %d", version, p.version)
+		p.result.fault("version %d ran after version %d", version, p.version)
 	case t.Run != p.run+1:
-		p.of.fault("the run went from %d to %d", p.run, t.Run)
+		p.result.fault("the run went from %d to %d", p.run, t.Run)
 	}
 	p.due, p.run, p.version = t.Due, t.Run, version
-	if p.of.log {
-		p.of.lags = append(p.of.lags, t.Start.Sub(t.Due))
+	if p.result.log {
+		p.result.lags = append(p.result.lags, t.Start.Sub(t.Due))
 	}
 }
 
 // Skipped implements [worker.ProbeObserver].
 func (p *replacedProbe) Skipped(reason worker.SkipReason, ticks int) {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
+	p.result.mu.Lock()
+	defer p.result.mu.Unlock()
 	p.ahead += ticks
-	if reason != worker.SkipBusy { // it is the tick itself, and not some that were due meanwhile
+	if reason != worker.SkipBusy { // the tick itself was skipped, and not ticks that were due meanwhile
 		p.skipped, p.ahead = p.skipped+p.ahead, 0
 	}
-	p.of.skipped += ticks
+	p.result.skipped += ticks
 }
 
 // Close implements [worker.ProbeObserver].
 func (p *replacedProbe) Close() {}
 
-// replaceUnderLoad replaces a plugin n times, each time by other bytes, while its probes tick, after
-// some replacements to warm up. Before each tenth version comes a bad one. Footprints are taken
-// while no probe runs.
+// replaceUnderLoad replaces a plugin n times by a version with other bytes, while its probes tick, after some
+// replacements to warm up. A bad version precedes each tenth version. Footprints are taken while no probe
+// runs.
 func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 	t.Helper()
 	host, err := wasm.New(wasm.Config{CacheDir: filepath.Join(t.TempDir(), "cache")})
@@ -232,7 +232,7 @@ func replaceUnderLoad(t testing.TB, probes, warmUp, n int) *replacements {
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
-		good() // ends the generation before
+		good() // ends the previous generation
 		return footprintNow(t)
 	}
 	r.before = probed(warmUp, new([]time.Duration))

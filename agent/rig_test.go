@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	_ = os.Setenv("XDG_CACHE_HOME", cache) // tests that need their own set it
+	_ = os.Setenv("XDG_CACHE_HOME", cache) // tests that need their own cache set it
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(cache)
 		_ = os.RemoveAll(programs.dir)
@@ -45,15 +45,14 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience is how long a test waits for what must happen: far longer than that takes on the slowest
-// machine.
+// patience is the time limit for an expected event. It is far longer than needed on the slowest machine.
 const patience = 3 * time.Minute
 
-// lines receives what an agent writes to stderr. Tests can wait for a line.
+// lines receives the lines that an agent writes to stderr. Tests can wait for a line.
 type lines struct {
 	mu      sync.Mutex
 	text    []string
-	changed chan struct{} // closed when a line comes
+	changed chan struct{} // closed when a line arrives
 }
 
 func newLines() *lines { return &lines{changed: make(chan struct{})} }
@@ -67,8 +66,8 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// await waits for the first line from number from on that has all words. It returns the line, and
-// the number of the next one.
+// await waits for a line that contains all words, starting at line number from. It returns the line and the
+// number of the line after it.
 func (l *lines) await(t *testing.T, from int, words ...string) (line string, next int) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -89,14 +88,14 @@ func (l *lines) await(t *testing.T, from int, words ...string) (line string, nex
 	}
 }
 
-// has reports whether a line so far has all words.
+// has reports whether any line so far contains all words.
 func (l *lines) has(words ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.text, func(line string) bool { return containsAll(line, words) })
 }
 
-// count returns how many of the lines from number from up to number to have all words.
+// count returns the number of lines, from from to before to, that contain all words.
 func (l *lines) count(from, to int, words ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,14 +121,14 @@ type running struct {
 	t     *testing.T
 	agent *agent.Agent
 	url   string
-	local *http.Client // asks over the agent's socket
+	local *http.Client // for the agent's socket
 	lines *lines
 	stop  func() error
 
 	manifest string // the file
 }
 
-// files are manifests whose pods run on this host.
+// files is a source of pods from manifests, whose containers run on this host.
 type files struct {
 	manifest.Source
 	backoff  time.Duration
@@ -172,7 +171,7 @@ func start(t *testing.T, text string, change ...func(*agent.Config)) *running {
 	}
 	making, made := context.WithCancel(t.Context())
 	a, err := agent.New(making, cfg)
-	made() // the agent must not depend on it
+	made() // the agent must not depend on the context of New
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +204,7 @@ func start(t *testing.T, text string, change ...func(*agent.Config)) *running {
 	return r
 }
 
-// shortDir returns a folder of the test with a path that is short enough for sockets.
+// shortDir returns a folder with a path that is short enough for sockets.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "p")
@@ -271,7 +270,7 @@ func (r *running) send(client *http.Client, method, path string, headers ...stri
 	return res.StatusCode, string(body)
 }
 
-// reload reloads everything, which must succeed.
+// reload reloads everything, and fails the test on an error.
 func (r *running) reload() {
 	r.t.Helper()
 	if err := r.agent.Reload(r.t.Context()); err != nil {
@@ -290,7 +289,7 @@ func (r *running) get(path string, into any) {
 	}
 }
 
-// event is one event of a stream.
+// event is an event of a stream.
 type event struct {
 	name string
 	data []byte
@@ -339,7 +338,7 @@ func (r *running) stream() <-chan event {
 	return events
 }
 
-// awaitEvent reads events until ok accepts one called name, and returns that.
+// awaitEvent reads events until ok accepts one with this name, and returns it.
 func awaitEvent[T any](t *testing.T, events <-chan event, name, what string, ok func(*T) bool) T {
 	t.Helper()
 	deadline := time.After(patience)
@@ -370,7 +369,7 @@ func awaitProbe(t *testing.T, events <-chan event, what string, ok func(*streame
 	return awaitEvent(t, events, "probe", what, ok)
 }
 
-// streamedProbe is an item of /api/v1/probes, decoded as strictly as scripts do it.
+// streamedProbe is an item of /api/v1/probes, decoded strictly as scripts decode it.
 type streamedProbe struct {
 	Namespace, Pod, UID, Container, ContainerID, Kind, Handler, Result string
 	Run                                                                int
@@ -390,11 +389,11 @@ type streamedProbe struct {
 	History []struct{ Result string }
 }
 
-// target is a web server whose health can be changed.
+// target is a web server with a configurable health.
 type target struct {
 	*httptest.Server
 	status atomic.Int32
-	hits   chan struct{} // gets a value for each request, if somebody receives
+	hits   chan struct{} // receives a value for each request, if a test reads it
 }
 
 func newTarget(t *testing.T) *target {
@@ -414,7 +413,7 @@ func newTarget(t *testing.T) *target {
 
 func (w *target) port() int { return w.Listener.Addr().(*net.TCPAddr).Port }
 
-// external is a pod whose one container is the target.
+// external returns a pod with one container, whose probe sends requests to w.
 func (w *target) external(name string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -430,7 +429,7 @@ spec:
 `, name, w.port())
 }
 
-// podReady is for events of pods: their status follows the results of their probes.
+// podReady reports whether a pod is ready. The status of pods follows the results of their probes.
 func podReady(pod *v1.Pod) bool {
 	return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready
 }

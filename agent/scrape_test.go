@@ -13,7 +13,7 @@ import (
 
 const idlePod = "apiVersion: v1\nkind: Pod\nmetadata: {name: idle}\nspec: {containers: [{name: none}]}\n"
 
-// scrapes starts an agent with that file of blackbox_exporter.
+// scrapes starts an agent with a blackbox_exporter file.
 func scrapes(t *testing.T, modules string, change ...func(*agent.Config)) *running {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "blackbox.yml")
@@ -21,8 +21,8 @@ func scrapes(t *testing.T, modules string, change ...func(*agent.Config)) *runni
 	return start(t, idlePod, append([]func(*agent.Config){func(c *agent.Config) { c.BlackboxConfig = file }}, change...)...)
 }
 
-// Whoever may send a request to /probe chooses the target.
-func TestScrapeReachesNoMetadataAndNoOwnListener(t *testing.T) {
+// Any client of /probe chooses the target, so some targets must be refused.
+func TestScrapeCannotReachMetadataOrOwnListener(t *testing.T) {
 	t.Parallel()
 	r := scrapes(t, `modules:
   http: {prober: http}
@@ -142,9 +142,9 @@ func TestScrapeTargetsAreListed(t *testing.T) {
 	}
 }
 
-// The plugins that modules name are compiled before the agent answers: the first scrape of a healthy target
-// does not wait for that.
-func TestPluginsOfModulesAreLoadedBeforeTheFirstScrape(t *testing.T) {
+// The plugins of modules are compiled before the agent listens, so that the first scrape of a healthy target
+// does not wait.
+func TestPluginsOfModulesAreLoadedBeforeFirstScrape(t *testing.T) {
 	t.Parallel()
 	r := scrapes(t, `modules:
   banner: {prober: tcp, tcp: {query_response: [{expect: "^SSH"}]}}

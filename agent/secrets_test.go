@@ -19,7 +19,7 @@ import (
 // guarded is a web server that records the password of the last request.
 type guarded struct {
 	*httptest.Server
-	said chan string // has the last password
+	said chan string // the last password
 }
 
 func newGuarded(t *testing.T) *guarded {
@@ -38,7 +38,7 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-// await waits until an attempt brings the password.
+// await waits for an attempt with the password.
 func (g *guarded) await(t *testing.T, password string) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -51,7 +51,7 @@ func (g *guarded) await(t *testing.T, password string) {
 	}
 }
 
-// pod is a pod whose readiness probe sends the reference as its password.
+// pod returns a pod whose readiness probe sends the reference as its password.
 func (g *guarded) pod(reference, period string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -80,7 +80,7 @@ func TestRotatedSecretIsUsed(t *testing.T) {
 	r := start(t, g.pod("${file:"+filepath.Join(dir, "password")+"}", "20ms"))
 	g.await(t, "one")
 	before := r.probe()
-	put(t, filepath.Join(dir, "..2", "password"), []byte("two\n")) // as the kubelet swaps a secret
+	put(t, filepath.Join(dir, "..2", "password"), []byte("two\n")) // swap the secret as the kubelet does
 	link(t, "..2", filepath.Join(dir, "..new"))
 	if err := os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestSecretRefusedByPluginKeepsLast(t *testing.T) {
 	put(t, filepath.Join(dir, "plugins", "demo", "plugin.yaml"), []byte("apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n"+
 		"config: {schema: {type: object, properties: {a: {type: string, maxLength: 6}}}}\n"))
 	put(t, filepath.Join(dir, "plugins", "demo", "demo.wasm"), guestSpec{text: "v1"}.module())
-	manifest := strings.Replace(asks, "{a: 1}", `{a: "${file:`+file+`}"}`, 1)
+	manifest := strings.Replace(demoPod, "{a: 1}", `{a: "${file:`+file+`}"}`, 1)
 	r := start(t, manifest, func(c *agent.Config) { c.PluginDirs = []string{filepath.Join(dir, "plugins")} })
 	events := r.stream()
 	awaitOutput(t, events, "v1")
@@ -160,7 +160,7 @@ func TestReloadReadsSecretsAgain(t *testing.T) {
 	g.await(t, "two")
 }
 
-// A secret cannot be read for a while. It is used later, although no file has changed.
+// A secret is unreadable for a while. It is used later, although no file has changed.
 func TestUnreadableSecretIsRetried(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
@@ -204,7 +204,7 @@ func TestChangedSecretIsUsedDespiteBrokenManifest(t *testing.T) {
 	r.lines.await(t, next, "manifests cannot be used", "Pot")
 }
 
-// Manifests that were refused because of a missing secret are applied when it exists.
+// Manifests that were refused because of a missing secret are applied once it exists.
 func TestManifestIsAppliedOnceSecretExists(t *testing.T) {
 	t.Parallel()
 	g, dir := newGuarded(t), t.TempDir()
@@ -219,7 +219,7 @@ func TestManifestIsAppliedOnceSecretExists(t *testing.T) {
 	r.lines.await(t, next, "pods applied")
 }
 
-// probe returns the one probe of the agent.
+// probe returns the agent's single probe.
 func (r *running) probe() streamedProbe {
 	r.t.Helper()
 	var list struct{ Items []streamedProbe }

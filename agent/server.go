@@ -36,22 +36,22 @@ func (a *Agent) newServer() *http.Server {
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second, // lists, streams and profiles set their own
 		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10, // a map of 16 KiB of headers takes about 1 MiB
+		MaxHeaderBytes:    16 << 10, // parsed headers of 16 KiB take about 1 MiB
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 32},
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return streams },
 	}
-	server.RegisterOnShutdown(cancel) // else open streams delay the shutdown
+	server.RegisterOnShutdown(cancel) // otherwise open streams delay the shutdown
 	return server
 }
 
-// route is the handler of a pattern of [http.ServeMux].
+// route is a pattern of [http.ServeMux] with its handler.
 type route struct {
 	pattern string
 	handler http.HandlerFunc
 }
 
-// The paths of health.
+// The paths of the health endpoints.
 var (
 	livePaths  = []string{"/healthz", "/livez", "/-/healthy"}
 	readyPaths = []string{"/readyz", "/-/ready"}
@@ -70,7 +70,7 @@ func (a *Agent) router() http.Handler {
 	return reply.Router(mux)
 }
 
-// Limits of the requests that a listener answers at the same time.
+// Limits of concurrent requests of a listener.
 const (
 	maxScrapes = 1000 // of /probe
 	maxMetrics = 4    // of /metrics
@@ -78,7 +78,8 @@ const (
 	slotWait   = 3 * time.Second
 )
 
-// shares returns slots for requests, which wait for them. Others get status 503 with a text.
+// shares returns a limit of concurrent requests. A request waits for a slot, and gets status 503 with the
+// text full after the time wait.
 func (a *Agent) shares(slots int, wait time.Duration, full string) *access.Shares {
 	return &access.Shares{Slots: slots, Wait: wait, Cut: a.cut, Full: func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "1")
@@ -86,7 +87,7 @@ func (a *Agent) shares(slots int, wait time.Duration, full string) *access.Share
 	}}
 }
 
-// routes returns what the agent serves. internal/openapidoc describes each but /debug/.
+// routes returns all routes of the agent. internal/openapidoc describes each but /debug/.
 func (a *Agent) routes() []route {
 	lists := a.shares(maxLists, listWait, "too many lists are being read")
 	slow := a.shares(maxReports, listWait, "too many reports are being read")
@@ -112,8 +113,8 @@ func (a *Agent) routes() []route {
 		{"GET /api/v1/plugins", a.servePlugins},
 		{"POST /api/v1/plugins/{name}/promote", a.servePromote},
 		{"GET /api/v1/notifications", a.notifier.ServeStatus},
-		{"POST /api/v1/notifications/{receiver}/test", unhurried(a.notifier.ServeTest)},
-		{"POST /-/reload", unhurried(a.serveReload)},
+		{"POST /api/v1/notifications/{receiver}/test", withoutWriteTimeout(a.notifier.ServeTest)},
+		{"POST /-/reload", withoutWriteTimeout(a.serveReload)},
 		{"GET " + access.ScrapePath, a.shares(maxScrapes, slotWait, "too many scrapes are under way").Limit(blackbox.NewServer(blackbox.Config{
 			File: a.scrapes.File, Prepare: a.handlers.PrepareWithin, Listeners: a.cfg.listeners, Allows: a.mayScrape,
 		}).ServeHTTP)},
@@ -133,39 +134,42 @@ func (a *Agent) routes() []route {
 	return all
 }
 
-// index is the response of /api/v1/, and of / to programs that are no browsers.
+// index is the response of /api/v1/, and of / to clients other than browsers.
 const index = `prober
 
 GET  /                            the status page, in a browser
 GET  /api/v1/pods                 a v1.PodList with live status; ?namespace= pod=
 GET  /api/v1/probes               decided results, last ticks, history; ?namespace= pod= container= kind= handler= state= result=
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND           one probe
-GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   why its result is what it is, and what happened in its ticks
+GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/explain   the reason for its result, and the events of its ticks
 GET  /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/history   its changes and the minutes of its ticks, with --state-dir; ?since= until=
 GET  /api/v1/report               uptime and incidents of probes, with --state-dir; ?since= until= namespace= pod= container= kind= format= incidents=
 GET  /api/v1/targets              targets of prober.yaml: probed, dropped, gone; ?group= namespace= pod= state=
 GET  /api/v1/events               a v1.EventList; ?namespace= pod= container= reason= type=
                                   lists take ?limit= continue=, as the Kubernetes API does
 GET  /api/v1/stream               server-sent events: probe, pod, event; ?view=summary
-GET  /api/v1/agent                version, and what is wrong with the agent
+GET  /api/v1/agent                version, and problems of the agent
 GET  /api/v1/plugins              versions, generations, errors, shadows
-GET  /api/v1/notifications        receivers of notifications, and what they know
+GET  /api/v1/notifications        receivers of notifications, and their status
 GET  /openapi.json                describes all of this
-GET  /docs/                       the documents of this version
 GET  /metrics                     for Prometheus
 GET  /probe                       ?module=&target=, as blackbox_exporter has it, with --blackbox-config; debug=true
 GET  /healthz /livez /readyz      each with ?verbose
 
 Over the unix socket of --socket, or with the token of --token-file:
 POST /api/v1/probes/NAMESPACE/POD/CONTAINER/KIND/ACTION    trigger, pause (?for= reason=) or resume one
-POST /api/v1/plugins/NAME/promote let the shadow of a plugin take its place
+POST /api/v1/plugins/NAME/promote replace a plugin by its shadow
 POST /api/v1/notifications/RECEIVER/test                   send a test message to a receiver
 POST /-/reload                    read everything again, as SIGHUP does
 `
 
 func serveIndex(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(index))
+	text := index
+	if page.HasDocuments() {
+		text = strings.Replace(text, "GET  /metrics ", "GET  /docs/                       the documents of this version\nGET  /metrics ", 1)
+	}
+	_, _ = w.Write([]byte(text))
 }
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
@@ -173,10 +177,10 @@ func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, docs.OpenAPI)
 }
 
-// unhurried removes the time limit of a response that takes as long as registries and compilers need.
-func unhurried(h http.HandlerFunc) http.HandlerFunc {
+// withoutWriteTimeout removes the time limit of a response that waits for registries and compilers.
+func withoutWriteTimeout(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // an error leaves the limit
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // on an error the limit stays
 		h(w, r)
 	}
 }
@@ -223,21 +227,21 @@ func shutdown(server *http.Server) {
 	}
 }
 
-// healthCheck is one line of a verbose answer.
+// healthCheck is a line of a verbose health response.
 type healthCheck struct {
 	name string
 	mark string // "+" passed, "-" failed, "!" a warning
 	text string
 }
 
-// hostTrouble reports attempts that failed because of trouble of the host.
+// hostTrouble reports attempts that failed because of trouble on this host.
 func (a *Agent) hostTrouble(about *hostwatch.Trouble, attempts int, last error) {
 	a.events.Host(about.Event, about.Message, attempts)
 	a.log.Warn("attempts failed because of trouble of this host", "reason", string(about.Reason),
 		"attempts", attempts, "error", last.Error())
 }
 
-// hostChecks returns the lines of readyz about the host.
+// hostChecks returns the checks of /readyz about the host.
 func (a *Agent) hostChecks() (checks []healthCheck) {
 	for _, text := range a.host.Recent() {
 		checks = append(checks, healthCheck{"host", "!", text})
@@ -262,7 +266,7 @@ func (a *Agent) ready() []healthCheck {
 		checks = append(checks, healthCheck{"config", "!", last.plugins.failed()})
 	}
 	if last.modules != nil {
-		checks = append(checks, healthCheck{"modules", "!", "those of /probe cannot be used, the last good ones are kept: " + joined.Line(last.modules)})
+		checks = append(checks, healthCheck{"modules", "!", "the modules of /probe cannot be used, the last good ones are kept: " + joined.Line(last.modules)})
 	}
 	for _, p := range a.handlers.Statuses() {
 		if p.State == "withdrawn" {
@@ -297,7 +301,7 @@ func (a *Agent) notifyChecks() (checks []healthCheck) {
 	return checks
 }
 
-// reloadCheck returns whether a reload has been under way for long, and the error of the last one.
+// reloadCheck returns a check that warns if a reload takes long, and about the error of the last one.
 func (a *Agent) reloadCheck(name string, t *trigger, last *reloadAttempt) healthCheck {
 	var wrong []string
 	if started := t.started.Load(); started != nil && time.Since(*started) >= a.cfg.longReload {
@@ -312,7 +316,7 @@ func (a *Agent) reloadCheck(name string, t *trigger, last *reloadAttempt) health
 	return healthCheck{name, "!", strings.Join(wrong, "; ")}
 }
 
-// health responds as the endpoints of Kubernetes: "ok", or all checks if one failed or with
+// health responds like the health endpoints of Kubernetes: "ok", or all checks if one failed or with
 // ?verbose.
 func health(path string, checks func() []healthCheck) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,7 @@ import (
 	"github.com/daeace23/prober/metrics"
 )
 
-// probePath puts the probe of the pods of these tests into a path of the index.
+// probePath names the probe of the pods in these tests, to fill in paths of the index.
 var probePath = strings.NewReplacer("NAMESPACE", "default", "POD", "shop", "CONTAINER", "web", "KIND", "readiness")
 
 // All paths on the index page exist.
@@ -50,8 +50,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// An address in use is an error before any plugin is pulled or compiled. After an error, New has
-// released its address.
+// An address in use is an error before any plugin is pulled or compiled. After an error, New releases its
+// address.
 func TestNewAddressInUseIsErrorBeforeLoading(t *testing.T) {
 	t.Parallel()
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "addr")
@@ -68,7 +68,7 @@ func TestNewAddressInUseIsErrorBeforeLoading(t *testing.T) {
 		Source: fromFiles(0, manifest), PluginDirs: []string{folder},
 		Listen: listener.Addr().String(), AddrFile: file, Stderr: lines,
 	}
-	write(t, manifest, asks)
+	write(t, manifest, demoPod)
 	if _, err := agent.New(t.Context(), cfg); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("got %v, want %v", err, syscall.EADDRINUSE)
 	}
@@ -103,7 +103,7 @@ func TestAPIShowsProbes(t *testing.T) {
 	if _, next := r.lines.await(t, 0, "result changed", "pod=shop", "container=web", "kind=readiness", "result=success"); next == 0 {
 		t.Error("no line")
 	}
-	awaitEvent(t, r.stream(), "pod", "ready", podReady) // after the result
+	awaitEvent(t, r.stream(), "pod", "ready", podReady) // follows the result
 	var pods v1.PodList
 	r.get("/api/v1/pods", &pods)
 	if pods.Kind != "PodList" || len(pods.Items) != 1 || !pods.Items[0].Status.ContainerStatuses[0].Ready {
@@ -115,7 +115,7 @@ func TestAPIShowsProbes(t *testing.T) {
 		t.Errorf("got %+v", p.Last)
 	}
 	_, next := r.lines.await(t, 0, "msg=event", "reason=Unhealthy", "statuscode: 418")
-	r.lines.await(t, next-1, "msg=event", "reason=Unhealthy", "statuscode: 418") // each repetition too
+	r.lines.await(t, next-1, "msg=event", "reason=Unhealthy", "statuscode: 418") // repetitions are logged too
 	var list v1.EventList
 	r.get("/api/v1/events", &list)
 	if list.Kind != "EventList" || len(list.Items) != 1 || list.Items[0].Count < 2 || list.Items[0].InvolvedObject.Name != "shop" ||
@@ -284,7 +284,7 @@ func TestStopEndsStreams(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
-	// A stream that delayed the end would be cut off.
+	// A stream that delays the shutdown would be cut off.
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
 		t.Errorf("the stream has no end: %v", err)
 	}

@@ -12,8 +12,8 @@ import (
 
 const configHead = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 
-// withShadow starts an agent with a plugin demo, whose output is v1, and a guest as its shadow. It
-// returns the paths of both.
+// withShadow starts an agent with a plugin demo, whose output is v1, and a guest as its shadow. It returns
+// the paths of both.
 func withShadow(t *testing.T, g guestSpec) (r *running, events <-chan event, own, beside string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,14 +68,14 @@ func TestShadowDecidesNothingUntilPromoted(t *testing.T) {
 	if status, body := r.do("POST", "/api/v1/plugins/demo/promote"); status != http.StatusConflict || !strings.Contains(body, "no other version beside it") {
 		t.Errorf("%d %s", status, body)
 	}
-	// The files have not changed, so that the promotion remains.
+	// The files have not changed, so the promotion remains.
 	if status, body := r.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
 	if got := r.plugin(); got.Version != "2.0.0" || got.Generation != 2 || got.Shadow != nil || got.Path != beside {
 		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
 	}
-	// A bad file in the plugin's own place changes nothing; a good one replaces the promoted version.
+	// A bad file at the plugin's path changes nothing; a good one replaces the promoted version.
 	_, next := r.lines.await(t, 0, "plugin loaded", "generation=2")
 	put(t, own, []byte("oops"))
 	r.lines.await(t, next, "some plugins cannot be used", "not a WebAssembly module")
@@ -89,7 +89,7 @@ func TestShadowThatAgreesIsPromoted(t *testing.T) {
 	put(t, filepath.Join(filepath.Dir(beside), "prober.yaml"),
 		[]byte(configHead+"plugins: [{name: demo, shadow: true, source: next.wasm, promoteAfter: {ticks: 5, agreement: 0.9}}]\n"))
 	awaitOutput(t, events, "v2")
-	r.lines.await(t, 0, "plugin loaded", "version=2.0.0") // probes may use it a moment before
+	r.lines.await(t, 0, "plugin loaded", "version=2.0.0") // probes may use it a moment earlier
 	if got := r.plugin(); got.Version != "2.0.0" || got.Shadow != nil {
 		t.Errorf("got %+v, shadow %+v", got, got.Shadow)
 	}
@@ -113,7 +113,7 @@ func TestBadShadowIsReported(t *testing.T) {
 	}
 }
 
-// The shadow accepts manifests that the plugin refuses.
+// The shadow accepts manifests that the plugin rejects.
 func TestRefusedManifestsAreAppliedAfterPromotion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -127,7 +127,7 @@ func TestRefusedManifestsAreAppliedAfterPromotion(t *testing.T) {
 	})
 	pods := r.manifest
 	r.lines.await(t, 0, "plugin runs beside the one that decides")
-	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(asks))
+	write(t, pods, demoPod+"---\n"+strings.NewReplacer("name: shop", "name: other", "{a: 1}", "{b: 1}").Replace(demoPod))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", "b")
 	if status, body := r.do("POST", "/api/v1/plugins/demo/promote"); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// hangingRegistry returns a registry that never responds, and a channel that gets its requests.
+// hangingRegistry returns a registry that never responds, and a channel that receives for each request.
 func hangingRegistry(t *testing.T) (host string, asked <-chan struct{}) {
 	t.Helper()
 	questions := make(chan struct{}, 1)
@@ -29,8 +29,7 @@ func hangingRegistry(t *testing.T) (host string, asked <-chan struct{}) {
 	return strings.TrimPrefix(server.URL, "http://"), questions
 }
 
-// A registry that hangs delays no promotion, no other plugin, no manifest, and not the end of the
-// agent.
+// A hanging registry does not delay promotions, other plugins, manifests, or the end of the agent.
 func TestHangingRegistryDelaysNothingElse(t *testing.T) {
 	t.Parallel()
 	host, asked := hangingRegistry(t)
@@ -51,15 +50,15 @@ func TestHangingRegistryDelaysNothingElse(t *testing.T) {
 	}
 	awaitOutput(t, events, "v2") // it was promoted
 	put(t, filepath.Join(folder, "demo.wasm"), guestSpec{text: "v3"}.plugin("demo", "3.0.0"))
-	r.lines.await(t, 0, "plugin loaded", "version=3.0.0") // and then the shadow is promoted again
-	write(t, pods, asks+"---\n"+strings.NewReplacer("name: shop", "name: other", "name: demo, config: {a: 1}", "name: far").Replace(asks))
+	r.lines.await(t, 0, "plugin loaded", "version=3.0.0") // then the shadow is promoted again
+	write(t, pods, demoPod+"---\n"+strings.NewReplacer("name: shop", "name: other", "name: demo, config: {a: 1}", "name: far").Replace(demoPod))
 	_, next := r.lines.await(t, 0, "manifests cannot be used", `plugin \"far\": its registry has not answered yet`)
-	write(t, pods, asks+"---\n"+strings.Replace(asks, "name: shop", "name: other", 1))
+	write(t, pods, demoPod+"---\n"+strings.Replace(demoPod, "name: shop", "name: other", 1))
 	r.lines.await(t, next, "pods applied", "pods=2")
 	if _, body := r.do("GET", "/readyz?verbose"); strings.Contains(body, "[!]") || r.lines.has("some plugins cannot be used") {
 		t.Errorf("the registry was waited for: %s", body)
 	}
-	// A caller that requests a reload waits for the registry until it gives up.
+	// A caller that requests a reload waits until the registry query times out.
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/-/reload", nil)
 	if err != nil {
@@ -72,16 +71,16 @@ func TestHangingRegistryDelaysNothingElse(t *testing.T) {
 	}
 }
 
-// A reload goes on with the files after its caller has left.
-func TestReloadGoesOnAfterCallerLeft(t *testing.T) {
+// A reload of the files continues after its caller has left.
+func TestReloadContinuesAfterCallerLeft(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
 	h.push(t, "1", guestSpec{text: "v1"}.plugin("demo", "1.0.0"))
 	file := sourced(t, "oci://"+h.Host+"/demo:1", "")
-	r := start(t, asks, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
+	r := start(t, demoPod, func(c *agent.Config) { c.ConfigFile, c.StateDir = file, t.TempDir() })
 	r.lines.await(t, 0, "pods applied")
 	h.hangs.Store(true)
-	before := h.asked("")
+	before := h.requestCount("")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/-/reload", nil)
@@ -95,7 +94,7 @@ func TestReloadGoesOnAfterCallerLeft(t *testing.T) {
 			res.Body.Close()
 		}
 	}()
-	h.after(t, before)
+	h.awaitMoreThan(t, before)
 	cancel()
 	<-answered
 	r.lines.await(t, 0, "pods applied", "cause=request")
@@ -106,12 +105,12 @@ func slowly(probes int) string {
 	var b strings.Builder
 	for i := range probes {
 		fmt.Fprintf(&b, "---\n%s", strings.NewReplacer("name: shop", fmt.Sprint("name: slow", i), "name: demo, config: {a: 1}",
-			"name: tester, config: {mode: slow}").Replace(asks))
+			"name: tester, config: {mode: slow}").Replace(demoPod))
 	}
 	return b.String()
 }
 
-// The new version of a plugin hangs while it validates configs. The test waits for its 5 s.
+// The new version of a plugin hangs while it validates configs. The test waits for its 5 s limit.
 func TestHangingReplacementDelaysNoManifests(t *testing.T) {
 	t.Parallel()
 	_, program := processFolder(t)

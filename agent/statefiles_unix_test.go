@@ -16,8 +16,8 @@ import (
 	"github.com/daeace23/prober/pods/local/manifest"
 )
 
-// runOnce runs an agent with a state directory until its pods are applied and it has saved them. An agent that
-// refuses its files does not run.
+// runOnce runs an agent with a state directory until it has applied its pods and saved them. An agent that
+// rejects its files does not run.
 func runOnce(t *testing.T, state, config, manifests string) {
 	t.Helper()
 	log := newLines()
@@ -41,11 +41,11 @@ func runOnce(t *testing.T, state, config, manifests string) {
 	}
 }
 
-// TestStateFilesThatOthersPrepared replaces each file and folder that an agent makes in its state directory by a
-// link, and runs an agent, which must leave what the link leads to.
+// TestPreparedLinksInStateDirAreNotFollowed replaces each file and folder that an agent creates in its state
+// directory by a link, and runs an agent. It must not change the target of the link.
 //
 // It is not parallel: see TestNewStateDirectoryInUseIsError.
-func TestStateFilesThatOthersPrepared(t *testing.T) {
+func TestPreparedLinksInStateDirAreNotFollowed(t *testing.T) {
 	manifests := filepath.Join(t.TempDir(), "pod.yaml")
 	write(t, manifests, newTarget(t).external("shop"))
 	config := filepath.Join(t.TempDir(), "prober.yaml")

@@ -14,11 +14,11 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// Tests that lock a state directory twice are not parallel: a process that another test is
-// starting has a copy of the lock until it is executed.
+// Tests that lock a state directory twice are not parallel: a child process that another test is starting
+// holds a copy of the lock until its exec.
 //
-// The error of a second agent has the process of the first. The lock is released when an agent
-// ends, and when New fails.
+// The error of a second agent names the process of the first. The lock is released when an agent ends, and
+// when New fails.
 func TestNewStateDirectoryInUseIsError(t *testing.T) {
 	state, web := filepath.Join(t.TempDir(), "state"), newTarget(t)
 	mine := func(c *agent.Config) { c.StateDir = state }
@@ -39,7 +39,7 @@ func TestNewStateDirectoryInUseIsError(t *testing.T) {
 	start(t, web.external("web"), mine)
 }
 
-// A folder in which nobody can make a file stands for a read-only disk.
+// A folder without write permission stands for a read-only disk.
 func TestNewUnwritableLockIsIgnored(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -51,7 +51,7 @@ func TestNewUnwritableLockIsIgnored(t *testing.T) {
 	start(t, newTarget(t).external("web"), func(c *agent.Config) { c.StateDir = state })
 }
 
-func TestNewOddLockIsError(t *testing.T) {
+func TestNewUnsafeLockFileIsError(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pods.yaml")
 	write(t, path, newTarget(t).external("web"))

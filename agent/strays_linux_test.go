@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRunEndsProcessesThatLeftTheirGroup starts, by an exec probe, a process with a session of its
-// own: the end of the attempt does not end it, but that of the agent does.
+// TestRunEndsProcessesThatLeftTheirGroup starts a process in a new session from an exec probe. The end of the
+// attempt does not end it, but the end of the agent does.
 func TestRunEndsProcessesThatLeftTheirGroup(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
 	fd := -1
-	t.Run("agent", func(t *testing.T) { // the agent has ended after it
+	t.Run("agent", func(t *testing.T) { // the agent has ended when it returns
 		r := start(t, `apiVersion: v1
 kind: Pod
 metadata:

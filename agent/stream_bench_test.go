@@ -22,7 +22,7 @@ const (
 	streamBenchChanged = 1000 // probes that tick between two batches
 )
 
-// newStreamBench returns an agent with probes that tick only when they are triggered.
+// newStreamBench returns an agent whose probes tick only when they are triggered.
 func newStreamBench(b *testing.B) (*Agent, []manager.Key) {
 	memory := NewMemory()
 	for i := range streamBenchPods {
@@ -38,14 +38,14 @@ func newStreamBench(b *testing.B) (*Agent, []manager.Key) {
 	return a, keys
 }
 
-// probeReader is the response writer of a reader of the stream. It counts the probes.
+// probeReader is a response writer that counts the streamed probes.
 type probeReader struct {
 	*httptest.ResponseRecorder
 	mu    sync.Mutex
 	count int
 	want  int
 	done  chan struct{}
-	dead  <-chan struct{} // if set, no write returns before it is closed
+	dead  <-chan struct{} // if set, writes block until it is closed
 	bytes int
 }
 
@@ -70,7 +70,7 @@ func (r *probeReader) Write(p []byte) (int, error) {
 func (r *probeReader) SetWriteDeadline(time.Time) error { return nil }
 func (r *probeReader) Flush()                           {}
 
-// expect returns a channel that is closed after n probes from now on.
+// expect returns a channel that is closed after n more probes.
 func (r *probeReader) expect(n int) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +94,8 @@ func heap() float64 {
 	return float64(m.HeapAlloc) / (1 << 20)
 }
 
-// BenchmarkStreamUpdate is [streamBenchChanged] ticks among 10,000 probes, until the last reader
-// has received all of them. The ticks themselves are what readers=0 takes.
+// BenchmarkStreamUpdate measures [streamBenchChanged] ticks among 10,000 probes, until the last reader has
+// received all of them. readers=0 measures the ticks alone.
 func BenchmarkStreamUpdate(b *testing.B) {
 	a, keys := newStreamBench(b)
 	for _, count := range []int{0, 1, 10, 60} {
@@ -129,7 +129,7 @@ func BenchmarkStreamUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamAttach is a new reader, until it has the present state of 10,000 probes.
+// BenchmarkStreamAttach measures a new reader, until it has the present state of 10,000 probes.
 func BenchmarkStreamAttach(b *testing.B) {
 	a, keys := newStreamBench(b)
 	for _, others := range []int{0, 1} {
@@ -151,8 +151,8 @@ func BenchmarkStreamAttach(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamDead is the memory that dead readers take: they accept no byte, and every probe
-// ticks meanwhile. One iteration is the whole measurement.
+// BenchmarkStreamDead measures the memory of dead readers, which accept no bytes while every probe ticks. One
+// iteration is the whole measurement.
 func BenchmarkStreamDead(b *testing.B) {
 	a, keys := newStreamBench(b)
 	for _, count := range []int{1, 60} {
@@ -180,7 +180,7 @@ func BenchmarkStreamDead(b *testing.B) {
 	}
 }
 
-// BenchmarkProbesList is GET /api/v1/probes of one container, of a page, and of all.
+// BenchmarkProbesList measures GET /api/v1/probes of one container, of a page, and of all probes.
 func BenchmarkProbesList(b *testing.B) {
 	a, keys := newStreamBench(b)
 	for name, query := range map[string]string{

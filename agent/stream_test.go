@@ -26,8 +26,8 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// followed returns an agent whose streams work, without its servers and loops. Its containers answer a
-// command with what run returns. stop ends it.
+// followed returns an agent with working streams, but without servers and loops. run returns the result of
+// commands in containers. stop ends the agent.
 func followed(t testing.TB, memory *Memory, run func() ([]byte, error)) (a *Agent, stop func()) {
 	t.Helper()
 	open := memory.With(func(s *pods.Source) {
@@ -41,7 +41,7 @@ func followed(t testing.TB, memory *Memory, run func() ([]byte, error)) (a *Agen
 	var following sync.WaitGroup
 	following.Go(func() { a.logChanges(ctx) })
 	following.Go(func() { a.watchPods(ctx) })
-	following.Go(func() { a.hub.Run(ctx, a.streamed()) })
+	following.Go(func() { a.hub.Run(ctx, a.streamState()) })
 	a.source.Start(ctx, a.manager)
 	memory.start.Wait()
 	return a, func() {
@@ -64,7 +64,7 @@ func execPod(name string, period int32) *v1.Pod {
 	return pod
 }
 
-// objects is the response writer of a stream. It has the newest item of each pod and probe.
+// objects is the response writer of a stream. It keeps the newest item of each pod and probe.
 type objects struct {
 	*httptest.ResponseRecorder
 	delay time.Duration // of each write
@@ -104,7 +104,7 @@ func identify(kind string, item map[string]any) string {
 	return fmt.Sprint(kind, " ", item["uid"], item["container"], item["kind"])
 }
 
-// listed returns the pods and probes that the lists have, as [objects] has them.
+// listed returns the pods and probes of the lists, in the form of [objects].
 func listed(t *testing.T, a *Agent) map[string]map[string]any {
 	t.Helper()
 	all := make(map[string]map[string]any)
@@ -122,12 +122,12 @@ func listed(t *testing.T, a *Agent) map[string]map[string]any {
 	return all
 }
 
-// Pods come and go, probes tick, fail, and are paused. In the end every reader has what the lists
-// have.
+// Pods are added and removed, and probes tick, fail, and are paused. In the end every reader has the same
+// items as the lists.
 func TestStreamAgreesWithLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
-		var mu sync.Mutex // of failing
+		var mu sync.Mutex // guards failing
 		failing := false
 		memory := NewMemory()
 		a, stop := followed(t, memory, func() ([]byte, error) {
@@ -180,7 +180,7 @@ func TestStreamAgreesWithLists(t *testing.T) {
 			time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
 		}
 		for i := range 10 {
-			act(fmt.Sprint(i), "pause") // from here on nothing ticks
+			act(fmt.Sprint(i), "pause") // nothing ticks afterwards
 		}
 		time.Sleep(time.Minute)
 		cancel()
@@ -197,11 +197,11 @@ func TestStreamAgreesWithLists(t *testing.T) {
 	})
 }
 
-// pipes is a listener whose connections are in memory.
+// pipes is a listener with in-memory connections.
 type pipes struct {
 	conns chan net.Conn
 	ended chan struct{}
-	close func() // ended
+	close func() // marks the listener as closed
 }
 
 func (p *pipes) Accept() (net.Conn, error) {
@@ -222,12 +222,12 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// serve serves the API of a over connections in memory until the test ends.
+// serve serves the API of a over in-memory connections until the test ends.
 func serve(t *testing.T, a *Agent) (p *pipes, stop func()) {
 	p = &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
 	p.close = sync.OnceFunc(func() { close(p.ended) })
 	server := a.newServer()
-	server.Handler = a.router() // not guarded: there is no address
+	server.Handler = a.router() // without access control, as there is no address
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
@@ -239,9 +239,9 @@ func serve(t *testing.T, a *Agent) (p *pipes, stop func()) {
 	}
 }
 
-// A stream without changes goes on over both versions of HTTP: HTTP/2 ends a stream at its write
-// deadline, also if nothing is written.
-func TestIdleStreamGoesOn(t *testing.T) {
+// A stream without changes stays open over both versions of HTTP. HTTP/2 ends a stream at its write deadline,
+// even if nothing is written.
+func TestIdleStreamStaysOpen(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprintf("http2=%t", http2), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestIdleStreamGoesOn(t *testing.T) {
 					t.Errorf("got %s", res.Proto)
 				}
 				lines := bufio.NewScanner(res.Body)
-				for range 2 * 20 { // with empty lines
+				for range 2 * 20 { // including empty lines
 					if !lines.Scan() {
 						t.Fatalf("ended after %s: %v", time.Since(start), lines.Err())
 					}
@@ -298,7 +298,7 @@ func TestDeadReaderIsDisconnected(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(11 * time.Second)
-		text, err := io.ReadAll(conn) // a pipe has no buffer: only what is being written can be read
+		text, err := io.ReadAll(conn) // a pipe has no buffer: only the pending write can be read
 		if err != nil || strings.Contains(string(text), "data: ") {
 			t.Errorf("got %q, %v", text, err)
 		}

@@ -25,7 +25,7 @@ func TestWrongCredentialsAreLimited(t *testing.T) {
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.WebConfigFile, c.TokenFile = config, token })
 	ann := []string{"Authorization", basicAuth("ann", "fakepassword")}
 	withToken := append(ann, "X-Prober-Token", "correct-horse-battery")
-	for range 20 { // more than the tries that are wrong
+	for range 20 { // more than the limit of wrong attempts
 		if status, body := r.send(http.DefaultClient, "GET", "/healthz", ann...); status != http.StatusOK {
 			t.Fatalf("ann: %d %s", status, body)
 		}
@@ -72,7 +72,7 @@ func TestWrongCredentialsAreLimited(t *testing.T) {
 func TestPasswordsWithoutUsersAreNotLimited(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"))
-	for i := range 100 { // more than the tries of all networks
+	for i := range 100 { // more than the limit of all networks
 		if status, body := r.send(http.DefaultClient, "GET", "/healthz", "Authorization", basicAuth("x", fmt.Sprint(i))); status != http.StatusOK {
 			t.Fatalf("request %d: %d %s", i, status, body)
 		}

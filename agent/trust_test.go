@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// shelf is a folder with a key that signs plugins, and its public half in ops.pub.
+// shelf is a folder with a key that signs plugins, and its public key in ops.pub.
 type shelf struct {
 	dir string
 	key trust.PrivateKey
@@ -129,8 +129,8 @@ func TestReplacementMustBeLocked(t *testing.T) {
 	awaitOutput(t, events, "v2")
 }
 
-// Versions that may not be loaded are reported: of a running plugin, of its shadow, and of a plugin
-// of prober.yaml that does not run.
+// Versions that may not be loaded are reported: of a running plugin, of its shadow, and of a plugin in
+// prober.yaml that does not run.
 func TestRefusedVersionsAreReported(t *testing.T) {
 	t.Parallel()
 	shelf := newShelf(t)
@@ -184,7 +184,7 @@ func TestRefusedVersionsAreReported(t *testing.T) {
 	refused(other, "", module)(all["other"].Refused, all["other"].Error)
 }
 
-// pluginsByName returns the response of /api/v1/plugins by name.
+// pluginsByName returns the items of /api/v1/plugins by name.
 func (r *running) pluginsByName() map[string]api.PluginStatus {
 	r.t.Helper()
 	var list struct{ Items []api.PluginStatus }

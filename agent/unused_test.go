@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// A folder may have plugins that have no grants on this host, or do not work. They are loaded, and
-// fail, only if a probe uses them.
+// A folder may have plugins that have no grants on this host, or do not work. They are loaded, and fail, only
+// if a probe uses them.
 func TestPluginIsLoadedForItsFirstProbe(t *testing.T) {
 	t.Parallel()
 	r, events, _ := withPlugins(t, func(c *agent.Config) {
@@ -22,9 +22,9 @@ func TestPluginIsLoadedForItsFirstProbe(t *testing.T) {
 	})
 	path := r.manifest
 	if _, text := r.do("GET", "/metrics"); strings.Count(text, "prober_plugin_info{") != 1 {
-		t.Errorf("plugins are loaded that nobody asks for:\n%s", text)
+		t.Errorf("plugins are loaded that nobody uses:\n%s", text)
 	}
-	ask := func(name string) { put(t, path, []byte(strings.Replace(asks, "name: demo", "name: "+name, 1))) }
+	ask := func(name string) { put(t, path, []byte(strings.Replace(demoPod, "name: demo", "name: "+name, 1))) }
 	next := 0
 	for name, want := range map[string]string{
 		"greedy": `the capability \"kv\" is not granted`,
@@ -37,13 +37,13 @@ func TestPluginIsLoadedForItsFirstProbe(t *testing.T) {
 	if p := awaitOutput(t, events, "other"); p.Handler != "other" {
 		t.Errorf("got %+v", p)
 	}
-	if err := os.WriteFile(path, []byte(asks), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(demoPod), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	awaitOutput(t, events, "v1")
 }
 
-// A check command is replaced by another, and by one with the same content.
+// A check command is replaced by a different one, and by one with the same content.
 func TestChangedNagiosCommandIsUsed(t *testing.T) {
 	t.Parallel()
 	commands, folder := t.TempDir(), t.TempDir()
@@ -72,7 +72,7 @@ func TestChangedNagiosCommandIsUsed(t *testing.T) {
 	write(t, manifest, "apiVersion: prober.dev/v1\nname: demo\nversion: 1.0.0\nruntime: nagios\ncommand: [check_it]\n")
 	config := filepath.Join(t.TempDir(), "prober.yaml")
 	write(t, config, "apiVersion: prober.dev/v1\nkind: AgentConfig\nnagios: {folders: ["+commands+"]}\n")
-	r := start(t, strings.Replace(asks, ", config: {a: 1}", "", 1), func(c *agent.Config) {
+	r := start(t, strings.Replace(demoPod, ", config: {a: 1}", "", 1), func(c *agent.Config) {
 		c.PluginDirs, c.ConfigFile = []string{folder}, config
 	})
 	events := r.stream()
@@ -95,7 +95,7 @@ func TestPluginIsLoadedOnceConfigFileIsValid(t *testing.T) {
 	path := r.manifest
 	write(t, config, good+"oops: 1\n")
 	_, next := r.lines.await(t, 0, "prober.yaml cannot be used", "oops")
-	put(t, path, []byte(strings.Replace(asks, "name: demo", "name: other", 1)))
+	put(t, path, []byte(strings.Replace(demoPod, "name: demo", "name: other", 1)))
 	_, _ = r.lines.await(t, next, "manifests cannot be used", "oops")
 	write(t, config, good)
 	awaitOutput(t, events, "other")

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/agent"
 )
 
-// A plugin that was refused for its mode is tried again when the mode changes, though its content
-// and times do not.
+// A plugin that was refused for its mode is retried when the mode changes, although its content and times do
+// not.
 func TestChangedFileModeIsSeen(t *testing.T) {
 	t.Parallel()
 	r, _, folder := withPlugins(t)
@@ -47,13 +47,13 @@ func TestReloadLogsErrorOnce(t *testing.T) {
 			told++
 		}
 	}
-	if told > 1 { // none, if the poll has found the change before
+	if told > 1 { // 0 if the poll has found the change earlier
 		t.Errorf("told %d times in\n%s", told, strings.Join(r.lines.text, ""))
 	}
 }
 
-// A version for which totalMemory was too small is tried again when totalMemory grows, though
-// neither the file nor its entry in prober.yaml has changed.
+// A version for which totalMemory was too small is retried when totalMemory grows, although neither the file
+// nor its entry in prober.yaml has changed.
 func TestPluginIsRetriedWithMoreMemory(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "prober.yaml")

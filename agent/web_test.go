@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// hash is of the password "fakepassword", at the least cost: with -race the usual one takes a second.
+// hash is of the password "fakepassword", at the lowest cost: with -race the usual cost takes a second.
 const hash = "$2y$04$POf3klS4UVsy1l2IGtaUWerd5eIooUfSLXr6//vyORlFuptjrOltG"
 
 const (
@@ -23,8 +23,8 @@ const (
 	webUsers = "basic_auth_users: {ann: " + hash + "}\n"
 )
 
-// webConfig writes a web config file with a certificate beside it, and returns its path and a
-// client that trusts the certificate.
+// webConfig writes a web config file with a certificate beside it, and returns its path and a client that
+// trusts the certificate.
 func webConfig(t *testing.T, text string) (path string, client *http.Client) {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)
@@ -148,7 +148,7 @@ func TestSocketInUse(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "s")
 	first := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Socket = socket })
 	second := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.Socket, c.SocketOptional = socket, true })
-	second.lines.await(t, 0, "level=WARN", "the unix socket for actions is not available; --socket sets another path", "another agent answers there")
+	second.lines.await(t, 0, "level=WARN", "the unix socket for actions is not available; --socket sets another path", "another agent is listening there")
 	if status, _ := first.do("POST", "/-/reload"); status != http.StatusOK {
 		t.Errorf("the first agent: %d", status)
 	}
@@ -172,7 +172,7 @@ func TestAllowedHosts(t *testing.T) {
 	}
 }
 
-// The terminal shows the token that New made; the log does not.
+// The terminal shows the token that New created; the log does not.
 func TestShowTokenWritesToken(t *testing.T) {
 	t.Parallel()
 	r := start(t, newTarget(t).external("shop"), func(c *agent.Config) { c.ShowToken = true })

@@ -22,10 +22,10 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-// targets are what views say, by pod.
+// targets maps pods to the targets that a view shows.
 type targets map[string]string
 
-// probed are the probes of a test, with their targets. All but the last fail.
+// probed has the probes of the test, with their targets. All but the last fail.
 var probed = []struct{ pod, probe, target string }{
 	{"http", `httpGet: {path: "/x?token=${env:TOKEN}&a=b", port: 1, httpHeaders: [{name: Authorization, value: "${env:TOKEN}"}]}`, "GET http://127.0.0.1:1/x?token=[redacted]&a=b"},
 	{"tcp", `tcpSocket: {port: 1}`, "tcp 127.0.0.1:1"},
@@ -68,7 +68,7 @@ spec:
 		_ = json.NewDecoder(r.Body).Decode(&message)
 		all := make(targets)
 		for _, p := range message.Probes {
-			_, titled, _ := strings.Cut(strings.TrimSuffix(message.Title, "…"), " readiness, ") // it is cut in a title
+			_, titled, _ := strings.Cut(strings.TrimSuffix(message.Title, "…"), " readiness, ") // titles are cut
 			if all[p.Pod] = p.Target; len(message.Probes) == 1 && (titled == "" || !strings.HasPrefix(p.Target, titled)) {
 				all[p.Pod] = message.Title
 			}
@@ -126,13 +126,13 @@ spec:
 	}
 	for name, view := range views {
 		if name == "notifications" || name == "alerts" || name == "events" {
-			view["ok"] += want["ok"] // of which they have none
+			view["ok"] += want["ok"] // these views do not show it
 		}
 		if diff := cmp.Diff(want, view); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	r.commandsSay(want)
+	r.checkCommands(want)
 	r.lines.await(t, 0, `msg="result changed"`, "pod=ok", `target="exec true"`)
 	r.lines.await(t, 0, "msg=event", "pod=tcp", `target="tcp 127.0.0.1:1"`)
 	if r.lines.has(secret) {
@@ -176,8 +176,8 @@ func targetsOf(probes map[string]api.ProbeSummary) targets {
 	return all
 }
 
-// commandsSay checks what the commands show.
-func (r *running) commandsSay(want targets) {
+// checkCommands checks the output of the commands.
+func (r *running) checkCommands(want targets) {
 	r.t.Helper()
 	run := func(args ...string) string {
 		_, stdout, stderr := clitest.Run(nil, append(args, "--server", r.url)...)

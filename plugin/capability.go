@@ -6,7 +6,7 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// The names of the capabilities, as manifests, metrics and requests have them.
+// The names of the capabilities in manifests, metrics and requests.
 const (
 	CapabilityNet  = "net"
 	CapabilityHTTP = "http"
@@ -38,7 +38,7 @@ type Capability struct {
 	Widest []string
 }
 
-// capabilities is the list of them. CONTRIBUTING.md lists what a new one needs beside its
+// capabilities is the list of capabilities. CONTRIBUTING.md lists the other changes for a new one beside its
 // entry here.
 var capabilities = []Capability{
 	{
@@ -76,7 +76,7 @@ var capabilities = []Capability{
 // targetGrant is the grant that every plugin has.
 const targetGrant = "target"
 
-// Capabilities returns all capabilities. The caller must not change what is in their slices.
+// Capabilities returns all capabilities. The caller must not change the elements of their slices.
 func Capabilities() []Capability { return slices.Clone(capabilities) }
 
 // CapabilityNames returns the names of all capabilities, in the order of [Capabilities].
@@ -106,7 +106,7 @@ func findCapability(match func(Capability) bool) (Capability, bool) {
 	return Capability{}, false
 }
 
-// GrantedBy reports whether a plugin that requests c has any of it under grants.
+// GrantedBy reports whether grants allow at least a part of c to a plugin that requests it.
 func (c Capability) GrantedBy(grants []Grant) bool {
 	return c.Grant == "" || slices.ContainsFunc(grants, func(g Grant) bool { return g.Is(c.Grant) })
 }
@@ -124,8 +124,7 @@ func (r Request) Patterns() []string {
 	return r.Allow
 }
 
-// WidestGrants returns the grants that allow everything but sockets, which are granted one
-// by one.
+// WidestGrants returns the grants that allow everything except unix sockets, which need a grant each.
 func WidestGrants() []string {
 	grants := []string{targetGrant}
 	for _, c := range capabilities {
@@ -134,7 +133,7 @@ func WidestGrants() []string {
 	return grants
 }
 
-// patternForms returns the forms of all patterns, each once.
+// patternForms returns the distinct forms of all patterns.
 func patternForms() (forms []string) {
 	for _, c := range capabilities {
 		for _, form := range c.Patterns {

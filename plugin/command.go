@@ -20,9 +20,9 @@ var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // variable matches the name of an environment variable.
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
-// CheckSecrets returns an error if a secret field of the config is in the arguments of the command,
-// and the manifest does not allow it. Secret are the given fields, such as "auth.token", and those
-// that the schema marks. All users of the host can read arguments.
+// CheckSecrets returns an error if the arguments of the command contain a secret field of the config,
+// and the manifest does not allow it. The given fields, such as "auth.token", are secret, and also the
+// fields that the schema marks. All users of the host can read arguments.
 func (m *Manifest) CheckSecrets(fields []string) error {
 	if m.SecretsInArguments {
 		return nil
@@ -38,15 +38,15 @@ func (m *Manifest) CheckSecrets(fields []string) error {
 // SecretsInArgumentsWarning is the warning about a plugin with secretsInArguments: true.
 const SecretsInArgumentsWarning = "secretsInArguments: true lets secrets into arguments, which all users of the host can read; env and stdin are safe"
 
-// HasInArguments reports whether one of the fields of the config is in the arguments of the
-// command.
+// HasInArguments reports whether the arguments of the command contain one of the fields of the
+// config.
 func (m *Manifest) HasInArguments(fields []string) bool {
 	_, field := m.argumentOf(func(field string) bool { return slices.Contains(fields, field) })
 	return field != ""
 }
 
-// argumentOf returns the first argument of the command that has a field of the config for which match
-// is true, and that field; "" if there is none.
+// argumentOf returns the index of the first argument that contains a config field for which match is
+// true, and this field; field is "" if there is none.
 func (m *Manifest) argumentOf(match func(field string) bool) (at int, field string) {
 	for i, a := range m.Command {
 		for _, text := range append([]string{a.Text}, a.Group...) {
@@ -60,7 +60,7 @@ func (m *Manifest) argumentOf(match func(field string) bool) (at int, field stri
 	return 0, ""
 }
 
-// String returns an argument as a manifest has it.
+// String returns the argument in the form of a manifest.
 func (a Argument) String() string {
 	if a.Group == nil {
 		return a.Text
@@ -68,8 +68,8 @@ func (a Argument) String() string {
 	return "[" + strings.Join(a.Group, " ") + "]"
 }
 
-// AllowsVariable reports whether one of the patterns, such as PGPASSWORD and MYSQL_*, matches the
-// name of a variable.
+// AllowsVariable reports whether one of the patterns, such as PGPASSWORD or MYSQL_*, matches the
+// name of an environment variable.
 func AllowsVariable(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)

@@ -10,15 +10,15 @@ import (
 	"github.com/daeace23/prober/plugin/schema"
 )
 
-// MaxManifest is the most bytes that a manifest may have.
+// MaxManifest is the maximum size of a manifest, in bytes.
 const MaxManifest = 256 << 10
 
-// FieldError is an error with its place in a file. Its fields are File, Line (from 1), Field,
+// FieldError is an error with its position in a file. Its fields are File, Line (from 1), Field,
 // such as "config.schema", and Err.
 type FieldError = yamlpos.Error
 
-// ParseManifest reads a plugin.yaml. Its errors are [FieldError]s of file, joined if there are
-// several.
+// ParseManifest parses a plugin.yaml. Its errors are [FieldError]s with this file name, joined if
+// there are several.
 func ParseManifest(file string, data []byte) (*Manifest, error) {
 	d := decoder{Decoder: yamlpos.Decoder{File: file}}
 	m := Minimal("")
@@ -92,7 +92,7 @@ func (d *decoder) name(to *string) yamlpos.Reader {
 	}
 }
 
-// abiVersion is the newest version of the ABI that a manifest can ask for.
+// abiVersion is the newest supported version of the ABI.
 const abiVersion = 1
 
 func (d *decoder) abi(to *int) yamlpos.Reader {
@@ -147,7 +147,7 @@ func (d *decoder) pattern(to *[]string) yamlpos.Reader {
 	}
 }
 
-// command reads the command of a check: a list, or a mapping of a list and the digest of the
+// command reads the command of a check: a list, or a mapping with the list and the digest of the
 // program.
 func (d *decoder) command(m *Manifest) yamlpos.Reader {
 	return func(n *yamlpos.Node, path string) {
@@ -204,7 +204,7 @@ func (d *decoder) exampleList(to *[]Example) yamlpos.Reader {
 	})
 }
 
-// ParseSize reads a size in bytes, such as "65536", "64Ki", "32Mi" or "1Gi".
+// ParseSize parses a size in bytes, such as "65536", "64Ki", "32Mi" or "1Gi".
 func ParseSize(text string) (uint64, error) {
 	units := map[string]uint64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 	digits, unit := text, uint64(1)

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Effective is one pattern that a plugin requests, and the grants that cover some of it.
+// Effective is one requested pattern, and the grants that overlap with it.
 type Effective struct {
 	Capability string `json:"capability"`
 	Asked      string `json:"asked"`
-	// Granted are the grants that overlap with Asked: the plugin may reach what both cover,
-	// and nothing if there are none.
+	// Granted are the grants that overlap with Asked. The plugin may reach the addresses that both
+	// cover, and none if Granted is empty.
 	Granted  []string `json:"granted"`
 	Optional bool     `json:"optional,omitempty"` // the plugin loads without it
 }
 
-// EffectiveGrants returns which patterns of the requests of a manifest are granted. Denials
-// take more away and are not part of it. It leaves out patterns that do not parse: no plugin
-// is loaded with them.
+// EffectiveGrants returns each requested pattern of a manifest with the grants that overlap with it.
+// It ignores denials, which further restrict a plugin. It leaves out patterns that do not parse; a
+// plugin with such a pattern cannot be loaded.
 func EffectiveGrants(requests []Request, grants []Grant) (all []Effective) {
 	for _, r := range requests {
 		capability, _ := CapabilityNamed(r.Capability)
@@ -41,8 +41,8 @@ func EffectiveGrants(requests []Request, grants []Grant) (all []Effective) {
 	return all
 }
 
-// Overlaps reports whether there can be a dial, or a look-up, that both patterns match. A name
-// may resolve to any address, so it overlaps with all of them.
+// Overlaps reports whether both patterns can match the same dial or look-up. A name may resolve to any
+// address, so it overlaps with every address.
 func (g Grant) Overlaps(other Grant) bool {
 	switch {
 	case g.scheme == "unix" || other.scheme == "unix":

@@ -9,10 +9,10 @@ import (
 // SectionName is the custom section of a WebAssembly module that holds its manifest.
 const SectionName = "prober.manifest"
 
-// MaxModule is the most bytes that a module may have.
+// MaxModule is the maximum size of a module, in bytes.
 const MaxModule = 32 << 20
 
-// ErrNoManifest means that a module carries no manifest.
+// ErrNoManifest is the error for a module without an embedded manifest.
 var ErrNoManifest = fmt.Errorf("the module has no manifest inside, in the custom section %q", SectionName)
 
 // Extract returns the manifest inside a module.

@@ -6,7 +6,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// A manifest asks for capabilities, and an operator grants them.
+// A manifest requests capabilities, and an operator grants them.
 func ExampleEffectiveGrants() {
 	manifest, err := plugin.ParseManifest("plugin.yaml", []byte(`
 apiVersion: prober.dev/v1

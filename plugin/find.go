@@ -14,30 +14,30 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// Found is a plugin that was read, but not loaded. A new field that changes how the plugin runs
-// belongs into versionOf of plugin/live too, or a change of it loads nothing. A test there fails for
-// a field that it does not know.
+// Found is a plugin that has been read, but not loaded. If a new field changes how the plugin runs,
+// add it to versionOf of plugin/live, so that its change causes a reload. A test there fails for an
+// unknown field.
 type Found struct {
 	Manifest *Manifest
-	Path     string   // of the module, or the program
-	Module   []byte   // its bytes, which must be those that are compiled or run
+	Path     string   // path of the module or program
+	Module   []byte   // its bytes; the host must compile or run exactly these
 	Digest   string   // of Module, see [Found.SetModule]
 	Grants   []Grant  // of the operator, in addition to the probe's own target
 	Limits   Limits   // of the operator; see [Resolve]
-	Folders  []string // from which the operator lets a check run commands
-	Env      []string // variables that the operator lets a check set, such as PGPASSWORD and MYSQL_*
+	Folders  []string // folders from which the operator allows a check to run commands
+	Env      []string // variables that the operator allows a check to set, such as PGPASSWORD and MYSQL_*
 
 	// Beside is the digest of the file with the manifest; "" if the manifest is inside Module.
 	Beside string
-	// Text is the contents of that file; of a module only.
+	// Text is the contents of that file; nil for a program.
 	Text []byte
 	// Inside is the digest of the manifest inside Module, if the one in Text differs and takes
 	// precedence; else "".
 	Inside string
-	// Signatures are those that came with Module; nil means those in the files beside Path.
+	// Signatures are the signatures that came with Module. Nil means the files beside Path.
 	Signatures []Signature
 
-	hashed hashed // by SetModule
+	hashed hashed // set by SetModule
 }
 
 // hashed is a module and its digest.
@@ -46,15 +46,15 @@ type hashed struct {
 	digest string
 }
 
-// SetModule sets Module and Digest. Nobody may change the bytes any more: [Found.ModuleDigest] does
-// not compute their digest again.
+// SetModule sets Module and Digest. The bytes must not be changed afterwards, since
+// [Found.ModuleDigest] does not compute their digest again.
 func (f *Found) SetModule(module []byte) {
 	f.Module, f.Digest = module, Digest(module)
 	f.hashed = hashed{module, f.Digest}
 }
 
-// ModuleDigest returns the digest of Module, whatever Digest is. It is computed unless Module is the
-// slice of the last SetModule: that of 20 MB takes 10 ms.
+// ModuleDigest returns the digest of Module; it does not use the field Digest. It computes the digest
+// unless Module is the slice of the last SetModule. Hashing 20 MB takes 10 ms.
 func (f *Found) ModuleDigest() string {
 	if f.isHashed() {
 		return f.hashed.digest
@@ -68,7 +68,7 @@ func (f *Found) isHashed() bool {
 	return len(is) > 0 && len(is) == len(was) && &is[0] == &was[0]
 }
 
-// WithCode returns f with the module of another, which must have the same digests.
+// WithCode returns f with the module of another Found, which must have the same digests.
 func (f Found) WithCode(of Found) (Found, error) {
 	if of.ModuleDigest() != f.Digest || of.Beside != f.Beside {
 		return Found{}, fmt.Errorf("plugin %s: it has changed since it was verified", f.Path)
@@ -85,9 +85,9 @@ func (f Found) WithoutCode() Found {
 
 // Signature is a signature of a plugin. It is not verified; plugin/trust does that.
 type Signature struct {
-	From string // where it was read, for messages
-	Data []byte // as prober or cosign wrote it
-	Err  error  // why it could not be read
+	From string // origin, for messages
+	Data []byte // in the format of prober or cosign
+	Err  error  // error of reading it
 
 	// Payload is the signed payload of an artifact; nil if Data has it, or if the module itself
 	// is signed.
@@ -98,13 +98,13 @@ type Signature struct {
 	Index []byte
 }
 
-// FindError is the error for a file or folder that should have a plugin.
+// FindError is the error for an invalid plugin in a plugin folder, or for the folder.
 type FindError struct {
 	Path string // of a file or folder in a plugin folder, or of the plugin folder itself
-	Name string // the name of the plugin in its manifest; "" if it is not known
+	Name string // the name of the plugin in its manifest; "" if unknown
 	Err  error
 
-	// Unreadable reports that it is the error of [Listed.Read]: no other plugin has the name.
+	// Unreadable is set for errors of [Listed.Read]. No other plugin has the name then.
 	Unreadable bool
 }
 
@@ -115,7 +115,7 @@ func (e *FindError) Error() string { return e.Err.Error() }
 func (e *FindError) Unwrap() error { return e.Err }
 
 // Concerns reports whether e is about the plugin called name, its file at path, or a folder that
-// the file is in. path may be "".
+// contains the file. path may be "".
 func (e *FindError) Concerns(name, path string) bool {
 	if e.Name == name {
 		return true
@@ -124,8 +124,8 @@ func (e *FindError) Concerns(name, path string) bool {
 	return path != "" && err == nil && filepath.IsLocal(rest)
 }
 
-// at returns the errors that err joins as [*FindError]s.
-func at(path string, err error) error {
+// findErrors returns the errors that err joins as [*FindError]s, joined.
+func findErrors(path string, err error) error {
 	var all []error
 	for _, err := range joined.Errors(err) {
 		all = append(all, &FindError{Path: path, Err: err})
@@ -141,9 +141,9 @@ func at(path string, err error) error {
 // the only .wasm there. A module without a plugin.yaml has its manifest inside. If it has both,
 // plugin.yaml takes precedence, and [Found.Inside] is set if they differ.
 //
-// taken are the names of built-in handlers. Two plugins of one name, or one with a taken name,
-// are an error that names both. Find returns the other plugins along with the errors, which are
-// [*FindError]s, joined.
+// taken are the names of built-in handlers. If two plugins have the same name, or one has a taken name,
+// the error names both. Find returns the other plugins along with the errors, which are [*FindError]s,
+// joined.
 func Find(dirs []string, taken ...string) ([]Found, error) {
 	listed, err := find(dirs, taken, nil)
 	found := make([]Found, len(listed))
@@ -188,7 +188,7 @@ func findIn(dir string, light *Lister) ([]Listed, error) {
 	defer in.root.Close()
 	entries, err := fs.ReadDir(in.root.FS(), ".")
 	if err != nil {
-		return nil, at(dir, fmt.Errorf("plugin folder %s: %w", dir, err))
+		return nil, findErrors(dir, fmt.Errorf("plugin folder %s: %w", dir, err))
 	}
 	var (
 		found []Listed
@@ -199,7 +199,7 @@ func findIn(dir string, light *Lister) ([]Listed, error) {
 		if ok && err == nil {
 			found = append(found, Listed{f, dir, e.Name()})
 		}
-		errs = append(errs, at(filepath.Join(dir, e.Name()), err))
+		errs = append(errs, findErrors(filepath.Join(dir, e.Name()), err))
 	}
 	return found, errors.Join(errs...)
 }
@@ -216,13 +216,13 @@ type pluginFolder struct {
 func openFolder(dir string, light *Lister) (*pluginFolder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, at(dir, fmt.Errorf("plugin folder: %w", err))
+		return nil, findErrors(dir, fmt.Errorf("plugin folder: %w", err))
 	}
 	flat := folder{dir: dir, root: root, sub: ".", light: light}
 	return &pluginFolder{dir: dir, root: root, flat: flat, about: flat.describe(), light: light}, nil
 }
 
-// find is entry, or that of the Lister.
+// find is entry, or entry of the Lister if in has one.
 func (in *pluginFolder) find(name string) (f Found, ok bool, err error) {
 	if in.light != nil {
 		return in.light.entry(in, name)
@@ -261,7 +261,7 @@ func ReadModule(path string, module []byte) (*Manifest, error) {
 	return isWasm(path, m, err)
 }
 
-// isWasm checks that the manifest of a module has the runtime wasm, or none.
+// isWasm returns an error unless the manifest of a module has the runtime wasm, or none.
 func isWasm(path string, m *Manifest, err error) (*Manifest, error) {
 	if err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func isWasm(path string, m *Manifest, err error) (*Manifest, error) {
 	if m.Runtime != "" && m.Runtime != Wasm {
 		return nil, fmt.Errorf("plugin %s: it is a module, and its manifest says that its runtime is %s", path, m.Runtime)
 	}
-	return ofModule(m), nil
+	return withWasmRuntime(m), nil
 }
 
 // inFolder reads NAME/plugin.yaml and the module beside it; ok is false if the folder has no

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Grant is a pattern of what a plugin may reach. A manifest requests some, and the operator
-// grants some. These are the patterns:
+// Grant is a pattern of permitted network addresses and functions. A manifest requests some, and the
+// operator grants some. These are the patterns:
 //
 //	target                        the probe's own target
 //	tcp://db.internal:5432        one host and port
@@ -22,7 +22,7 @@ import (
 //	https://api.example.com/v1/*  HTTP requests; http:// too
 //	unix:///run/x.sock            one socket
 //	dns  dns://*.internal         look-ups of every name, or of some
-//	kv                            what a probe keeps from attempt to attempt
+//	kv                            the key-value store of a probe
 //	icmp://10.0.0.0/8             echo requests to a host, or to a range
 //	!10.0.0.0/8  !tcp://db:22     a denial, which wins over all grants
 //
@@ -37,10 +37,10 @@ type Grant struct {
 	path   string      // of http, https and unix
 }
 
-// String returns the pattern as it was written.
+// String returns the source of the pattern.
 func (g Grant) String() string { return g.text }
 
-// Equal reports whether g and other are written in the same way.
+// Equal reports whether g and other have the same source.
 func (g Grant) Equal(other Grant) bool { return g.text == other.text }
 
 type portRange struct{ first, last uint16 }
@@ -50,13 +50,13 @@ type hostPattern struct {
 	any    bool
 	suffix string // ".internal"
 	name   string
-	prefix netip.Prefix // of one address or many
+	prefix netip.Prefix // of one or more addresses
 }
 
 // The schemes of patterns that have a host.
 var hostSchemes = []string{"tcp", "udp", "tls", "http", "https"}
 
-// ParseGrant reads a pattern.
+// ParseGrant parses a pattern.
 func ParseGrant(text string) (Grant, error) {
 	g, err := parseGrant(text)
 	if err != nil {
@@ -66,7 +66,7 @@ func ParseGrant(text string) (Grant, error) {
 	return g, nil
 }
 
-// ParseGrants reads patterns, and joins their errors.
+// ParseGrants parses patterns, and joins their errors.
 func ParseGrants(texts []string) ([]Grant, error) {
 	var grants []Grant
 	var errs []error
@@ -84,7 +84,7 @@ func parseGrant(text string) (Grant, error) {
 	scheme, rest, ok := strings.Cut(rest, "://")
 	if !ok {
 		rest = scheme
-		return g.bare(rest)
+		return g.withoutScheme(rest)
 	}
 	g.scheme = scheme
 	switch {
@@ -107,8 +107,8 @@ func parseGrant(text string) (Grant, error) {
 	return g, fmt.Errorf("unknown scheme %.40q; known: %s", scheme, strings.Join(patternForms(), ", "))
 }
 
-// bare reads a pattern without a scheme.
-func (g Grant) bare(text string) (Grant, error) {
+// withoutScheme parses a pattern without a scheme.
+func (g Grant) withoutScheme(text string) (Grant, error) {
 	whole := func(c Capability) bool { return c.Grant != "" && c.Grant == text }
 	switch {
 	case slices.ContainsFunc(capabilities, whole):
@@ -123,7 +123,7 @@ func (g Grant) bare(text string) (Grant, error) {
 	return g, nil
 }
 
-// address reads HOST, HOST:PORTS and what follows of an HTTP URL.
+// address parses HOST, HOST:PORTS, or HOST:PORTS/PATH for http and https.
 func (g *Grant) address(text string) error {
 	web := g.scheme == "http" || g.scheme == "https"
 	host, ports, path := split(text)
@@ -146,7 +146,7 @@ func (g *Grant) address(text string) error {
 	return g.parsePorts(ports)
 }
 
-// withoutPort reads HOST.
+// withoutPort parses HOST.
 func (g *Grant) withoutPort(text string) error {
 	host, ports, path := split(text)
 	if ports != "" || path != "" {
@@ -155,7 +155,7 @@ func (g *Grant) withoutPort(text string) error {
 	return g.host.parse(host, true)
 }
 
-// split takes HOST:PORTS/path apart, where HOST may be 10.0.0.0/8 or [fd00::/8].
+// split splits HOST:PORTS/path, where HOST may be 10.0.0.0/8 or [fd00::/8].
 func split(text string) (host, ports, path string) {
 	host = text
 	if inner, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "]"); ok && text[0] == '[' {
@@ -202,7 +202,7 @@ func (g *Grant) parsePorts(text string) error {
 	return nil
 }
 
-// parse reads a host. addresses reports whether it may be an address or a prefix.
+// parse parses a host. addresses reports whether an address or a prefix is allowed.
 func (h *hostPattern) parse(text string, addresses bool) error {
 	text = strings.ToLower(strings.TrimSuffix(text, "."))
 	if text == "*" {
@@ -233,9 +233,8 @@ func (h *hostPattern) parse(text string, addresses bool) error {
 	return nil
 }
 
-// ValidHost reports whether name is a host name in lower case, without a dot at its end. It
-// rejects names that some resolvers take for an address, such as 0x7f.1, 0177.0.0.1 and
-// 2130706433.
+// ValidHost reports whether name is a host name in lower case, without a final dot. It rejects names
+// that some resolvers parse as an address, such as 0x7f.1, 0177.0.0.1 and 2130706433.
 func ValidHost(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false

@@ -130,7 +130,7 @@ func TestGrantPaths(t *testing.T) {
 	}
 }
 
-// Some servers read these paths as other ones.
+// Some servers interpret these paths as other ones.
 func TestGrantAmbiguousPaths(t *testing.T) {
 	allow, deny, all := grant(t, "https://a/v1/*"), grant(t, "!https://a/v1/*"), grant(t, "https://a/*")
 	for _, path := range []string{

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Dial is a connection that is about to be made to one address. Grants are matched with it.
+// Dial describes a connection to one address, before it is made, for comparison with grants.
 type Dial struct {
 	Scheme string     // "tcp", "udp", "tls", "http", "https", "unix" or "icmp"
-	Name   string     // the name that was dialled, in lower case; "" if an address was
-	Addr   netip.Addr // what Name resolved to, not mapped and without a zone
-	Port   uint16     // 0 of icmp
+	Name   string     // the dialled name, in lower case; "" if an address is dialled
+	Addr   netip.Addr // the address, unmapped and without a zone
+	Port   uint16     // 0 for icmp
 	Path   string     // of the socket, or of the URL, escaped
 }
 
-// Matches reports whether the pattern matches d. [Grant.Deny] reports whether it allows or denies.
+// Matches reports whether the pattern matches d. [Grant.Deny] reports whether it denies d then.
 func (g Grant) Matches(d Dial) bool {
 	if d.Scheme == "unix" || g.scheme == "unix" {
 		return g.scheme == d.Scheme && g.path == d.Path
@@ -40,13 +40,13 @@ func (g Grant) Name() (name string, below bool) {
 	return g.host.name, false
 }
 
-// Is reports whether g grants something of that name: "target", "kv" or, also of some names
-// only, "dns".
+// Is reports whether g is a grant of this kind: "target", "kv" or "dns". For "dns" the grant may be for
+// some names only.
 func (g Grant) Is(name string) bool { return g.scheme == name && !g.deny }
 
-// Names reports whether g names the very address; for a loopback address, a range of loopback
-// addresses or localhost will do. Wildcards do not grant addresses that lead to the host itself
-// or to the metadata of a cloud.
+// Names reports whether g names exactly this address. For a loopback address, a range of loopback
+// addresses or localhost is enough. Addresses of the host itself and of cloud metadata services need
+// such a grant; wildcards do not allow them.
 func (g Grant) Names(addr netip.Addr) bool {
 	p := g.host.prefix
 	if addr.IsLoopback() && (g.host.name == "localhost" || p.IsValid() && p.Addr().IsLoopback() && p.Bits() >= 8) {
@@ -55,8 +55,8 @@ func (g Grant) Names(addr netip.Addr) bool {
 	return p.IsValid() && p.IsSingleIP() && p.Addr() == addr
 }
 
-// MayName reports whether a name could match. Other names are not looked up, since a look-up
-// tells the name to whoever answers it.
+// MayName reports whether a dial of a name could match. The host looks up no other names, since a
+// look-up reveals the name to DNS servers.
 func (g Grant) MayName(scheme, name string, port uint16) bool {
 	if g.deny || !covers(g.scheme, scheme) || !g.port(port) || g.host.prefix.IsValid() {
 		return false
@@ -64,7 +64,7 @@ func (g Grant) MayName(scheme, name string, port uint16) bool {
 	return g.host.matches(Dial{Name: name})
 }
 
-// MayLead reports whether g grants addresses, and some address on port could match.
+// MayLead reports whether g grants addresses, so that the address of a name could match on this port.
 func (g Grant) MayLead(scheme string, port uint16) bool {
 	return !g.deny && covers(g.scheme, scheme) && g.port(port) && g.host.prefix.IsValid()
 }
@@ -104,9 +104,9 @@ func (g Grant) port(port uint16) bool {
 	return len(g.ports) == 0 || slices.ContainsFunc(g.ports, func(r portRange) bool { return r.first <= port && port <= r.last })
 }
 
-// matchesPath compares the path of a URL with the pattern's. A path that a server may read as
-// another one matches the pattern for all paths, no other grant, and every denial. Denials
-// ignore upper and lower case.
+// matchesPath compares the path of a URL with the pattern's. If a server may interpret the path as
+// another one, it matches the pattern for all paths, no other grant, and every denial. Denials ignore
+// case.
 func (g Grant) matchesPath(d Dial) bool {
 	if g.path == "" || g.path == "/*" {
 		return true
@@ -125,10 +125,10 @@ func (g Grant) matchesPath(d Dial) bool {
 	return plain == pattern
 }
 
-// plainPath returns a URL's path without its escapes; ok reports whether every server reads it
-// in the same way. Such a path is absolute, and has only the characters that RFC 3986 allows
-// without an escape, but for ";", which begins the parameters of a segment. So nothing is left
-// to decode a second time. No segment but the last is empty, and none consists of dots.
+// plainPath returns a URL's path without its escapes. ok reports whether every server interprets it in
+// the same way. Such a path is absolute, and has only the characters that RFC 3986 allows without an
+// escape, except ";", which begins the parameters of a segment. Thus decoding it again changes nothing.
+// Only the last segment may be empty, and no segment consists of dots.
 func plainPath(escaped string) (plain string, ok bool) {
 	plain, err := url.PathUnescape(escaped)
 	if err != nil || plain == "" || plain[0] != '/' || strings.Contains(strings.ToLower(escaped), "%2f") {
@@ -148,7 +148,7 @@ func plainPath(escaped string) (plain string, ok bool) {
 	return plain, true
 }
 
-// isPlain reports whether a path without escapes is one that [plainPath] can return.
+// isPlain reports whether [plainPath] can return path.
 func isPlain(path string) bool {
 	_, ok := plainPath(path)
 	return ok && !strings.Contains(path, "%")

@@ -10,11 +10,11 @@ import (
 	"github.com/daeace23/prober/internal/abi"
 )
 
-// Limits bound what a plugin may use. A zero field is not set.
+// Limits are the resource limits of a plugin. A zero field is not set.
 //
-// prober has a default for each limit. The manifest may ask for less, and for more up to a
-// maximum. The operator's value, in prober.yaml, applies if the manifest has none, and if it
-// is lower than the manifest's. See [Resolve].
+// Each limit has a default. The manifest may set a lower value, or a higher one up to a maximum. The
+// operator's value, in prober.yaml, applies if the manifest has none, or if it is lower than the
+// manifest's. See [Resolve].
 type Limits struct {
 	Module       int           // bytes of the module
 	Memory       int           // bytes of linear memory of an instance
@@ -27,13 +27,13 @@ type Limits struct {
 	NetRead      int           // bytes read from all connections of a run
 	NetWrite     int           // bytes written to all connections, and of HTTP bodies, of a run
 	Handles      int           // open handles
-	Dials        int           // dials at once, and then dials per second
+	Dials        int           // burst of dials, and dials per second after it
 	HTTPBody     int           // bytes of all HTTP responses of a run
 	Redirects    int           // redirects of an HTTP request
 	Lookups      int           // DNS look-ups of a run
 	KV           int           // bytes of the keys and values of a probe
 	Series       int           // current metrics of a probe
-	Instances    int           // concurrent instances, as far as memory allows
+	Instances    int           // concurrent instances, if memory allows
 	Calls        int           // calls of an instance, before it is replaced
 	Idle         time.Duration // how long an instance without calls is kept
 }
@@ -41,8 +41,8 @@ type Limits struct {
 // LimitName is a limit's name in files, in metrics and in traces.
 type LimitName string
 
-// LimitNames are the names of all limits, in the order in which they are shown. The last one
-// is not a field of [Limits]: it is the host's, and bounds all plugins together.
+// LimitNames are the names of all limits, in display order. The last one is not a field of [Limits]: it
+// is a limit of the host for all plugins together.
 var LimitNames = [...]LimitName{
 	"module", "memory", "tableEntries", "message", "result", "logLines", "logBytes", "stdio", "netRead", "netWrite",
 	"handles", "dials", "httpBody", "redirects", "lookups", "kv", "series", "instances", "calls", "idle", "totalMemory",
@@ -73,21 +73,19 @@ const (
 	LimitTotalMemory // the last: LimitNames[:LimitTotalMemory] are the limits of one plugin
 )
 
-// DefaultTotalMemory is how many bytes the instances of all plugins may have together if the
-// operator sets no limit.
+// DefaultTotalMemory is the default limit of the memory of all plugins' instances together, in bytes.
 const DefaultTotalMemory = 256 << 20
 
 // limitField describes one field of Limits.
 type limitField struct {
 	index    int
 	number   func(*Limits) *int
-	bytes    bool // else a count
+	bytes    bool // a size in bytes; false for a count
 	standard int  // the default
 	top      int
 }
 
-// limitFields returns all fields but Idle. Limits that the contract with guests fixes cannot be
-// raised.
+// limitFields returns all fields except Idle. The limits that the guest ABI fixes cannot be raised.
 func limitFields() []limitField {
 	return []limitField{
 		{LimitModule, func(l *Limits) *int { return &l.Module }, true, MaxModule, MaxModule},
@@ -113,13 +111,13 @@ func limitFields() []limitField {
 }
 
 const (
-	memoryPage  = 64 << 10 // what WebAssembly counts memory in
+	memoryPage  = 64 << 10 // size of a WebAssembly page in bytes
 	defaultIdle = 5 * time.Minute
 	maxIdle     = time.Hour
 )
 
-// Resolve returns the effective limits: the manifest's where it has one, else the operator's,
-// else the default; never more than the operator's and the maximum.
+// Resolve returns the effective limits. Each is the manifest's value, or else the operator's, or else
+// the default. It is never above the operator's value or the maximum.
 func Resolve(manifest, operator Limits) Limits {
 	var l Limits
 	for _, f := range limitFields() {
@@ -130,7 +128,7 @@ func Resolve(manifest, operator Limits) Limits {
 	return l
 }
 
-// lower returns the lowest of value, top and operator, which is ignored if it is 0.
+// lower returns the minimum of value, top and operator. It ignores operator if it is 0.
 func lower[T int | time.Duration](value, operator, top T) T {
 	if operator > 0 {
 		value = min(value, operator)
@@ -143,10 +141,10 @@ type Limit struct {
 	Name  LimitName `json:"name"`
 	Value string    `json:"value"`         // "32Mi", "100" or "5m0s"
 	From  string    `json:"from"`          // "default", "manifest" or "operator"
-	Top   string    `json:"top,omitempty"` // the most that a manifest may ask for; "" if it may not
+	Top   string    `json:"top,omitempty"` // maximum in a manifest; "" if a manifest cannot set it
 }
 
-// ExplainLimits returns the effective limits and who set each, in the order of [LimitNames].
+// ExplainLimits returns the effective limits and their origins, in the order of [LimitNames].
 func ExplainLimits(manifest, operator Limits) []Limit {
 	effective := Resolve(manifest, operator)
 	var all []Limit
@@ -181,7 +179,7 @@ func (f *limitField) text(value int) string {
 	return strconv.Itoa(value)
 }
 
-// FormatSize returns a size as [ParseSize] reads it.
+// FormatSize returns a size in the form that [ParseSize] parses.
 func FormatSize(n int) string {
 	for _, unit := range []struct {
 		suffix string
@@ -194,8 +192,7 @@ func FormatSize(n int) string {
 	return strconv.Itoa(n)
 }
 
-// Set sets the limit called name to a value as files have it: "16Mi" for bytes, "30s" for a
-// duration, "4" for a count.
+// Set sets the limit called name from text: "16Mi" for bytes, "30s" for a duration, "4" for a count.
 func (l *Limits) Set(name LimitName, text string) error {
 	if name == LimitNames[LimitIdle] {
 		return l.setIdle(text)

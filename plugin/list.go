@@ -10,38 +10,39 @@ import (
 	"github.com/daeace23/prober/internal/filestamp"
 )
 
-// Listed is a plugin of a plugin folder that was not read, but for its manifest.
+// Listed is a plugin in a plugin folder of which only the manifest has been read.
 type Listed struct {
-	found      Found // without Module, Digest, Beside, Text and Inside, unless it was read
+	found      Found // without Module, Digest, Beside, Text and Inside, unless it has been read completely
 	dir, entry string
 }
 
-// List returns what [Find] returns without reading modules and programs, so a folder may have
-// thousands. What is wrong with one of them is an error of [Listed.Read].
+// List returns the plugins of [Find] without reading modules and programs, so a folder may have
+// thousands. Errors of a module or program are returned by [Listed.Read].
 func List(dirs []string, taken ...string) ([]Listed, error) { return new(Lister).List(dirs, taken...) }
 
-// Lister is [List] that reads again only what has changed. The zero value is ready to use, by one
-// goroutine at a time.
+// Lister implements [List] and reads only changed plugins again. The zero value is ready to use. It is
+// not safe for concurrent use.
 type Lister struct {
 	before, now map[string]remembered // plugins of the last List and of this one, by file or folder
 }
 
 type remembered struct {
-	file, manifest fs.FileInfo // from before they were read; nil if there is none
-	described      bool        // a module of a plugin folder that the plugin.yaml there describes
+	file, manifest fs.FileInfo // from before reading; nil if there is none
+	described      bool        // whether the plugin.yaml of the folder describes this module
 	found          Found
 }
 
-// List is the function [List].
+// List returns the plugins of dirs, like the function [List].
 func (l *Lister) List(dirs []string, taken ...string) ([]Listed, error) {
 	l.before, l.now = l.now, make(map[string]remembered)
 	return find(dirs, taken, l)
 }
 
-// entry is [pluginFolder.entry] unless the files are those of the last List.
+// entry is [pluginFolder.entry], except that it returns the previous result if the files have not
+// changed since the last List.
 func (l *Lister) entry(in *pluginFolder, name string) (f Found, ok bool, err error) {
 	path := filepath.Join(in.dir, name)
-	file, _ := os.Stat(path) // an error is that of entry
+	file, _ := os.Stat(path) // entry returns the error
 	manifest, _ := os.Stat(manifestOf(path))
 	described := in.about.module == name
 	last, ok := l.before[path]
@@ -56,7 +57,7 @@ func (l *Lister) entry(in *pluginFolder, name string) (f Found, ok bool, err err
 }
 
 // Files returns the paths of the files of the plugin at path, a module, a program or the plugin.yaml of
-// a check: path, and that of the manifest beside it, which need not exist.
+// a check. These are path and the manifest beside it, which need not exist.
 func Files(path string) []string {
 	if filepath.Base(path) == ManifestFile {
 		return []string{path}
@@ -85,8 +86,8 @@ func (l Listed) Path() string { return l.found.Path }
 // Manifest returns the plugin's manifest. It must not be changed.
 func (l Listed) Manifest() *Manifest { return l.found.Manifest }
 
-// Read reads the plugin as [Find] does. Its error is a [*FindError]. It is an error if the
-// plugin has another name by now.
+// Read reads the plugin as [Find] does. Its error is a [*FindError]. It returns an error if the name in
+// the manifest has changed.
 func (l Listed) Read() (Found, error) {
 	f, err := l.read()
 	if err != nil {
@@ -106,9 +107,9 @@ func (l Listed) read() (Found, error) {
 	case err != nil:
 		return Found{}, err
 	case !ok:
-		return Found{}, fmt.Errorf("plugin %s: there is none any more", filepath.Join(l.dir, l.entry))
+		return Found{}, fmt.Errorf("plugin %s: it has been removed", filepath.Join(l.dir, l.entry))
 	case f.Manifest.Name != l.Name():
-		return Found{}, fmt.Errorf("plugin %s: its manifest has the name %q by now, and not %q", f.Path, f.Manifest.Name, l.Name())
+		return Found{}, fmt.Errorf("plugin %s: its manifest has the name %q now, not %q", f.Path, f.Manifest.Name, l.Name())
 	}
 	return f, nil
 }

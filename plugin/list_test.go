@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// tree writes plugins of every kind, and files that are none, to a folder.
+// tree writes plugins of every kind, and other files, to a folder.
 func tree(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -43,7 +43,7 @@ func tree(t *testing.T) (dir string) {
 	return dir
 }
 
-// What List and Read say is what Find says.
+// List and Read return the same plugins and errors as Find.
 func TestListAndReadAgreeWithFind(t *testing.T) {
 	dir := tree(t)
 	want, wantErr := plugin.Find([]string{dir}, "http")
@@ -76,7 +76,7 @@ func TestListAndReadAgreeWithFind(t *testing.T) {
 	}
 }
 
-// A module that is only listed may be broken after its manifest: reading it says so.
+// List does not see an error after the manifest of a module. Read returns it.
 func TestListedPluginThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "demo.wasm")
@@ -86,7 +86,7 @@ func TestListedPluginThatCannotBeRead(t *testing.T) {
 		want   string
 	}{
 		{"removed", func() error { return os.Remove(path) }, "no such file"},
-		{"renamed by its manifest", func() error { return os.WriteFile(path, embed(t, "other"), 0o600) }, `has the name "other" by now, and not "demo"`},
+		{"renamed by its manifest", func() error { return os.WriteFile(path, embed(t, "other"), 0o600) }, `has the name "other" now, not "demo"`},
 		{"broken", func() error { return os.WriteFile(path, []byte("oops"), 0o600) }, "not a WebAssembly module"},
 	} {
 		write(t, embed(t, "demo"), path)
@@ -139,7 +139,7 @@ func TestListerReadsChangedManifests(t *testing.T) {
 	}
 }
 
-// BenchmarkList lists a folder of plugins of which none has changed since the last time.
+// BenchmarkList lists a folder of unchanged plugins.
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("plugins=%d", n), func(b *testing.B) {
@@ -167,8 +167,8 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// Another module may take the plugin.yaml away from the first one.
-func TestListerReadsModuleThatIsNotDescribedAnyMore(t *testing.T) {
+// With a second module in the folder, plugin.yaml describes neither.
+func TestListerReadsModuleWhenSecondIsAdded(t *testing.T) {
 	dir := t.TempDir()
 	write(t, named("demo"), dir, "plugin.yaml")
 	write(t, embed(t, "inside"), dir, "first.wasm")

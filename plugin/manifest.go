@@ -10,7 +10,7 @@ import (
 // APIVersion is the version of manifests that this package reads.
 const APIVersion = "prober.dev/v1"
 
-// Mode is how a guest is called.
+// Mode is the kind of a guest's entry point.
 type Mode string
 
 // The modes. A reactor exports probe, a command is run as a program.
@@ -49,7 +49,7 @@ const (
 	PolicyFailure ErrorPolicy = "failure" // a Failure of the target, if it is the last attempt of a tick
 )
 
-// Isolation is the state that one call of a guest leaves for the next.
+// Isolation determines which state one call of a guest leaves for the next.
 type Isolation string
 
 // The isolations.
@@ -78,7 +78,7 @@ type Manifest struct {
 
 	Mode        Mode      // Reactor by default
 	ABI         int       // 1 by default
-	SDK         string    // the SDK that it was built with, for people
+	SDK         string    // the SDK that it was built with, for information only
 	Isolation   Isolation // Reset by default
 	Stateful    bool
 	ExitCodes   ExitCodes      // of Command; NagiosCodes by default
@@ -96,12 +96,12 @@ type Argument struct {
 	Group []string // instead of Text: arguments that are omitted together if a reference has no value
 }
 
-// Request is a capability that a plugin asks for.
+// Request is a requested capability.
 type Request struct {
 	Capability string   // the name of a [Capability]
 	Allow      []string // patterns such as "target" and "tcp://host:port"; see [Request.Patterns]
-	Reason     string   // for the operator
-	Optional   bool     // the plugin is useful without it
+	Reason     string   // explanation for the operator
+	Optional   bool     // the plugin works without it
 }
 
 // MetricDoc documents a metric that a plugin measures.

@@ -245,7 +245,7 @@ func TestFindErrors(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(b, "linked")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(t.TempDir(), filepath.Join(b, "no-plugin")); err != nil { // passed over
+	if err := os.Symlink(t.TempDir(), filepath.Join(b, "no-plugin")); err != nil { // ignored
 		t.Fatal(err)
 	}
 	found, err := plugin.Find([]string{a, b, filepath.Join(a, "missing")}, "http")
@@ -297,8 +297,8 @@ func TestFindErrorConcerns(t *testing.T) {
 	}
 }
 
-// TestModuleDigestIsThatOfTheModule sets another module behind the back of SetModule.
-func TestModuleDigestIsThatOfTheModule(t *testing.T) {
+// TestModuleDigestAfterDirectChange sets Module without SetModule.
+func TestModuleDigestAfterDirectChange(t *testing.T) {
 	one, two := []byte("one"), []byte("two")
 	var f plugin.Found
 	check := func(what string, want []byte) {

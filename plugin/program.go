@@ -14,10 +14,10 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// ProcessPrefix begins the file names of programs.
+// ProcessPrefix is the prefix of the file names of programs.
 const ProcessPrefix = "prober-plugin-"
 
-// MaxExecutable is the most bytes that a program may have.
+// MaxExecutable is the maximum size of a program, in bytes.
 const MaxExecutable = 256 << 20
 
 // IsProcess reports whether name is the file name of a program.
@@ -27,13 +27,13 @@ func IsProcess(name string) bool {
 }
 
 // ReadProcess returns the plugin whose program is at path. Its manifest is beside it, as
-// prober-plugin-NAME.yaml. It is an error if other users could change one of them.
+// prober-plugin-NAME.yaml. It returns an error if other users can change one of them.
 func ReadProcess(path string) (Found, error) {
 	return readInFolder(path, func(root *os.Root, dir, name string) (Found, error) { return asProcess(root, dir, name, nil) })
 }
 
-// ReadCheck returns the plugin whose manifest, at path, has the runtime nagios. It is an error if
-// other users could change the manifest.
+// ReadCheck returns the plugin whose manifest, at path, has the runtime nagios. It returns an error if
+// other users can change the manifest.
 func ReadCheck(path string) (Found, error) { return readInFolder(path, asCheck) }
 
 // ParseProgramManifest is [ParseManifest] for the manifest of a program.
@@ -58,7 +58,7 @@ func readInFolder(path string, read func(root *os.Root, dir, name string) (Found
 	return read(root, dir, filepath.Base(path))
 }
 
-// asProcess returns the program called name. If light is set, only its manifest is read.
+// asProcess returns the program called name. If light is not nil, it reads the manifest only.
 func asProcess(root *os.Root, dir, name string, light *Lister) (Found, error) {
 	path := filepath.Join(dir, name)
 	manifestName := strings.TrimSuffix(name, ".exe") + ".yaml"
@@ -89,8 +89,8 @@ func asProcess(root *os.Root, dir, name string, light *Lister) (Found, error) {
 	return found, nil
 }
 
-// asCheck reads a manifest that names a command. The manifest is what is pinned and signed, so it
-// is checked as a program is.
+// asCheck reads a manifest that names a command. Pins and signatures apply to the manifest, so it is
+// checked like a program.
 func asCheck(root *os.Root, dir, name string) (Found, error) {
 	path := filepath.Join(dir, name)
 	data, _, err := readOwn(root, name, MaxManifest, false)
@@ -109,8 +109,8 @@ func asCheck(root *os.Root, dir, name string) (Found, error) {
 	return found, nil
 }
 
-// ReadExecutable returns the program at path. It is an error if other users than this one and
-// root could change it.
+// ReadExecutable returns the program at path. It returns an error if users other than this one and root
+// can change it.
 func ReadExecutable(path string) ([]byte, fs.FileInfo, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -124,8 +124,7 @@ func ReadExecutable(path string) ([]byte, fs.FileInfo, error) {
 	return code, info, nil
 }
 
-// readOwn reads a regular file that other users than this one and root cannot change. info is
-// from before the file was read.
+// readOwn reads a regular file that only this user and root can change. info is from before reading.
 func readOwn(root *os.Root, name string, most int64, executable bool) (data []byte, info fs.FileInfo, err error) {
 	f, info, err := openOwn(root, name, executable)
 	if err != nil {
@@ -154,8 +153,8 @@ func openOwn(root *os.Root, name string, executable bool) (f *os.File, info fs.F
 	return f, info, nil
 }
 
-// maxSocketFolder is the most bytes of the path of a folder for sockets: the path of a socket has
-// at most 103 bytes on some systems, of which go-plugin uses 38.
+// maxSocketFolder is the maximum length of the path of a folder for sockets, in bytes. Some systems
+// limit the path of a socket to 103 bytes, and go-plugin needs 38 of them.
 const maxSocketFolder = 64
 
 // SocketTemp returns the folder for unix sockets: the one for temporary files or, if its path is

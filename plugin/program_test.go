@@ -64,7 +64,7 @@ func TestFindProcessErrors(t *testing.T) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		return // only root gives files away
+		return // only root can change the owner of files
 	}
 	dir, path := processFolder(t, diskManifest)
 	if err := os.Chown(path, 12345, 0); err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/daeace23/prober/internal/wasmfile"
 )
 
-// ManifestFile is the name of the file beside a module that holds its manifest.
+// ManifestFile is the name of the file with a manifest, beside a module.
 const ManifestFile = "plugin.yaml"
 
 // Read returns the plugin at path: a module, a program, a plugin.yaml, or a folder with a
-// plugin.yaml. [Find] tells which manifest a module has. If only the manifest of a module is
+// plugin.yaml. [Find] documents which manifest a module has. If only the manifest of a module is
 // missing or wrong, Read returns the rest along with the error.
 func Read(path string) (Found, error) {
 	path, err := Locate(path)
@@ -36,14 +36,14 @@ func Read(path string) (Found, error) {
 	}
 }
 
-// Locate returns the path of the module, program or check at path. For a folder or a plugin.yaml,
-// it is what the plugin.yaml describes, which need not exist.
+// Locate returns the path of the module, program or check at path. For a folder or a plugin.yaml, this
+// is the plugin that the plugin.yaml describes. It need not exist.
 func Locate(path string) (string, error) {
 	dir := path
 	if filepath.Base(path) == ManifestFile {
 		dir = filepath.Dir(path)
 	} else if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return path, nil // reading it returns the error
+		return path, nil // the caller's read returns the error
 	}
 	about := folder{dir: dir}.describe()
 	switch {
@@ -67,10 +67,10 @@ func Locate(path string) (string, error) {
 // folder is a folder that holds modules.
 type folder struct {
 	dir  string   // its path
-	root *os.Root // nothing outside of it is read; nil if links may lead anywhere
+	root *os.Root // reads are restricted to it; nil for no restriction
 	sub  string   // path of the folder in root, with slashes
 
-	light *Lister // if set, modules are not read, but for their manifests
+	light *Lister // if not nil, only the manifests of modules are read
 }
 
 func (d folder) read(name string, most int64) ([]byte, error) {
@@ -150,7 +150,7 @@ func (a *description) noModule(dir string) error {
 	return fmt.Errorf("plugin %s: there must be %s.wasm or only one .wasm beside plugin.yaml, found %s", dir, a.manifest.Name, found)
 }
 
-// whyNot returns why the plugin.yaml does not describe a module.
+// whyNot returns the reason for which the plugin.yaml does not describe a module.
 func (a *description) whyNot() string {
 	switch {
 	case a.absent():
@@ -168,7 +168,7 @@ func (d folder) module(name string, about *description) (Found, error) {
 	file := filepath.Join(d.dir, name)
 	f := Found{Path: file}
 	describes := about.module == name && about.err == nil
-	inside, err := d.inside(name, describes)
+	inside, err := d.insideManifest(name, describes)
 	if d.light == nil || err != nil && !errors.Is(err, ErrNoManifest) {
 		module, readErr := d.read(name, MaxModule)
 		if readErr != nil {
@@ -180,7 +180,7 @@ func (d folder) module(name string, about *description) (Found, error) {
 	bare := errors.Is(err, ErrNoManifest)
 	switch {
 	case describes:
-		f.Manifest = ofModule(about.manifest)
+		f.Manifest = withWasmRuntime(about.manifest)
 		if d.light != nil && f.Module == nil {
 			return f, nil
 		}
@@ -203,8 +203,8 @@ func (d folder) module(name string, about *description) (Found, error) {
 	return f, err
 }
 
-// ofModule returns m with the runtime wasm.
-func ofModule(m *Manifest) *Manifest {
+// withWasmRuntime returns m with the runtime wasm.
+func withWasmRuntime(m *Manifest) *Manifest {
 	if m.Runtime == Wasm {
 		return m
 	}
@@ -213,13 +213,13 @@ func ofModule(m *Manifest) *Manifest {
 	return &module
 }
 
-// errUnknown means that a module must be read whole.
+// errUnknown means that the module must be read completely.
 var errUnknown = errors.New("not known")
 
-// inside returns the manifest inside a module, of which it reads the headers of the sections; none
-// if the module is described by another one. It knows less than [Extract]: its error is
-// [ErrNoManifest], or one that says nothing of the module.
-func (d folder) inside(name string, described bool) ([]byte, error) {
+// insideManifest returns the manifest inside a module. It reads only the headers of the sections, and returns
+// no manifest if described is set. It checks less than [Extract]: an error other than [ErrNoManifest] does
+// not mean that the module is invalid.
+func (d folder) insideManifest(name string, described bool) ([]byte, error) {
 	if d.light == nil || d.root == nil {
 		return nil, errUnknown
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// ways returns the paths of the plugin demo, whose module is DIR/demo/demo.wasm.
+// ways returns the valid paths of the plugin demo, whose module is DIR/demo/demo.wasm.
 var ways = map[string]func(dir string) (plugin.Found, error){
 	"file":     func(dir string) (plugin.Found, error) { return plugin.Read(filepath.Join(dir, "demo", "demo.wasm")) },
 	"folder":   func(dir string) (plugin.Found, error) { return plugin.Read(filepath.Join(dir, "demo")) },
@@ -42,7 +42,7 @@ func TestReadManifestBesideModule(t *testing.T) {
 		module, beside []byte
 		want           string // version
 		isBeside       bool   // whether Found.Beside is the digest of beside
-		overrides      bool   // whether Found.Inside is that of the manifest inside
+		overrides      bool   // whether Found.Inside is the digest of the manifest inside
 	}{
 		{"none inside", module, version("2.0.0"), "2.0.0", true, false},
 		{"the same inside", inside, version("1.0.0"), "1.0.0", false, false},
@@ -77,7 +77,7 @@ func TestReadManifestOfAnotherModule(t *testing.T) {
 	write(t, module, dir, "demo.wasm")
 	write(t, module, dir, "bare.wasm")
 	write(t, embed(t, "other"), dir, "other.wasm")
-	for _, c := range []struct{ manifest, path, want string }{ // of path: the name, or the error
+	for _, c := range []struct{ manifest, path, want string }{ // want is a name or an error
 		{string(version("1.0.0")), "demo.wasm", "demo"},
 		{string(version("1.0.0")), ".", "demo"},
 		{string(version("1.0.0")), "other.wasm", "other"},

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// OCIScheme begins the source of a plugin that is in a registry.
+// OCIScheme is the prefix of the source of a plugin in a registry.
 const OCIScheme = "oci://"
 
 // Reference is the place of a plugin in a registry. It has a tag, a digest or both. If it has both,
@@ -29,10 +29,10 @@ var (
 	digestPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 )
 
-// maxReference is more bytes than a registry accepts.
+// maxReference is the maximum length of a reference, in bytes; registries accept less.
 const maxReference = 1024
 
-// ParseReference reads [oci://]HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]. There is no default host.
+// ParseReference parses [oci://]HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]. There is no default host.
 func ParseReference(text string) (Reference, error) {
 	fail := func(format string, args ...any) (Reference, error) {
 		return Reference{}, fmt.Errorf("reference %.200q: "+format, append([]any{text}, args...)...)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// crossOrigin refuses requests of other origins with methods that may change something.
+// crossOrigin rejects cross-origin requests with methods that may change state.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// ScrapePath is the path of scrapes: a GET that makes the agent connect to a target of the caller.
+// ScrapePath is the path of scrapes: a GET that makes the agent connect to a target of the caller's choice.
 const ScrapePath = "/probe"
 
-// ownSite reports whether r comes from a page of the agent, or from no page. A link on another site
-// may lead to the status page: the page with the link cannot read the response.
+// ownSite reports whether r comes from a page of the agent, or not from a page. A navigation from another
+// site to the status page is allowed, as the other page cannot read the response.
 func ownSite(r *http.Request) bool {
 	if !isRead(r.Method) {
 		return crossOrigin.Check(r) == nil
@@ -33,7 +33,7 @@ func ownSite(r *http.Request) bool {
 	}
 }
 
-// ownURL reports whether the URL in a header is none, or one of the agent.
+// ownURL reports whether the URL in a header is empty or belongs to the agent.
 func ownURL(r *http.Request, text string) bool {
 	if text == "" {
 		return true
@@ -42,12 +42,12 @@ func ownURL(r *http.Request, text string) bool {
 	return err == nil && u.Host == r.Host
 }
 
-// isBrowser reports whether a browser sent r. A page of another site cannot change the header in an image, a
-// form or a link, but it can leave out the Referer.
+// isBrowser reports whether a browser sent r. A page of another site cannot change the User-Agent of an
+// image, a form or a link, but it can suppress the Referer.
 func isBrowser(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "Mozilla/") }
 
-// SetHeaders sets headers that prevent browsers from embedding a response in another site, and from
-// guessing its type. It keeps headers that h has.
+// SetHeaders sets headers that prevent browsers from embedding a response in another site, and from guessing
+// its type. It keeps headers that are already set.
 func SetHeaders(h http.Header) {
 	for name, value := range map[string]string{
 		"X-Content-Type-Options":       "nosniff",

@@ -15,8 +15,8 @@ const (
 	prometheus = "Prometheus/3.5.0"
 )
 
-// TestOtherSitesMayOnlyLinkToPage asks for the product of all headers that a browser adds by itself, and
-// compares each answer with the rule: no request of another site is answered but a link to the page.
+// TestOtherSitesMayOnlyLinkToPage sends requests with all combinations of the headers that browsers set, and
+// compares each response with the rule: other sites may only link to the page.
 func TestOtherSitesMayOnlyLinkToPage(t *testing.T) {
 	guard := &access.Guard{Token: access.NewToken(), Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9876}}
 	const own = "http://localhost:9876"
@@ -67,7 +67,7 @@ func TestOtherSitesMayOnlyLinkToPage(t *testing.T) {
 	}
 }
 
-// The requests are those that browsers send for what a page of another site has.
+// The requests are sent by browsers for elements of a page of another site.
 func TestOtherSitesCannotScrape(t *testing.T) {
 	guard := &access.Guard{Token: access.NewToken(), Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9876}}
 	for _, c := range []struct {

@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// Limits of the connections over TCP. The socket has none.
+// Limits of connections over TCP. The socket has no limits.
 const (
-	// MaxConns is how many connections there are at once, beside the reserve.
+	// MaxConns is the limit of concurrent connections, without the reserve.
 	MaxConns = 512
-	// MaxPeerConns is how many of them one peer has: an address, of IPv6 a /64.
+	// MaxPeerConns is the limit for one peer: an IPv4 address or an IPv6 /64.
 	MaxPeerConns = MaxConns / 2
-	// maxReserve is how many connections there are beyond these limits. They answer health only.
+	// maxReserve is the number of connections beyond these limits. They only serve health requests.
 	maxReserve = 16
 )
 
-// conns are the connections of a listener. It always accepts: a connection beyond a limit closes
-// another one, or gets a place in the reserve. It is safe for concurrent use.
-type conns struct {
+// connTable has the connections of a listener. It always accepts: a connection beyond a limit closes another
+// one, or is put into the reserve. It is safe for concurrent use.
+type connTable struct {
 	crowded func(from string) // see [ServeConfig]; read-only
-	most    int               // connections, half of them of one peer; read-only
+	most    int               // limit of connections, half of it for one peer; read-only
 
 	mu     sync.Mutex
 	newest uint64 // number of the newest connection
@@ -33,21 +33,21 @@ type conns struct {
 // conn is one connection.
 type conn struct {
 	net.Conn
-	table *conns
+	table *connTable
 	peer  netip.Prefix
 
 	// Guarded by the table's mu.
-	number  uint64 // a lower one is older
+	number  uint64 // lower numbers are older
 	reserve bool
-	waiting bool // for the header of a request, the first one or a further one
+	waiting bool // for the header of a request
 }
 
 // listener returns a listener whose connections are in the table.
-func (t *conns) listener(inner net.Listener) net.Listener { return &counting{inner, t} }
+func (t *connTable) listener(inner net.Listener) net.Listener { return &counting{inner, t} }
 
 type counting struct {
 	net.Listener
-	table *conns
+	table *connTable
 }
 
 // Accept implements [net.Listener].
@@ -59,8 +59,8 @@ func (l *counting) Accept() (net.Conn, error) {
 	return l.table.add(c), nil
 }
 
-// add adds a connection, and closes the one that has to go for it.
-func (t *conns) add(inner net.Conn) *conn {
+// add adds a connection, and closes a connection that must make room for it.
+func (t *connTable) add(inner net.Conn) *conn {
 	c := &conn{Conn: inner, table: t, waiting: true}
 	c.peer = networkOf(c.from())
 	t.mu.Lock()
@@ -85,8 +85,8 @@ func (t *conns) add(inner net.Conn) *conn {
 	return c
 }
 
-// placeLocked decides whether c is in the reserve, and which connection has to go for it, nil for none.
-func (t *conns) placeLocked(c *conn) (victim *conn) {
+// placeLocked decides whether c is in the reserve, and which connection must make room for it; nil for none.
+func (t *connTable) placeLocked(c *conn) (victim *conn) {
 	own, all := t.peers[c.peer], 0
 	for _, n := range t.peers {
 		all += n
@@ -95,7 +95,7 @@ func (t *conns) placeLocked(c *conn) (victim *conn) {
 	case own >= t.most/2:
 		victim = t.oldestLocked(func(o *conn) bool { return !o.reserve && o.waiting && o.peer == c.peer })
 	case all >= t.most:
-		victim = t.oldestOfGreatestLocked(c.peer)
+		victim = t.victimLocked(c.peer)
 	default:
 		return nil
 	}
@@ -109,10 +109,11 @@ func (t *conns) placeLocked(c *conn) (victim *conn) {
 	return t.oldestLocked(func(o *conn) bool { return o.reserve })
 }
 
-// oldestOfGreatestLocked returns the connection that goes for one of peer: the oldest that waits for a header, of
-// the peer with the most of those. If none waits, it returns the oldest of the peer with the most, which has to
-// have two more than peer. A peer with no more connections than peer has loses none.
-func (t *conns) oldestOfGreatestLocked(peer netip.Prefix) *conn {
+// victimLocked returns the connection to close for a new one of peer. Among the peers with more connections
+// than peer, and peer itself, it chooses the one with the most connections that wait for a header, and
+// returns its oldest of these. If no connection waits, it returns the oldest connection of the peer with the
+// most connections, if that has at least two more than peer. It returns nil if there is no such connection.
+func (t *connTable) victimLocked(peer netip.Prefix) *conn {
 	own, waiting := t.peers[peer], make(map[netip.Prefix]int)
 	for c := range t.open {
 		if c.waiting && !c.reserve && (c.peer == peer || t.peers[c.peer] > own) {
@@ -128,7 +129,7 @@ func (t *conns) oldestOfGreatestLocked(peer netip.Prefix) *conn {
 	return nil
 }
 
-// greatest returns the peer with the highest number, the lowest of equals.
+// greatest returns the peer with the highest number. Among equals it returns the lowest peer.
 func greatest(peers map[netip.Prefix]int) (peer netip.Prefix, most int) {
 	for p, n := range peers {
 		if n > most || n == most && p.Compare(peer) < 0 {
@@ -138,8 +139,8 @@ func greatest(peers map[netip.Prefix]int) (peer netip.Prefix, most int) {
 	return peer, most
 }
 
-// oldestLocked returns the oldest connection that matches; nil for none.
-func (t *conns) oldestLocked(matches func(*conn) bool) (oldest *conn) {
+// oldestLocked returns the oldest connection that matches; nil if none matches.
+func (t *connTable) oldestLocked(matches func(*conn) bool) (oldest *conn) {
 	for c := range t.open {
 		if matches(c) && (oldest == nil || c.number < oldest.number) {
 			oldest = c
@@ -148,7 +149,7 @@ func (t *conns) oldestLocked(matches func(*conn) bool) (oldest *conn) {
 	return oldest
 }
 
-func (t *conns) removeLocked(c *conn) {
+func (t *connTable) removeLocked(c *conn) {
 	if _, ok := t.open[c]; !ok {
 		return
 	}
@@ -169,8 +170,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// state notes whether a connection waits for a header. It is an [http.Server.ConnState].
-func (t *conns) state(nc net.Conn, state http.ConnState) {
+// state records whether a connection waits for a header. It is an [http.Server.ConnState].
+func (t *connTable) state(nc net.Conn, state http.ConnState) {
 	if c := connIn(nc); c != nil {
 		t.mu.Lock()
 		c.waiting = state == http.StateNew || state == http.StateIdle
@@ -178,7 +179,7 @@ func (t *conns) state(nc net.Conn, state http.ConnState) {
 	}
 }
 
-// connIn returns the connection of a table below TLS; nil if there is none.
+// connIn returns the table's connection below TLS; nil if there is none.
 func connIn(nc net.Conn) *conn {
 	if outer, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		nc = outer.NetConn()
@@ -192,14 +193,14 @@ type reserveKey struct{}
 
 // connContext is an [http.Server.ConnContext].
 func connContext(ctx context.Context, nc net.Conn) context.Context {
-	if c := connIn(nc); c != nil && c.reserve { // which is read-only after Accept
+	if c := connIn(nc); c != nil && c.reserve { // reserve is read-only after Accept
 		return context.WithValue(ctx, reserveKey{}, true)
 	}
 	return ctx
 }
 
-// onlyHealth passes a request on a connection of the reserve to next if it asks for health. It is the last
-// request of its connection.
+// onlyHealth lets connections of the reserve only request health, and closes them after one request. It
+// passes other requests to next.
 func onlyHealth(cfg *ServeConfig, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(reserveKey{}) == nil {

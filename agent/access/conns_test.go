@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// pipes is a listener whose connections are pipes from any address.
+// pipes is a listener whose connections are pipes from chosen addresses.
 type pipes struct {
 	accepted chan net.Conn
 	closed   chan struct{}
@@ -37,7 +37,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9876} }
 
-// from is the server's end of a connection.
+// from is the server's end of a connection with a chosen remote address.
 type from struct {
 	net.Conn
 	peer string
@@ -47,7 +47,7 @@ func (f from) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(f.peer), 1))
 }
 
-// dial returns a connection of a peer. The server has accepted it.
+// dial returns a connection from a peer that the server has accepted.
 func (p *pipes) dial(peer string) net.Conn {
 	ours, theirs := net.Pipe()
 	p.accepted <- from{theirs, peer}
@@ -55,10 +55,10 @@ func (p *pipes) dial(peer string) net.Conn {
 	return ours
 }
 
-// get returns the status of a request of a peer; 0 if its connection is closed.
+// get returns the status of a request from a peer; 0 if its connection is closed.
 func (p *pipes) get(peer, path string) int {
 	c := p.dial(peer)
-	defer synctest.Wait() // until the server knows that it is closed
+	defer synctest.Wait() // until the server has noticed that it is closed
 	defer c.Close()
 	return ask(c, path)
 }
@@ -75,8 +75,8 @@ func ask(c net.Conn, path string) int {
 	return res.StatusCode
 }
 
-// The crowd is every kind of connection that costs its peer nothing.
-func TestCrowdKeepsNobodyFromAnswer(t *testing.T) {
+// The crowd uses every kind of connection that is cheap for its peer.
+func TestCrowdDoesNotBlockOtherPeers(t *testing.T) {
 	const crowd, bystander = "192.0.2.1", "198.51.100.1"
 	one := func(int) string { return crowd }
 	two := func(i int) string { return fmt.Sprintf("192.0.2.%d", 1+i%2) }
@@ -90,7 +90,7 @@ func TestCrowdKeepsNobodyFromAnswer(t *testing.T) {
 		count int
 		peer  func(i int) string
 		do    func(net.Conn)
-		// what /, /livez of the bystander and of the peer that the crowd came from get
+		// statuses of / and /livez, for the bystander and for the peer of the crowd
 		other, otherHealth, own, ownHealth int
 	}{
 		"one peer that sends nothing":        {2 * access.MaxConns, one, open, 200, 200, 200, 200},
@@ -100,7 +100,7 @@ func TestCrowdKeepsNobodyFromAnswer(t *testing.T) {
 		"many peers that are idle":           {2 * access.MaxConns, many, idle, 200, 200, 200, 200},
 		"addresses of one /64 that are busy": {2 * access.MaxConns, network, busy, 200, 200, 200, 200},
 		"one peer that is busy":              {2 * access.MaxConns, one, busy, 200, 200, 503, 200},
-		"two peers that are busy":            {2 * access.MaxConns, two, busy, 200, 200, 200, 200}, // the bystander's have ended one of them
+		"two peers that are busy":            {2 * access.MaxConns, two, busy, 200, 200, 200, 200}, // the bystander's connections have closed one of them
 		"many peers that are busy":           {2 * access.MaxConns, many, busy, 503, 200, 503, 200},
 		"one peer below its share":           {access.MaxPeerConns - 1, one, busy, 200, 200, 200, 200},
 	} {
@@ -135,7 +135,7 @@ func TestCrowdKeepsNobodyFromAnswer(t *testing.T) {
 	}
 }
 
-// A crowd pays with its own connections.
+// Only connections of the crowd are closed for new ones.
 func TestCrowdClosesOnlyItsOwnConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := serve(t)
@@ -154,11 +154,11 @@ func TestCrowdClosesOnlyItsOwnConnections(t *testing.T) {
 	})
 }
 
-// New connections of a busy crowd do not close one that has not sent its request yet.
+// New connections of a busy crowd do not close a connection that has not sent its request yet.
 func TestBusyCrowdClosesNoNewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := serve(t)
-		const crowd = 8 // peers
+		const crowd = 8 // number of peers
 		from := func(i int) string { return fmt.Sprintf("192.0.2.%d", 1+i%crowd) }
 		for i := range access.MaxConns {
 			conn := p.dial(from(i))
@@ -178,7 +178,7 @@ func TestBusyCrowdClosesNoNewConnection(t *testing.T) {
 	})
 }
 
-// serve serves until the test ends. /slow is busy until then.
+// serve serves until the test ends. Requests for /slow block until then.
 func serve(t *testing.T) *pipes {
 	p := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
 	end := make(chan struct{})

@@ -12,42 +12,42 @@ import (
 	"github.com/daeace23/prober/internal/clip"
 )
 
-// How a caller is authenticated.
+// The ways to authenticate a caller.
 const (
 	ViaSocket = "socket"
 	ViaToken  = "token"
 )
 
-// Caller is who sent a request.
+// Caller is the sender of a request.
 type Caller struct {
-	Via  string // [ViaSocket] or [ViaToken]; "" for a caller that may only read
+	Via  string // [ViaSocket] or [ViaToken]; "" for a caller without credentials
 	From string // an IP address, or the user at the other end of the socket
-	PID  int    // of the process at the other end of the socket; 0 if not known
+	PID  int    // of the process at the other end of the socket; 0 if unknown
 }
 
-// Reason is why a request is refused.
+// Reason is the kind of a refusal.
 type Reason string
 
 // All reasons.
 const (
 	WrongHost     Reason = "host"        // the Host header names another server
 	OtherSite     Reason = "origin"      // a page of another site sent it
-	NoCredentials Reason = "credentials" // it needs credentials, and has none
+	NoCredentials Reason = "credentials" // it needs credentials and has none
 	WrongToken    Reason = "token"
-	TooMany       Reason = "rate"        // too many wrong credentials were tried
-	BadConfig     Reason = "config"      // the file of [Web] or [Token] cannot be used
-	Crowded       Reason = "connections" // too many are open
+	TooMany       Reason = "rate"        // too many attempts with wrong credentials
+	BadConfig     Reason = "config"      // the file of [Web] or [Token] is invalid
+	Crowded       Reason = "connections" // too many connections are open
 )
 
-// Refusal is the response to a request that is refused.
+// Refusal is the response to a refused request.
 type Refusal struct {
-	Status int // of HTTP
+	Status int // HTTP status code
 	Reason Reason
 	Text   string // for the caller
-	Err    error  // for the log, with details that the caller may not see; nil: Text has all
+	Err    error  // for the log, with details that the caller must not see; nil: Text is complete
 }
 
-// Guard decides which requests are answered. Its exported fields are read-only after the first request.
+// Guard decides which requests are served. Its exported fields are read-only after the first request.
 type Guard struct {
 	Web    Web
 	Addr   net.Addr // of the TCP listener
@@ -59,12 +59,12 @@ type Guard struct {
 	throttle Throttle
 }
 
-// SetScrapes sets the token that scrapes over TCP need; nil: none. The agent's own is no such token, nor
-// the other way round.
+// SetScrapes sets the token that scrapes over TCP need; nil: they need none. Scrapes do not accept the
+// agent's own token, and actions do not accept the token of scrapes.
 func (g *Guard) SetScrapes(t *Token) { g.scrapes.Store(t) }
 
-// Check returns who sent r, and why r is refused; nil if it is allowed. All methods but GET, HEAD
-// and OPTIONS, and all paths below /debug/, need credentials, and so may [ScrapePath].
+// Check returns the sender of r, and why r is refused; nil if it is allowed. Methods other than GET, HEAD and
+// OPTIONS, and paths below /debug/, need credentials. [ScrapePath] may need them.
 func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	caller, local := r.Context().Value(callerKey{}).(Caller)
 	if !local {
@@ -92,8 +92,8 @@ func (g *Guard) Check(r *http.Request) (Caller, *Refusal) {
 	return caller, nil
 }
 
-// acceptPassword notes that the name and the password of r are good: the server of [Web] has checked
-// them if it has users, or r would not be here.
+// acceptPassword records that the password in r is right: if [Web] has users, its server has already checked
+// it.
 func (g *Guard) acceptPassword(r *http.Request, from string) {
 	password := passwordOf(r)
 	if password == "" {
@@ -104,7 +104,7 @@ func (g *Guard) acceptPassword(r *http.Request, from string) {
 	}
 }
 
-// authenticate checks the token in r. how returns which credentials r needs.
+// authenticate checks the token in r. how returns a message about the credentials that r needs.
 func (g *Guard) authenticate(r *http.Request, caller Caller, token *Token, how func(*http.Request) string) (Caller, *Refusal) {
 	given := tokenOf(r)
 	if given == "" {
@@ -124,7 +124,7 @@ func (g *Guard) authenticate(r *http.Request, caller Caller, token *Token, how f
 	return caller, nil
 }
 
-// howToAct returns which credentials r needs.
+// howToAct returns a message about the credentials that r needs.
 func (g *Guard) howToAct(r *http.Request) string {
 	text := r.Method + " " + clip.Marked(r.URL.Path, maxShown, "…") + " over TCP needs the token of --token-file in a header, " +
 		"as Authorization: Bearer TOKEN or " + TokenHeader + ": TOKEN"

@@ -17,7 +17,7 @@ func TestGuardCheck(t *testing.T) {
 	const none access.Reason = ""
 	for _, c := range []struct {
 		name, method, target string
-		headers              []string // of pairs
+		headers              []string // pairs of name and value
 		want                 access.Reason
 	}{
 		{"a tool reads", "GET", "/api/v1/pods", nil, none},

@@ -11,13 +11,13 @@ import (
 	"github.com/daeace23/prober/internal/clip"
 )
 
-// Hosts are the names that the Host header of a request may have. The zero value allows localhost
-// and IP addresses, which DNS of another site cannot rebind.
+// Hosts are the allowed values of the Host header. The zero value allows localhost and IP addresses, which
+// DNS rebinding cannot use.
 type Hosts struct{ patterns []hostPattern }
 
 // hostPattern matches a name, or all names below it.
 type hostPattern struct {
-	name  string // in lower case; of a wildcard, with the leading dot
+	name  string // in lower case; for a wildcard, with the leading dot
 	below bool
 	port  string // "": any
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// askBasic returns the status of a request with a name and a password. checked
-// says whether the server of the web config lets it through.
+// askBasic returns the status of a request with basic authentication. checked is whether the server of the
+// web config accepts the password.
 func askBasic(t *testing.T, guard *access.Guard, password string, checked bool) int {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9876/healthz", nil)
@@ -31,7 +31,7 @@ func askBasic(t *testing.T, guard *access.Guard, password string, checked bool) 
 	return http.StatusOK
 }
 
-// Names and passwords that nothing checks are neither wrong nor good.
+// Passwords that nothing checks are neither right nor wrong.
 func TestPasswordsCountOnlyIfThereAreUsers(t *testing.T) {
 	const users = "basic_auth_users: {ann: $2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi}\n"
 	for _, c := range []struct{ name, config string }{
@@ -52,17 +52,17 @@ func TestPasswordsCountOnlyIfThereAreUsers(t *testing.T) {
 				guard.Web.ConfigFile = file
 				write(c.config)
 			}
-			for i := range 100 { // more than the tries of all networks
+			for i := range 100 { // more than the limit of all networks
 				if got := askBasic(t, guard, fmt.Sprint(i%2, i), true); got != http.StatusOK {
 					t.Fatalf("request %d: %d", i, got)
 				}
 			}
 			if c.config == "" {
-				return // no users can come
+				return // no users can be added
 			}
 			write(users)
 			statuses := make(map[int]int)
-			for i := range 100 { // the same ones, all of which are wrong now
+			for i := range 100 { // the same passwords, all wrong now
 				statuses[askBasic(t, guard, fmt.Sprint(i%2, i), false)]++
 			}
 			if statuses[http.StatusUnauthorized] > 15 || statuses[http.StatusTooManyRequests] < 85 {

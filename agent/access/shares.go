@@ -10,45 +10,46 @@ import (
 	"time"
 )
 
-// sharePatience is how long a request waits for a slot before one of a peer with more slots is cut.
+// sharePatience is how long a request waits for a slot before it may cut a request of a peer with more slots.
 const sharePatience = time.Second
 
 var errCut = errors.New("another client needs the slot of this request")
 
-// Shares are slots for requests that are answered at the same time, shared by the peers. A peer is an address,
-// of IPv6 a /64; everybody at the socket is one. A free slot goes to the waiting peer with the fewest. A request
-// that has waited for a second cuts the oldest one of the peer with the most, unless its own peer would then have
-// more than that one. So no peer keeps others from an answer, however slowly it reads.
+// Shares limits concurrent requests, and shares the slots fairly between peers. A peer is an IPv4 address or
+// an IPv6 /64; all clients of the socket are one peer. A free slot goes to the waiting peer with the fewest
+// slots. A request that has waited for a second cuts the oldest request of the peer with the most slots,
+// unless its own peer would then have more slots than that peer. So no peer blocks the others, however slowly
+// it reads.
 //
 // It is safe for concurrent use, and must not be copied.
 type Shares struct {
 	Slots int                       // read-only
-	Wait  time.Duration             // for a slot; read-only
-	Full  func(http.ResponseWriter) // responds to a request that gets none; read-only
+	Wait  time.Duration             // limit of the wait for a slot; read-only
+	Full  func(http.ResponseWriter) // responds to a request that gets no slot; read-only
 	Cut   func(from string)         // called after a request was cut, with the IP address of its peer; read-only
 
 	mu      sync.Mutex
-	held    []*sharing // by the begin of the request, the oldest first
-	waiting []*sharing // the oldest first
+	held    []*sharing // sorted by the begin of the request, oldest first
+	waiting []*sharing // oldest first
 }
 
-// sharing is a request that has a slot or waits for one. It is its [http.ResponseWriter].
+// sharing is a request that has a slot or waits for one. It is also the request's [http.ResponseWriter].
 type sharing struct {
 	http.ResponseWriter
 	from   string // IP address of the peer
 	peer   netip.Prefix
 	cancel context.CancelCauseFunc
-	slot   chan struct{} // closed when it has one
+	slot   chan struct{} // closed when the request has a slot
 
 	// Guarded by the mu of its Shares.
 	cut bool
-	by  netip.Prefix // the peer whose request has cut it
+	by  netip.Prefix // peer of the request that has cut it
 
 	mu       sync.Mutex
 	isClosed bool // it was cut, or its handler has returned
 }
 
-// Limit returns h with its requests limited, together with the requests of other handlers that s limits.
+// Limit returns h with its requests limited. Handlers with the same Shares share the slots.
 func (s *Shares) Limit(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
@@ -73,17 +74,17 @@ func (s *Shares) begin(q *sharing) {
 	s.grantLocked()
 }
 
-// end removes a request, and gives its slot to another one.
+// end removes a request, and grants its slot to another one.
 func (s *Shares) end(q *sharing) {
 	q.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := func(other *sharing) bool { return other == q }
-	s.held, s.waiting = slices.DeleteFunc(s.held, is), slices.DeleteFunc(s.waiting, is)
+	isQ := func(other *sharing) bool { return other == q }
+	s.held, s.waiting = slices.DeleteFunc(s.held, isQ), slices.DeleteFunc(s.waiting, isQ)
 	s.grantLocked()
 }
 
-// grantLocked gives the free slots to waiting requests.
+// grantLocked grants free slots to waiting requests.
 func (s *Shares) grantLocked() {
 	for len(s.held) < s.Slots && len(s.waiting) > 0 {
 		next := s.nextLocked()
@@ -108,7 +109,7 @@ func (s *Shares) nextLocked() (next int) {
 	return next
 }
 
-// countLocked returns how many slots each peer has. The slot of a request that was cut counts for the peer that
+// countLocked returns the number of slots of each peer. The slot of a cut request counts for the peer that
 // waits for it.
 func (s *Shares) countLocked() map[netip.Prefix]int {
 	slots := make(map[netip.Prefix]int)
@@ -122,7 +123,7 @@ func (s *Shares) countLocked() map[netip.Prefix]int {
 	return slots
 }
 
-// await waits for the slot of a request, and reports whether it has one.
+// await waits for a slot, and reports whether the request has one.
 func (s *Shares) await(ctx context.Context, q *sharing) bool {
 	select {
 	case <-q.slot:
@@ -148,7 +149,7 @@ func (s *Shares) await(ctx context.Context, q *sharing) bool {
 	}
 }
 
-// victim returns the request that is cut for q; nil for none.
+// victim returns the request to cut for q; nil if there is none.
 func (s *Shares) victim(q *sharing) *sharing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,14 +166,15 @@ func (s *Shares) victim(q *sharing) *sharing {
 	return victim
 }
 
-// close notes that the handler has returned: the deadline of its connection is for other responses now.
+// close records that the handler has returned: the connection's deadline belongs to other responses from now
+// on.
 func (q *sharing) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.isClosed = true
 }
 
-// cutOff ends the request and its response, which a reader that does not read blocks.
+// cutOff aborts the request and its response, also if the client does not read.
 func (q *sharing) cutOff() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,10 +183,10 @@ func (q *sharing) cutOff() {
 	}
 	q.isClosed = true
 	q.cancel(errCut)
-	_ = http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Now()) // an error leaves the limit
+	_ = http.NewResponseController(q.ResponseWriter).SetWriteDeadline(time.Now()) // on an error the limit stays
 }
 
-// SetWriteDeadline is called by [http.ResponseController].
+// SetWriteDeadline implements the method that [http.ResponseController] calls.
 func (q *sharing) SetWriteDeadline(deadline time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,8 +19,8 @@ const (
 	wait  = 5 * time.Second
 )
 
-// shared serves /, which has four slots, until the test ends. /slow has the same slots, and writes until its
-// reader is cut off. Each part has a new deadline, as in lists.
+// shared serves / with four slots until the test ends. /slow has the same slots, and writes until its client
+// is cut off. Each part has a new deadline, as in lists.
 func shared(t *testing.T) *pipes {
 	s := &access.Shares{
 		Slots: slots, Wait: wait, Full: func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, Cut: func(from string) {
@@ -51,7 +51,7 @@ func shared(t *testing.T) *pipes {
 	return p
 }
 
-// occupy sends requests of peers that read nothing.
+// occupy sends requests of peers that never read.
 func (p *pipes) occupy(t *testing.T, path string, peers ...string) (conns []net.Conn) {
 	for _, peer := range peers {
 		c := p.dial(peer)
@@ -94,7 +94,7 @@ func TestSharesOfPeers(t *testing.T) {
 	}
 }
 
-// A crowd that waits does not go first, and several requests of a bystander cut no more than its share.
+// A waiting crowd does not go first, and several requests of a bystander cut no more than its share.
 func TestSharesOfWaitingPeers(t *testing.T) {
 	const crowd, bystander = "192.0.2.1", "198.51.100.1"
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestSharesOfWaitingPeers(t *testing.T) {
 		cut := 0
 		for _, c := range conns {
 			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-			if n, _ := c.Read(make([]byte, 1)); n > 0 { // that it gets none
+			if n, _ := c.Read(make([]byte, 1)); n > 0 { // got a byte
 				cut++
 			}
 		}
@@ -116,7 +116,7 @@ func TestSharesOfWaitingPeers(t *testing.T) {
 	})
 }
 
-// A response is not cut by its own end.
+// The end of a request does not cut its own response.
 func TestSharesKeepConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := shared(t)

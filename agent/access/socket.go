@@ -18,15 +18,14 @@ import (
 // socketName is the name of the socket in its default folder.
 const socketName = "prober.sock"
 
-// ErrSocketInUse matches the error for a socket of another running agent.
-var ErrSocketInUse = errors.New("another agent answers there")
+// ErrSocketInUse matches the error for the socket of another running agent.
+var ErrSocketInUse = errors.New("another agent is listening there")
 
 // SystemSocket is the default socket of an agent that root runs on Linux.
 const SystemSocket = "/run/prober/" + socketName
 
-// DefaultSocket returns the default path of the socket: [SystemSocket] for root on Linux; else
-// prober.sock in XDG_RUNTIME_DIR; else prober/prober.sock in the user's cache folder; "" if there is
-// none of these.
+// DefaultSocket returns the default path of the socket: [SystemSocket] for root on Linux; else prober.sock in
+// XDG_RUNTIME_DIR; else prober/prober.sock in the user's cache folder; "" if none of these exists.
 func DefaultSocket(lookupEnv func(name string) (string, bool)) string {
 	if runtime.GOOS == "linux" && os.Geteuid() == 0 {
 		return SystemSocket
@@ -44,12 +43,11 @@ func DefaultSocket(lookupEnv func(name string) (string, bool)) string {
 type Socket struct {
 	net.Listener
 	path string
-	file fs.FileInfo // of the socket: another may have replaced it
+	file fs.FileInfo // of the socket, to detect a replacement
 }
 
-// ListenSocket listens at path, and creates its folder. It replaces the socket of an agent that
-// was killed. Any other file at path is an error, and so is a path on which other users could
-// replace the socket.
+// ListenSocket listens at path, and creates its folder. It replaces the socket of a killed agent. Any other
+// file at path is an error, and so is a path where other users could replace the socket.
 func ListenSocket(ctx context.Context, path string) (*Socket, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
@@ -74,7 +72,7 @@ func ListenSocket(ctx context.Context, path string) (*Socket, error) {
 	return s, nil
 }
 
-// Close ends the listener and removes the socket, unless another took its place.
+// Close closes the listener and removes the socket, unless it was replaced.
 func (s *Socket) Close() error {
 	if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.file) {
 		_ = os.Remove(s.path) // if this fails, the next agent removes it
@@ -82,13 +80,13 @@ func (s *Socket) Close() error {
 	return s.Listener.Close()
 }
 
-// Addr returns the path of the socket. It was made elsewhere and moved.
+// Addr returns the path of the socket, which was created elsewhere and moved there.
 func (s *Socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
 // Path returns the path of the socket.
 func (s *Socket) Path() string { return s.path }
 
-// removeStale removes a socket of this user at path on which nobody listens.
+// removeStale removes a socket of this user at path if no process listens on it.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -114,8 +112,7 @@ func removeStale(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// refused reports whether err means that nobody listens on a socket. Windows has another error
-// number.
+// refused reports whether err means that no process listens on a socket. Windows has another error number.
 func refused(err error) bool {
 	const wsaConnRefused = syscall.Errno(10061)
 	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaConnRefused)

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is another user than the one who runs the tests.
+// nobody is a user other than the one who runs the tests.
 const nobody = 65534
 
-// The test connects as another user, if it can become one. TestSocketIsPrivate checks the modes.
+// The test connects as another user, if it can switch users. TestSocketIsPrivate checks the modes.
 func TestSocketRefusesOtherUsers(t *testing.T) {
 	dir := shortDir(t)
 	path := filepath.Join(dir, "s")
@@ -28,7 +28,7 @@ func TestSocketRefusesOtherUsers(t *testing.T) {
 	}
 	dialled := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if _, _, err := syscall.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); err != 0 {
 			dialled <- err
 			return

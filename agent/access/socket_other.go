@@ -14,7 +14,7 @@ func bind(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // Close of the Socket does it
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // Socket.Close removes it
 	return listener, nil
 }
 

@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// maxPath is the limit of the path of a socket, in bytes: that of macOS, which is the smallest.
+// maxPath is the limit of a socket's path in bytes. macOS has the lowest limit.
 const maxPath = 103
 
-// bind listens at path. It makes the socket in a private folder, and moves it after it has set the
-// mode: other users can connect at no time.
+// bind listens at path. It creates the socket in a private folder, sets its mode and then moves it, so that
+// other users can never connect.
 func bind(ctx context.Context, path string) (net.Listener, error) {
 	private, err := os.MkdirTemp(filepath.Dir(path), ".p") // mode 0700
 	if err != nil {

@@ -112,7 +112,7 @@ func TestSocketKeepsOtherFiles(t *testing.T) {
 	}
 }
 
-// Another agent may have taken the path meanwhile.
+// Another agent may have replaced the socket.
 func TestSocketCloseKeepsAnother(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
 	first := listen(t, path)

@@ -12,21 +12,20 @@ import (
 )
 
 var (
-	perNetwork = pace.Rate{Burst: 10, Every: time.Second}            // refused credentials of one network
-	together   = pace.Rate{Burst: 50, Every: 200 * time.Millisecond} // and of all networks
+	perNetwork  = pace.Rate{Burst: 10, Every: time.Second}            // wrong credentials from one network
+	allNetworks = pace.Rate{Burst: 50, Every: 200 * time.Millisecond} // and from all networks
 )
 
 const (
-	// maxNetworks is how many networks are known at once. Those that come then share the limit of
-	// all networks.
+	// maxNetworks limits the networks in the table. Further networks only share the limit of all networks.
 	maxNetworks = 1024
-	// maxAccepted is how many credentials are known to be good.
+	// maxAccepted is the limit of credentials that are known to be right.
 	maxAccepted = 256
 )
 
-// Throttle limits how often wrong credentials are tried. Checking a password takes a processor about
-// 60 ms. Credentials that were accepted before are never refused, so that nobody can lock out their
-// user. The zero value is ready to use, and safe for concurrent use.
+// Throttle limits attempts with wrong credentials, as checking a password takes about 60 ms of processor
+// time. Credentials that were accepted before are never refused, so that nobody can lock out their user. The
+// zero value is ready to use, and safe for concurrent use.
 type Throttle struct {
 	mu       sync.Mutex
 	networks map[netip.Prefix]pace.Bucket
@@ -34,7 +33,7 @@ type Throttle struct {
 	accepted map[[sha256.Size]byte]struct{}
 }
 
-// Try reports whether credentials that come from an address may be checked now.
+// Try reports whether credentials from an address may be checked now.
 func (t *Throttle) Try(from, credentials string, now time.Time) bool {
 	sum := sha256.Sum256([]byte(credentials))
 	t.mu.Lock()
@@ -44,17 +43,17 @@ func (t *Throttle) Try(from, credentials string, now time.Time) bool {
 	}
 	network := networkOf(from)
 	own, known := t.networks[network]
-	if own.Next(perNetwork).After(now) || t.all.Next(together).After(now) {
+	if own.Next(perNetwork).After(now) || t.all.Next(allNetworks).After(now) {
 		return false
 	}
-	t.all = t.all.Take(together, now)
+	t.all = t.all.Take(allNetworks, now)
 	if known || t.roomLocked(now) {
 		t.networks[network] = own.Take(perNetwork, now)
 	}
 	return true
 }
 
-// roomLocked reports whether another network can be known. It forgets those that have all tries left.
+// roomLocked reports whether the table has room for a network. It removes networks without recent attempts.
 func (t *Throttle) roomLocked(now time.Time) bool {
 	if t.networks == nil {
 		t.networks = make(map[netip.Prefix]pace.Bucket)
@@ -69,7 +68,7 @@ func (t *Throttle) roomLocked(now time.Time) bool {
 	return len(t.networks) < maxNetworks
 }
 
-// Accept notes that credentials which were tried are good: the try does not count.
+// Accept records that credentials passed to Try are right. The attempt does not count.
 func (t *Throttle) Accept(from, credentials string) {
 	sum := sha256.Sum256([]byte(credentials))
 	t.mu.Lock()
@@ -81,13 +80,13 @@ func (t *Throttle) Accept(from, credentials string) {
 		t.accepted = make(map[[sha256.Size]byte]struct{})
 	}
 	t.accepted[sum] = struct{}{}
-	t.all = t.all.Return(together)
+	t.all = t.all.Return(allNetworks)
 	if own, ok := t.networks[networkOf(from)]; ok {
 		t.networks[networkOf(from)] = own.Return(perNetwork)
 	}
 }
 
-// networkOf returns the network of an address: of IPv6 the /64, which one host can have for itself.
+// networkOf returns the network of an address. For IPv6 it is the /64, which a single host may own.
 func networkOf(from string) netip.Prefix {
 	addr, err := netip.ParseAddr(from)
 	if err != nil {
@@ -98,11 +97,11 @@ func networkOf(from string) netip.Prefix {
 	if addr.Is6() {
 		bits = 64
 	}
-	network, _ := addr.Prefix(bits) // the length is right
+	network, _ := addr.Prefix(bits) // the length is valid
 	return network
 }
 
-// passwordOf returns the name and the password of r as they are sent; "" if it has none.
+// passwordOf returns the basic authentication credentials of r as sent; "" if it has none.
 func passwordOf(r *http.Request) string {
 	credentials := r.Header.Get("Authorization")
 	if scheme, _, _ := strings.Cut(credentials, " "); !strings.EqualFold(scheme, "Basic") {
@@ -111,8 +110,8 @@ func passwordOf(r *http.Request) string {
 	return credentials
 }
 
-// CheckRate returns why the name and the password of r are not checked now; nil if they are, or if
-// there are no users, so that nothing checks them. It is for requests that the server of [Web] has not seen yet; [Guard.Check] is for the others.
+// CheckRate returns why the password of r is not checked now; nil if it is, or if there are no users. It is
+// for requests that the server of [Web] has not seen yet; [Guard.Check] is for the others.
 func (g *Guard) CheckRate(r *http.Request) (Caller, *Refusal) {
 	caller := Caller{From: remoteIP(r)}
 	password := passwordOf(r)

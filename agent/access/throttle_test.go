@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// tries returns how many of n wrong credentials of an address are checked at a time.
+// tries returns how many of n wrong credentials from an address are checked.
 func tries(t *access.Throttle, from string, n int, now time.Time) (checked int) {
 	for i := range n {
 		if t.Try(from, fmt.Sprint("wrong", i, now), now) {
@@ -60,7 +60,7 @@ func TestThrottleLimitsAllNetworks(t *testing.T) {
 	}
 }
 
-// Who has been accepted once stays in, whoever else tries.
+// A caller that was accepted once is never refused because of others.
 func TestThrottleLetsAcceptedCredentialsIn(t *testing.T) {
 	var throttle access.Throttle
 	now := time.Unix(1e9, 0)
@@ -74,7 +74,7 @@ func TestThrottleLetsAcceptedCredentialsIn(t *testing.T) {
 	if !throttle.Try("192.0.2.1", "good", now) {
 		t.Error("the good one is refused")
 	}
-	for i := range 1000 { // known good ones are bounded
+	for i := range 1000 { // the number of accepted credentials is limited
 		throttle.Accept("192.0.2.1", fmt.Sprint(i))
 	}
 	if throttle.Try("192.0.2.9", "good", now.Add(-time.Hour)) != true {

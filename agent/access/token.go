@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// TokenHeader is the header for the token where the Authorization header has the name and password
-// of a user of the web config.
+// TokenHeader is the header for the token if the Authorization header has the password of a user of the web
+// config.
 const TokenHeader = "X-Prober-Token"
 
 const (
@@ -34,15 +34,15 @@ type Token struct {
 // NewToken returns a random token.
 func NewToken() *Token { return &Token{value: rand.Text()} }
 
-// TokenFile returns the token in the file at path, which only its owner may be able to read. The
-// file is read again for each request that needs it.
+// TokenFile returns the token in the file at path, which must be private to its owner. The file is read again
+// for each request that needs the token.
 func TokenFile(path string) (*Token, error) {
 	t := &Token{path: path}
 	_, err := t.Read()
 	return t, err
 }
 
-// Value returns the token that [NewToken] made; "" if it is in a file.
+// Value returns the token created by [NewToken]; "" if the token is in a file.
 func (t *Token) Value() string { return t.value }
 
 // Read returns the token.
@@ -61,7 +61,7 @@ func (t *Token) Read() (string, error) {
 	return text, nil
 }
 
-// readPrivate reads a file that only its owner can read or change.
+// readPrivate reads a file, which must be private to its owner.
 func readPrivate(path string) ([]byte, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -95,8 +95,8 @@ func (t *Token) check(given string) error {
 	return nil
 }
 
-// tokenOf returns the token of r; "" for none. A token in the URL does not count: logs and
-// browser histories have URLs.
+// tokenOf returns the token of r; "" if it has none. Tokens in URLs are ignored, as logs and browser
+// histories have URLs.
 func tokenOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") {

@@ -56,7 +56,7 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// A new token takes effect with the next request. A file that cannot be read refuses all.
+// A new token takes effect with the next request. While the file cannot be read, all requests are refused.
 func TestTokenFileChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	set := func(text string) {

@@ -21,14 +21,14 @@ var ErrExposed = errors.New("TLS and credentials are required where other hosts 
 // maxWebConfig is the limit of the file of [Web], in bytes.
 const maxWebConfig = 1 << 20
 
-// Web is how an agent serves HTTP over TCP.
+// Web configures how an agent serves HTTP over TCP.
 type Web struct {
-	ConfigFile string // TLS, users and headers, as exporter-toolkit has them; "": plain HTTP
+	ConfigFile string // TLS, users and headers, in the format of exporter-toolkit; "": plain HTTP
 	Insecure   bool   // other hosts may connect without TLS and credentials
 }
 
-// Check returns an error if ConfigFile cannot be used, or if other hosts can connect to addr
-// without TLS and credentials.
+// Check returns an error if ConfigFile is invalid, or if other hosts can connect to addr without TLS and
+// credentials.
 func (w Web) Check(addr net.Addr) error {
 	config, err := w.read()
 	if err == nil && w.ConfigFile != "" {
@@ -40,8 +40,8 @@ func (w Web) Check(addr net.Addr) error {
 	return w.covers(addr, config)
 }
 
-// CheckAgain returns an error if ConfigFile no longer has what addr requires. It is for each
-// request, since ConfigFile is read for each connection.
+// CheckAgain returns an error if ConfigFile does not satisfy the requirements of addr any more. It is called
+// for each request, as ConfigFile is read for each connection.
 func (w Web) CheckAgain(addr net.Addr) error {
 	if w.Insecure || isLoopback(addr) {
 		return nil
@@ -70,7 +70,7 @@ func (w Web) covers(addr net.Addr, config web.Config) error {
 	return nil
 }
 
-// read returns the content of ConfigFile. It opens the files that ConfigFile names, since one that
+// read returns the contents of ConfigFile. It opens the files that ConfigFile refers to, as a file that
 // blocks would block the server.
 func (w Web) read() (config web.Config, err error) {
 	if w.ConfigFile == "" {
@@ -97,7 +97,7 @@ func (w Web) read() (config web.Config, err error) {
 	return config, nil
 }
 
-// hasUsers reports whether ConfigFile has users, so that names and passwords are checked.
+// hasUsers reports whether ConfigFile has users, so that passwords are checked.
 func (w Web) hasUsers() (bool, error) {
 	config, err := w.read()
 	return len(config.Users) > 0, err
@@ -114,7 +114,7 @@ func isLoopback(addr net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// warnings drops log lines that are less than a warning.
+// warnings drops log records below warning level.
 type warnings struct{ slog.Handler }
 
 // Enabled implements [slog.Handler].

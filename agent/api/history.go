@@ -2,42 +2,41 @@ package api
 
 import "time"
 
-// Report is the response of /api/v1/report: how available each probe was.
+// Report is the response of /api/v1/report: the availability of each probe.
 type Report struct {
 	Metadata ListMeta `json:"metadata,omitzero"`
 	// Since and Until bound the report. Since is not before the oldest kept history.
 	Since time.Time    `json:"since"`
 	Until time.Time    `json:"until"`
-	Items []ReportItem `json:"items"` // by namespace, pod, container and kind
+	Items []ReportItem `json:"items"` // sorted by namespace, pod, container and kind
 }
 
-// ReportItem is the availability of one probe. Pods that had the same name one after the other
-// are one item.
+// ReportItem is the availability of one probe. Successive pods with the same name are one item.
 type ReportItem struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	Container string `json:"container"`
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
-	// Target says what the probe probes now; absent for a probe that has ended.
+	// Target is what the probe probes now; absent for a probe that has ended.
 	Target string `json:"target,omitzero"`
-	// Uptime is the share of the known time in which the state was success or warning, from 0 to 1;
-	// nil if none of the time is known.
+	// Uptime is the fraction of the known time in which the state was success or warning, from 0 to 1; nil if
+	// no time is known.
 	Uptime *float64 `json:"uptime"`
-	// Seconds are how long the probe was in each state. Time in which the agent did not run, or the probe
-	// did not exist, is in none of them. Uptime is (success+warning) / (success+warning+failure).
+	// Seconds is how long the probe was in each state. Time without the agent, or without the probe, counts
+	// for no state. Uptime is (success+warning) / (success+warning+failure).
 	Seconds StateSeconds `json:"seconds"`
-	// Incidents are the times in which the state was failure, newest first, at most 1,000. A restart of
-	// the agent, or at most ten minutes in which nothing was known, do not end one.
+	// Incidents are the times in which the state was failure, newest first, at most 1,000. A restart of the
+	// agent, or an unknown state for at most ten minutes, does not end an incident.
 	Incidents []Incident `json:"incidents"`
-	// IncidentCount is the number of all of them.
+	// IncidentCount is the number of all incidents.
 	IncidentCount int `json:"incidentCount"`
-	// MeanSeconds and LongestSeconds are of their durations; 0 without one.
+	// MeanSeconds and LongestSeconds are durations of incidents; 0 if there are none.
 	MeanSeconds    float64 `json:"meanSeconds"`
 	LongestSeconds float64 `json:"longestSeconds"`
 }
 
-// StateSeconds are how long a probe was in each state.
+// StateSeconds is how long a probe was in each state, in seconds.
 type StateSeconds struct {
 	Success float64 `json:"success"`
 	Warning float64 `json:"warning"`
@@ -48,9 +47,9 @@ type StateSeconds struct {
 // Incident is a time in which a probe was in the state failure.
 type Incident struct {
 	Start time.Time `json:"start"` // not before the start of the report
-	// End is absent if it lasts on.
+	// End is absent if the incident continues.
 	End time.Time `json:"end,omitzero"`
-	// DurationSeconds is how long the state was failure, without what is not known between.
+	// DurationSeconds is how long the state was failure, without times in which it was unknown.
 	DurationSeconds float64 `json:"durationSeconds"`
 	Reason          string  `json:"reason,omitzero"` // of the tick that decided it
 	Text            string  `json:"text,omitzero"`   // its output or its error
@@ -60,11 +59,11 @@ type Incident struct {
 type ProbeHistory struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// Target says what the probe probes now; absent for a probe that has ended.
+	// Target is what the probe probes now; absent for a probe that has ended.
 	Target string `json:"target,omitzero"`
-	// StepSeconds is how long a point is: 60, or a multiple of it so that there are at most 1,500.
+	// StepSeconds is the length of a point: 60, or a multiple of it that limits the points to 1,500.
 	StepSeconds int `json:"stepSeconds"`
-	// Points are the aggregates of ticks, oldest first. A step without ticks has none.
+	// Points are the aggregates of ticks, oldest first. A step without ticks has no point.
 	Points []HistoryPoint `json:"points"`
 	// Transitions are the changes of the state, newest first, at most 1,000.
 	Transitions []Transition `json:"transitions"`
@@ -78,7 +77,7 @@ type HistoryPoint struct {
 	Warning int `json:"warning,omitzero"`
 	Failure int `json:"failure,omitzero"`
 	Unknown int `json:"unknown,omitzero"`
-	// MeanSeconds and MaxSeconds are of how long the ticks took, with an error of at most 5 %.
+	// MeanSeconds and MaxSeconds are durations of ticks, with an error of at most 5 %.
 	MeanSeconds float64 `json:"meanSeconds"`
 	MaxSeconds  float64 `json:"maxSeconds"`
 }
@@ -86,8 +85,8 @@ type HistoryPoint struct {
 // Transition is a change of the state of a probe.
 type Transition struct {
 	Time time.Time `json:"time"`
-	// From and To are "success", "warning", "failure" or "unknown". To is "absent" if the probe was
-	// removed or the agent stopped; From is, when it began again.
+	// From and To are "success", "warning", "failure" or "unknown". To is "absent" if the probe was removed
+	// or the agent stopped; From is "absent" when the probe began again.
 	From   string `json:"from"`
 	To     string `json:"to"`
 	Reason string `json:"reason,omitzero"` // of the tick that decided it, as in the metrics

@@ -2,38 +2,38 @@ package api
 
 import "time"
 
-// NotificationList is the receivers of notifications.
+// NotificationList is the response of /api/v1/notifications.
 type NotificationList struct {
 	Items []Receiver `json:"items"`
 }
 
-// Receiver is a receiver of notifications of prober.yaml, and what it knows.
+// Receiver is the status of a receiver of notifications in prober.yaml.
 type Receiver struct {
 	Name string `json:"name"`
-	// Type is such as "webhook slack", "exec" and "mail".
+	// Type is the kind of receiver, such as "webhook slack", "exec" and "mail".
 	Type string `json:"type"`
-	// State is "ok", "failing" if the last message was not delivered and is tried again, "refused" if it is not
-	// tried again until something changes, or "unused" if there was no message yet.
+	// State is "ok", "failing" if the last message was not delivered and is retried, "refused" if it is not
+	// retried until something changes, or "unused" if there was no message yet.
 	State string `json:"state"`
-	// FailingSince is when the first message was not delivered.
+	// FailingSince is when delivery first failed.
 	FailingSince time.Time `json:"failingSince,omitzero"`
-	// Error is that of the last message.
+	// Error is the error of the last message.
 	Error string `json:"error,omitzero"`
 	// LastSent is when a message was last delivered.
 	LastSent time.Time `json:"lastSent,omitzero"`
-	// Answer is that of the receiver to the last message that was delivered.
+	// Answer is the receiver's response to the last message that was delivered.
 	Answer string `json:"answer,omitzero"`
-	// Delivered, Failed and Refused are attempts to send a message.
+	// Delivered, Failed and Refused count attempts to send a message.
 	Delivered uint64 `json:"delivered"`
 	Failed    uint64 `json:"failed"`
 	Refused   uint64 `json:"refused"`
-	// Dropped are incidents that were over and could not be told within the retention.
+	// Dropped counts incidents that ended and could not be sent within the retention.
 	Dropped uint64 `json:"dropped"`
-	// Pending is how many probes have something that the receiver does not know.
+	// Pending is the number of probes with news that the receiver does not have.
 	Pending int `json:"pending"`
-	// Open is how many probes the receiver knows to be failing.
+	// Open is the number of probes that the receiver knows to be failing.
 	Open int `json:"open"`
-	// Alerts are the newest of the incidents that it knows, or has to be told: at most 100.
+	// Alerts are the newest incidents that the receiver knows or must be told, at most 100.
 	Alerts []Alert `json:"alerts"`
 }
 
@@ -44,24 +44,24 @@ type Alert struct {
 	Container string `json:"container"`
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
-	// Target says what the probe probes, such as "GET https://shop.example/healthz"; absent if unknown.
+	// Target is what the probe probes, such as "GET https://shop.example/healthz"; absent if unknown.
 	Target string `json:"target,omitzero"`
-	// State is "failure", "warning", "unknown", or "success" if it is over.
+	// State is "failure", "warning", "unknown", or "success" if the incident has ended.
 	State string `json:"state"`
-	// Told is the state that the receiver knows; "success" if it knows of none.
+	// Told is the state that the receiver knows; "success" if it knows of no incident.
 	Told  string    `json:"told"`
 	Since time.Time `json:"since"`
-	// Reason and Text are those of the attempt that made the state.
+	// Reason and Text come from the attempt that caused the state.
 	Reason string `json:"reason,omitzero"`
 	Text   string `json:"text,omitzero"`
 }
 
-// NotificationTest is the answer of a receiver to a test message.
+// NotificationTest is the result of sending a test message.
 type NotificationTest struct {
 	Receiver string `json:"receiver"`
-	// Delivered is whether the receiver has taken the message.
+	// Delivered reports whether the receiver accepted the message.
 	Delivered bool `json:"delivered"`
-	// Answer is such as "200 OK"; or why it was not taken.
+	// Answer is the response, such as "200 OK", or the error.
 	Answer          string  `json:"answer"`
 	DurationSeconds float64 `json:"durationSeconds"`
 }

@@ -2,20 +2,20 @@ package api
 
 import "time"
 
-// Pause says more of a probe that is paused. It is empty for a probe that its configuration pauses.
+// Pause has the details of a pause. It is empty for a probe that its configuration pauses.
 type Pause struct {
 	// PausedUntil is when the pause ends by itself; absent if it does not.
 	PausedUntil time.Time `json:"pausedUntil,omitzero"`
-	// PauseReason is what the caller gave as the reason.
+	// PauseReason is the reason that the caller gave.
 	PauseReason string `json:"pauseReason,omitzero"`
 	// PausedBy is who paused the probe, such as "uid 0, with the socket".
 	PausedBy string `json:"pausedBy,omitzero"`
 }
 
-// PauseRequest is the body of a request to pause a probe. The body may be absent; the parameters of
-// the query have the same names.
+// PauseRequest is the body of a request to pause a probe. The body is optional. The query parameters have the
+// same names.
 type PauseRequest struct {
-	// For is how long the pause takes, such as "10m"; absent until it is resumed.
+	// For is the duration of the pause, such as "10m"; absent to pause until resumed.
 	For string `json:"for,omitzero"`
 	// Reason is shown with the probe, at most 256 bytes on one line.
 	Reason string `json:"reason,omitzero"`

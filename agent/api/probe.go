@@ -20,24 +20,24 @@ type ProbeStatus struct {
 	ContainerID string `json:"containerID"`
 	Kind        string `json:"kind"` // "liveness", "readiness" or "startup"
 	Handler     string `json:"handler"`
-	// Target says for people what the probe probes, such as "GET https://shop.example/healthz" and "exec pg_isready
-	// -q": one line of at most 256 bytes, without secrets of the config.
+	// Target is what the probe probes, for people, such as "GET https://shop.example/healthz" and "exec
+	// pg_isready -q": one line of at most 256 bytes, without secrets of the config.
 	Target string `json:"target,omitzero"`
 	Result string `json:"result"` // decided: "success", "failure" or "unknown"
 	Run    int    `json:"run"`    // consecutive equal results
 	OnHold bool   `json:"onHold"`
 	Paused bool   `json:"paused"`
-	// Gate is why the probe makes no attempts, such as "initial delay, 4s left"; "" if it makes some.
+	// Gate is why the probe makes no attempts, such as "initial delay, 4s left"; "" if it makes attempts.
 	Gate    string       `json:"gate,omitzero"`
 	Spec    SpecStatus   `json:"spec"`
 	Last    *TickStatus  `json:"last"` // nil before the first tick
 	Next    time.Time    `json:"next,omitzero"`
-	History []TickStatus `json:"history"` // newest first; empty if none is kept
+	History []TickStatus `json:"history"` // newest first; empty if no history is kept
 	CurrentState
 	Pause
 }
 
-// SpecStatus is a probe's spec; durations in Go's notation.
+// SpecStatus is a probe's spec. Durations are in Go's notation.
 type SpecStatus struct {
 	InitialDelay     string `json:"initialDelay"`
 	Period           string `json:"period"`
@@ -55,7 +55,7 @@ type TickStatus struct {
 	Time            time.Time `json:"time"`
 	DurationSeconds float64   `json:"durationSeconds"`
 	Metrics         []Metric  `json:"metrics"` // of the last tick only
-	// Details is a JSON object of the handler, for programs. Of the last tick only.
+	// Details is a JSON object from the handler, for programs. Only the last tick has it.
 	Details json.RawMessage `json:"details,omitzero"`
 }
 

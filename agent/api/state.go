@@ -2,17 +2,16 @@ package api
 
 import "cmp"
 
-// States are what probes are counted as, and selected by: the states, and [Paused].
+// States are the values by which probes are counted and selected: the states, and [Paused].
 var States = []string{"success", "warning", "failure", "unknown", Paused}
 
-// Paused is what counts of probes by state count a paused probe as, beside the states.
+// Paused is counted for paused probes instead of their state.
 const Paused = "paused"
 
-// Now returns the state, or the decided result of an agent that tells no states.
+// Now returns the state, or the decided result if the agent sends no states.
 func (p *ProbeStatus) Now() string { return cmp.Or(p.State, p.Result) }
 
-// Counted returns what counts of probes by state count p as: its state, or [Paused]. A failure that is paused
-// is no alarm.
+// Counted returns the value as which p is counted: its state, or [Paused]. A paused failure is no alarm.
 func (p *ProbeStatus) Counted() string {
 	if p.Paused {
 		return Paused
@@ -28,8 +27,8 @@ func (p *ProbeStatus) Word() string {
 	return p.Now()
 }
 
-// Activity returns why the probe makes no attempts, with the end of a pause in a layout of package time, and
-// why it is paused; "active" if it makes some.
+// Activity returns why the probe makes no attempts, or "active" if it makes attempts. For a pause, it
+// includes its reason and its end in a layout of package time.
 func (p *ProbeStatus) Activity(layout string) string {
 	if !p.Paused {
 		return cmp.Or(p.Gate, "active")

@@ -2,20 +2,21 @@ package api
 
 import "time"
 
-// CurrentState is the state of a probe for people, as notifications and reports have it: that of the decided
-// result, but warning if the attempt that confirmed a success warned, and unknown while nothing was
-// decided or three ticks in a row had no verdict.
+// CurrentState is the state of a probe for people, as in notifications and reports. It is the decided result,
+// but warning if the attempt that confirmed a success warned, and unknown while nothing was decided or three
+// ticks in a row had no verdict.
 type CurrentState struct {
-	// State is "success", "warning", "failure" or "unknown"; absent of a probe that was removed.
+	// State is "success", "warning", "failure" or "unknown"; absent for a probe that was removed.
 	State string `json:"state,omitzero"`
-	// StateSince is when it began; absent of a probe that has had no other state than unknown.
+	// StateSince is when the state began; absent for a probe that has only been unknown.
 	StateSince time.Time `json:"stateSince,omitzero"`
-	// Cause is the output or the error of the newest attempt with the state, which a target may have written, as
-	// one line; absent for a success. In a [ProbeSummary] it has at most 200 bytes, and is absent if Last has it.
+	// Cause is the output or the error of the newest attempt with the state, as one line; absent for a
+	// success. A target may have written it. In a [ProbeSummary] it has at most 200 bytes, and is absent if
+	// Last has it.
 	Cause string `json:"cause,omitzero"`
 }
 
-// ProbeSummary is a probe in the stream with view=summary: what a table shows of it.
+// ProbeSummary is a probe in the stream with view=summary: the fields of a table.
 type ProbeSummary struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -63,7 +64,7 @@ type ContainerSummary struct {
 	Restarts   int       `json:"restarts"`
 	State      string    `json:"state"` // "running", "waiting" or "terminated"
 	Since      time.Time `json:"since,omitzero"`
-	Reason     string    `json:"reason,omitzero"`     // why it waits, or how it has ended
-	LastEnd    time.Time `json:"lastEnd,omitzero"`    // when the container before it ended
-	LastReason string    `json:"lastReason,omitzero"` // and how
+	Reason     string    `json:"reason,omitzero"`     // why it waits, or how it ended
+	LastEnd    time.Time `json:"lastEnd,omitzero"`    // when the previous container ended
+	LastReason string    `json:"lastReason,omitzero"` // how the previous container ended
 }

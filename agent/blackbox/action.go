@@ -22,8 +22,8 @@ const (
 	grpcHandler = "grpc"
 )
 
-// become sets what the module becomes: a handler, and its config.
-func (r *reader) become() error {
+// convert sets the handler and the config of the module.
+func (r *reader) convert() error {
 	m := r.module
 	m.config = make(map[string]any)
 	switch f := &m.fields; f.Prober {
@@ -68,7 +68,7 @@ func (r *reader) become() error {
 	}
 }
 
-// set sets a field of the config, unless the value is that of a field that is not set.
+// set sets a field of the config, unless the value is the zero value, nil or empty.
 func (r *reader) set(name string, value any) {
 	switch v := value.(type) {
 	case string:
@@ -104,7 +104,7 @@ func (r *reader) set(name string, value any) {
 	r.module.config[name] = value
 }
 
-// secret sets a field of the config, or of a mapping in it, that is a secret.
+// secret sets a secret field in a mapping of the config.
 func (r *reader) secret(in map[string]any, name, value string) {
 	if value != "" {
 		in[name] = value
@@ -112,15 +112,15 @@ func (r *reader) secret(in map[string]any, name, value string) {
 	}
 }
 
-// sensitive reports whether the value of a header is a secret, by its name.
+// sensitive reports whether the value of a header is a secret, judged by the header's name.
 func sensitive(header string) bool {
 	header = strings.ToLower(header)
 	return slices.ContainsFunc([]string{"auth", "cookie", "token", "key", "secret", "password", "session", "signature"},
 		func(word string) bool { return strings.Contains(header, word) })
 }
 
-// either returns a value that is given as text, or in the file of a field, without the end of its line.
-func (r *reader) either(text, field, file string) string {
+// textOrFile returns text, or the contents of the file of a field without surrounding spaces.
+func (r *reader) textOrFile(text, field, file string) string {
 	if file == "" {
 		return text
 	}
@@ -173,7 +173,7 @@ func (r *reader) http(f *httpFields) error {
 	return r.tls(&f.TLSConfig)
 }
 
-// httpUnsupported says what prober does not have of a module.
+// httpUnsupported rejects modules with features that prober does not support.
 func (r *reader) httpUnsupported(f *httpFields) {
 	r.refuse(f.FailIfBodyJSONMatchesCEL != "" || f.FailIfBodyJSONNotMatchesCEL != "", "http.fail_if_body_json_matches_cel (jsonPath of the plugin httpcheck checks values in JSON)")
 	r.refuse(f.HTTPHeaders != nil, "http.http_headers (headers has headers with one value)")
@@ -185,8 +185,8 @@ func (r *reader) httpUnsupported(f *httpFields) {
 	r.refuse(f.ProxyURL != "" && f.SkipResolvePhaseWithProxy, "http.skip_resolve_phase_with_proxy")
 }
 
-// refuse makes a module unsupported if it asks for what prober does not have. The first of several
-// is what users see.
+// refuse marks a module as unsupported if it uses a feature that prober does not support. Users see the first
+// such feature.
 func (r *reader) refuse(asked bool, what string) {
 	if asked && r.module.unsupported == nil {
 		r.module.unsupported = fmt.Errorf("%s is not supported", what)
@@ -217,19 +217,19 @@ func (r *reader) proxy(f *httpFields) error {
 	return nil
 }
 
-// login sets the credentials of the request.
+// login sets the credentials of requests.
 func (r *reader) login(f *httpFields) {
 	if b := f.BasicAuth; b != nil {
-		user := r.either(b.Username, "http.basic_auth.username_file", b.UsernameFile)
-		password := r.either(b.Password, "http.basic_auth.password_file", b.PasswordFile)
+		user := r.textOrFile(b.Username, "http.basic_auth.username_file", b.UsernameFile)
+		password := r.textOrFile(b.Password, "http.basic_auth.password_file", b.PasswordFile)
 		basic := map[string]any{"username": user}
 		r.secret(basic, "password", password)
-		r.module.secrets = append(r.module.secrets, user+":"+password) // as it is sent, in base64
+		r.module.secrets = append(r.module.secrets, user+":"+password) // encoded together in base64
 		r.module.config["basicAuth"] = basic
 	}
-	r.secret(r.module.config, "bearerToken", r.either(f.BearerToken, "http.bearer_token_file", f.BearerTokenFile))
+	r.secret(r.module.config, "bearerToken", r.textOrFile(f.BearerToken, "http.bearer_token_file", f.BearerTokenFile))
 	if a := f.Authorization; a != nil {
-		credentials := r.either(a.Credentials, "http.authorization.credentials_file", a.CredentialsFile)
+		credentials := r.textOrFile(a.Credentials, "http.authorization.credentials_file", a.CredentialsFile)
 		fields := map[string]any{"type": cmp.Or(a.Type, "Bearer")}
 		r.secret(fields, "credentials", credentials)
 		r.module.config["authorization"] = fields
@@ -295,8 +295,8 @@ func (r *reader) dns(f *dnsFields) error {
 	return r.tls(&f.TLSConfig)
 }
 
-// tls sets the TLS of a plugin. A client certificate becomes credentials, which the plugin names and does
-// not see.
+// tls sets the TLS config of a plugin. A client certificate becomes credentials, which the plugin refers to
+// by name and cannot read.
 func (r *reader) tls(f *tlsFields) error {
 	if *f == (tlsFields{}) {
 		return nil
@@ -326,9 +326,9 @@ func (r *reader) tls(f *tlsFields) error {
 
 func (r *reader) clientCertificate(f *tlsFields) error {
 	if f.CertFile == "" || f.KeyFile == "" {
-		return errors.New("tls_config: cert_file and key_file belong together")
+		return errors.New("tls_config: cert_file and key_file must be set together")
 	}
-	if r.module.credentials != "" { // they are known, and read again when their files have changed
+	if r.module.credentials != "" { // they exist, and are read again when their files have changed
 		r.module.config["credentials"] = r.module.credentials
 		r.versions(f)
 		return nil
@@ -336,7 +336,7 @@ func (r *reader) clientCertificate(f *tlsFields) error {
 	if f.CA != "" {
 		r.module.unsupported = errors.New("tls_config.ca together with cert_file is not supported: use ca_file")
 	}
-	// Nobody else can name these credentials: they are for /probe only.
+	// The name is random, as the credentials are only for /probe.
 	c := config.Credentials{
 		Name: "blackbox " + r.module.Name + " " + rand.Text(), ServerName: f.ServerName, Insecure: f.InsecureSkipVerify, Plugins: []string{r.module.handler},
 	}
@@ -359,7 +359,7 @@ func (r *reader) clientCertificate(f *tlsFields) error {
 	return nil
 }
 
-// versions sets the versions of TLS beside credentials.
+// versions sets the TLS versions for a module with credentials.
 func (r *reader) versions(f *tlsFields) {
 	versions := make(map[string]any)
 	for name, value := range map[string]string{"minVersion": f.MinVersion, "maxVersion": f.MaxVersion} {

@@ -28,10 +28,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// prepare is the Prepare of a server.
+// prepare is the Prepare function of a server.
 type prepare = func(ctx context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error)
 
-// load reads a file with that text.
+// load reads a file with the given text.
 func load(t *testing.T, text string) (*blackbox.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "blackbox.yml")
@@ -42,7 +42,7 @@ func load(t *testing.T, text string) (*blackbox.File, error) {
 	return f, err
 }
 
-// scrape asks a server whose file has that text.
+// scrape sends a request to a server whose file has the given text.
 func scrape(t *testing.T, text, query string, header http.Header, with prepare) *httptest.ResponseRecorder {
 	t.Helper()
 	f, err := load(t, text)
@@ -57,8 +57,8 @@ func scrape(t *testing.T, text, query string, header http.Header, with prepare) 
 	return w
 }
 
-// answers returns a Prepare whose handlers all have that outcome.
-func answers(out probe.Outcome, err error) prepare {
+// prepareOutcome returns a Prepare function whose handlers all have that outcome.
+func prepareOutcome(out probe.Outcome, err error) prepare {
 	return func(context.Context, string, []byte, probe.Target) (probe.Handler, error) {
 		return probe.HandlerFunc(func(context.Context, probe.Request) (probe.Outcome, error) { return out, err }), nil
 	}
@@ -89,7 +89,7 @@ func values(t *testing.T, body string) map[string]float64 {
 	return all
 }
 
-func TestModulesBecomeHandlers(t *testing.T) {
+func TestModulesAreConvertedToHandlers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, module, target, hostname string
@@ -170,7 +170,7 @@ func TestModulesBecomeHandlers(t *testing.T) {
 	}
 }
 
-func TestErrorsOfFilesHaveTheirPlace(t *testing.T) {
+func TestErrorsOfFilesHavePosition(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"modules: {a: {prober: http, htp: {}}}":                          "blackbox.yml:1: modules.a.htp: unknown field",
@@ -179,7 +179,7 @@ func TestErrorsOfFilesHaveTheirPlace(t *testing.T) {
 		"modules: {a: {prober: tcp, timeout: soon}}":                     "modules.a.timeout: ",
 		"modules: {a: {prober: dns}}":                                    "modules.a: dns.query_name: the field is required",
 		"modules: {a: {prober: http, http: {body_size_limit: many}}}":    "modules.a.http.body_size_limit: ",
-		"modules: {a: {prober: tcp, tcp: {tls_config: {cert_file: c}}}}": "modules.a: tls_config: cert_file and key_file belong together",
+		"modules: {a: {prober: tcp, tcp: {tls_config: {cert_file: c}}}}": "modules.a: tls_config: cert_file and key_file must be set together",
 		"modules: {a: {prober: http, http: {body_size_limit: nan}}}":     "modules.a.http.body_size_limit: ",
 		"mods: {}": "mods: unknown field",
 	} {
@@ -199,7 +199,7 @@ func TestUnsupportedModules(t *testing.T) {
 	if u := f.Unsupported(); len(u) != 1 || u["a"] == nil {
 		t.Errorf("unsupported: %v", u)
 	}
-	w := scrape(t, text, "module=a&target=x", nil, answers(probe.Outcome{Result: probe.Success}, nil))
+	w := scrape(t, text, "module=a&target=x", nil, prepareOutcome(probe.Outcome{Result: probe.Success}, nil))
 	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "http.oauth2 is not supported") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -257,7 +257,7 @@ func TestMetrics(t *testing.T) {
 		{Name: "http_duration_seconds", Value: 2, Labels: map[string]string{"phase": "tls"}},
 		{Name: "http_duration_seconds", Value: 3, Labels: map[string]string{"other": "label"}}, {Name: "success", Value: 7},
 	}}
-	w := scrape(t, text, "target=a", nil, answers(out, nil))
+	w := scrape(t, text, "target=a", nil, prepareOutcome(out, nil))
 	got := values(t, w.Body.String())
 	delete(got, "probe_duration_seconds")
 	want := map[string]float64{
@@ -267,13 +267,13 @@ func TestMetrics(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)
 	}
-	got = values(t, scrape(t, text, "target=a", nil, answers(probe.Outcome{}, os.ErrPermission)).Body.String())
+	got = values(t, scrape(t, text, "target=a", nil, prepareOutcome(probe.Outcome{}, os.ErrPermission)).Body.String())
 	if got["probe_success"] != 0 || got["probe_unknown"] != 1 {
 		t.Errorf("after an error: %v", got)
 	}
 }
 
-func TestRequestsThatCannotBeScraped(t *testing.T) {
+func TestBadScrapesAreRefused(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{"module=x&target=a": `Unknown module "x"`, "module=m": "Target parameter is missing"} {
 		if w := scrape(t, "modules: {m: {prober: tcp}}", query, nil, nil); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
@@ -345,7 +345,7 @@ func TestDebugHidesSecretsAndEscapes(t *testing.T) {
 	}
 }
 
-// TestGRPC has the values that blackbox_exporter 0.23 had for the same servers, without its expiry of no
+// TestGRPC expects the values of blackbox_exporter 0.23 for the same servers, except its expiry without a
 // certificate.
 func TestGRPC(t *testing.T) {
 	t.Parallel()
@@ -399,7 +399,7 @@ func TestFilesOfSecretsAreReadAtEachScrape(t *testing.T) {
 	var got []string
 	var f *blackbox.File
 	var err error
-	for _, want := range []string{"", "first", "second"} { // at first, there is no such file
+	for _, want := range []string{"", "first", "second"} { // at first, the file does not exist
 		if want != "" {
 			if err := os.WriteFile(token, []byte(want+"\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -426,7 +426,7 @@ func TestFilesOfSecretsAreReadAtEachScrape(t *testing.T) {
 	}
 }
 
-func TestUnknownHandlerSaysNothingAboutTheTarget(t *testing.T) {
+func TestUnknownHandlerIsServerError(t *testing.T) {
 	t.Parallel()
 	var registry handlers.Registry
 	w := scrape(t, "modules: {m: {prober: icmp}}", "module=m&target=a", nil, func(_ context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error) {
@@ -437,10 +437,10 @@ func TestUnknownHandlerSaysNothingAboutTheTarget(t *testing.T) {
 	}
 }
 
-// An attempt that was not made says nothing about the target: probe_success of 0 would.
+// If no attempt was made, the response must not have probe_success 0.
 func TestScrapeWithoutSlotIsRefused(t *testing.T) {
 	t.Parallel()
-	w := scrape(t, "modules: {a: {prober: tcp}}", "module=a&target=127.0.0.1:1", nil, answers(probe.Outcome{}, fmt.Errorf("busy: %w", probe.ErrNoSlot)))
+	w := scrape(t, "modules: {a: {prober: tcp}}", "module=a&target=127.0.0.1:1", nil, prepareOutcome(probe.Outcome{}, fmt.Errorf("busy: %w", probe.ErrNoSlot)))
 	if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || body != "Module \"a\": no attempt was made: busy: "+probe.ErrNoSlot.Error()+"\n" {
 		t.Errorf("status %d, %q", w.Code, body)
 	}

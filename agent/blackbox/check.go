@@ -17,30 +17,30 @@ type Preparer interface {
 	Prepare(handler string, config []byte, target probe.Target) (probe.Handler, error)
 }
 
-// check calls prepare with the handler and the config of each module. Its error joins one for each module
-// whose config is refused, with the file, the line and the module. It logs the modules that cannot be used.
+// check calls prepare with the handler and the config of each module. Its error joins an error for each
+// module whose config is rejected, with the file, the line and the module. It logs the modules that cannot be
+// used.
 func (f *File) check(path string, prepare Preparer, log *slog.Logger) error {
 	byLine := func(a, b *Module) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.Name, b.Name)) }
 	var errs []error
 	for _, m := range slices.SortedFunc(maps.Values(f.modules), byLine) {
-		placed := func(err error) error {
+		withPosition := func(err error) error {
 			return &yamlpos.Error{File: path, Line: m.line, Field: yamlpos.Join("modules", m.Name), Err: err}
 		}
 		if err := m.unusable(); err != nil {
-			log.Warn("a module cannot be used", "error", placed(err).Error())
+			log.Warn("a module cannot be used", "error", withPosition(err).Error())
 		}
 		if err := m.check(prepare); err != nil {
-			errs = append(errs, placed(err))
+			errs = append(errs, withPosition(err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// anyTarget is a target that every module can have.
+// anyTarget is a target that is valid for every module.
 const anyTarget = "localhost:443"
 
-// check returns why the handler of the module refuses its config. A module that asks for what prober does not
-// have is not checked.
+// check returns the error of the module's handler for its config. It skips unsupported modules.
 func (m *Module) check(prepare Preparer) error {
 	if m.unsupported != nil {
 		return nil

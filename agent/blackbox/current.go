@@ -7,14 +7,14 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// Current is the file that an agent uses now. It is safe for concurrent use.
+// Current has the file that an agent uses at present. It is safe for concurrent use.
 type Current struct {
 	path string
 	log  *slog.Logger
 	file atomic.Pointer[File]
 }
 
-// Open reads the file at path; "" is a file without modules, as is one with an error.
+// Open reads the file at path. If path is "" or the file has an error, the result has no modules.
 func Open(path string, log *slog.Logger) (*Current, error) {
 	c, f := &Current{path: path, log: log}, &File{}
 	var err error
@@ -27,10 +27,10 @@ func Open(path string, log *slog.Logger) (*Current, error) {
 	return c, err
 }
 
-// Check returns an error for each module of the file whose handler refuses its config.
+// Check joins an error for each module of the file whose handler rejects its config.
 func (c *Current) Check(prepare Preparer) error { return c.File().check(c.path, prepare, c.log) }
 
-// Reload reads the file again, and checks it. With an error, the last good one stays.
+// Reload reads and checks the file again. On an error, the last good file stays in use.
 func (c *Current) Reload(prepare Preparer) error {
 	if c.path == "" {
 		return nil
@@ -45,8 +45,8 @@ func (c *Current) Reload(prepare Preparer) error {
 	return err
 }
 
-// File returns the file.
+// File returns the file in use.
 func (c *Current) File() *File { return c.file.Load() }
 
-// Credentials returns the credentials that the modules name.
+// Credentials returns the client certificates of the modules.
 func (c *Current) Credentials() []config.Credentials { return c.File().Credentials }

@@ -1,7 +1,7 @@
-// Package blackbox answers the scrapes of blackbox_exporter: /probe?module=NAME&target=ADDRESS makes one
+// Package blackbox serves scrapes as blackbox_exporter does: /probe?module=NAME&target=ADDRESS makes one
 // attempt, and responds with its metrics.
 //
-// Read [Load] first: it reads blackbox_exporter's own file. module.go has the fields of a module,
-// action.go the handler and the config that a module becomes, target.go the address that a scrape names,
-// server.go the scrape itself, and output.go its metrics and its debug text.
+// Read [Load] first: it reads a file of blackbox_exporter. module.go has the fields of a module, action.go
+// converts a module to a handler and its config, target.go parses the target of a scrape, server.go serves
+// it, and output.go has its metrics and its debug text.
 package blackbox

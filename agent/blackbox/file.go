@@ -15,20 +15,19 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// maxFile is the most bytes of a file.
+// maxFile is the limit of a file, in bytes.
 const maxFile = 1 << 20
 
-// File is the contents of a file of blackbox_exporter. It is read-only.
+// File is the contents of a blackbox_exporter file. It is read-only.
 type File struct {
 	modules map[string]*Module
-	// Credentials are those that the modules name: client certificates.
+	// Credentials are the client certificates of the modules.
 	Credentials []config.Credentials
 }
 
-// Load reads the file at path, and the files that its modules name, whose paths are relative to the
-// working directory, as in blackbox_exporter. Each error has the file, the line and the path of the
-// field. A module that asks for something that prober does not have, or names a file that cannot be read,
-// is no error: see [File.Unsupported].
+// Load reads the file at path, and the files that its modules refer to. Their paths are relative to the
+// working directory, as in blackbox_exporter. Each error has the file, the line and the path of the field. A
+// module that uses an unsupported feature or an unreadable file is no error: see [File.Unsupported].
 func Load(path string) (*File, error) {
 	text, err := regular.Read(path, maxFile)
 	if err != nil {
@@ -70,20 +69,20 @@ func (f *File) module(d *yamlpos.Decoder, key, n *yamlpos.Node, path string) {
 		}
 	}
 	r := reader{module: m, file: f}
-	if err := r.become(); err != nil {
+	if err := r.convert(); err != nil {
 		d.Error(n, path, err)
 		return
 	}
 	f.modules[name] = m
 }
 
-// hasBytes reports whether a value in n is one of bytes, which the config of a plugin cannot have.
+// hasBytes reports whether n contains a binary value, which the config of a plugin cannot represent.
 func hasBytes(n *yamlpos.Node) bool {
 	return n.Tag == "!!binary" || slices.ContainsFunc(n.Content, hasBytes)
 }
 
-// parseTimeout parses a duration of Go, which is what blackbox_exporter accepts, or one of Prometheus,
-// which is what its documentation says.
+// parseTimeout parses a Go duration, which blackbox_exporter accepts, or a Prometheus duration, which its
+// documentation describes.
 func parseTimeout(text string) (time.Duration, error) {
 	if timeout, err := time.ParseDuration(text); err == nil {
 		return timeout, nil
@@ -95,8 +94,8 @@ func parseTimeout(text string) (time.Duration, error) {
 // Names returns the names of all modules, sorted.
 func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.modules)) }
 
-// Unsupported returns why modules cannot be used, by their names: they ask for something that prober does
-// not have, or name a file that cannot be read, which is read again at each scrape.
+// Unsupported returns why modules cannot be used, by name: a module uses an unsupported feature, or an
+// unreadable file, which is read again at each scrape.
 func (f *File) Unsupported() map[string]error {
 	all := make(map[string]error)
 	for name, m := range f.modules {
@@ -107,14 +106,13 @@ func (f *File) Unsupported() map[string]error {
 	return all
 }
 
-// reader makes the handler and the config of a module.
+// reader builds the handler and the config of a module.
 type reader struct {
 	module *Module
-	file   *File // gets the credentials
+	file   *File // receives the credentials
 }
 
-// text returns the contents of the file of a field. If it cannot be read, the module cannot be used before
-// it can.
+// text returns the contents of the file of a field. The module cannot be used while the file is unreadable.
 func (r *reader) text(field, path string) string {
 	r.module.readsFiles = true
 	text, err := regular.Read(path, maxFile)

@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// lookUp returns the address that the target of a gRPC module has, as blackbox_exporter chooses it, with
-// the metrics of the look-up. The built-in handler measures nothing.
+// lookUp resolves the target of a gRPC module as blackbox_exporter does, and returns metrics of the lookup.
+// The built-in handler has no such metrics.
 func (f *grpcFields) lookUp(ctx context.Context, host string) (ip net.IP, measured []probe.Metric, err error) {
 	start := time.Now()
 	all, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
@@ -36,7 +36,8 @@ func (f *grpcFields) lookUp(ctx context.Context, host string) (ip net.IP, measur
 	return ip, append(measured, number("ip_protocol", version), number("ip_addr_hash", float64(hash.Sum32()))), nil
 }
 
-// choose returns the first address of the preferred version of IP, or else of the other one, if that is allowed.
+// choose returns the first address of the preferred IP version, or, if the fallback is allowed, of the other
+// one.
 func (f *grpcFields) choose(all []net.IP) net.IP {
 	for _, ip := range all {
 		if (ip.To4() != nil) == (f.PreferredIPProtocol == "ip4") {
@@ -49,12 +50,12 @@ func (f *grpcFields) choose(all []net.IP) net.IP {
 	return nil
 }
 
-// servingStatuses are those of grpc.health.v1.
+// servingStatuses are the names of the statuses in grpc.health.v1.
 var servingStatuses = []string{"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"}
 
-// measureGRPC returns the metrics of an attempt of the built-in handler. It has none of the certificate,
-// which the handler does not return: ssl_earliest_cert_expiry of 0, as blackbox_exporter before 0.26 has
-// it without TLS, looks like a certificate that has expired.
+// measureGRPC returns the metrics of an attempt of the built-in handler. The handler does not return the
+// certificate, so there is no ssl_earliest_cert_expiry: 0, as in blackbox_exporter before 0.26 without TLS,
+// would look like an expired certificate.
 func measureGRPC(v *verdict, secure bool, took time.Duration) (all []probe.Metric) {
 	output, status := v.outcome.Output, ""
 	if v.success() {
@@ -70,7 +71,7 @@ func measureGRPC(v *verdict, secure bool, took time.Duration) (all []probe.Metri
 		number("grpc_ssl", flag(secure)), number("grpc_status_code", float64(codeOf(v, status != ""))))
 }
 
-// codeOf returns the code of the call, from the text that the kubelet gives it.
+// codeOf returns the status code of the call, taken from the kubelet's text for it.
 func codeOf(v *verdict, answered bool) codes.Code {
 	output := v.outcome.Output
 	switch {
@@ -96,6 +97,6 @@ func seconds(name string, value float64) probe.Metric {
 
 func number(name string, value float64) probe.Metric { return probe.Metric{Name: name, Value: value} }
 
-func labelled(name, label, is string, value float64) probe.Metric {
-	return probe.Metric{Name: name, Value: value, Labels: map[string]string{label: is}}
+func labelled(name, label, labelValue string, value float64) probe.Metric {
+	return probe.Metric{Name: name, Value: value, Labels: map[string]string{label: labelValue}}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/daeace23/prober/internal/netaddr"
 )
 
-// guard returns the rule for what an attempt of a scrape connects to, whichever handler makes it: whoever may
-// send a request chooses the target. Plugins have their grants beside it.
+// guard returns a guard for the connections of a scrape, whichever handler makes it, as any client can choose
+// the target. Plugins have their grants in addition.
 func guard(listeners []net.Addr) netns.Guard {
 	return func(to netns.To) error {
 		if to.Socket != "" {
 			return errors.New("a scrape must not name a socket")
 		}
 		if to.Host != "" {
-			return nil // its addresses follow
+			return nil // its addresses are checked later
 		}
 		switch netaddr.Nearest(to.Addr) {
 		case netaddr.NoHost:

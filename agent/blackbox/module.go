@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// Module is a module of the file: a probe whose target a scrape names. It is read-only.
+// Module is a module of the file: a probe whose target is chosen by the scrape. It is read-only.
 type Module struct {
 	Name    string
 	line    int // in the file
 	fields  moduleFields
-	timeout time.Duration // 0: that of the scrape
+	timeout time.Duration // 0: the timeout of the scrape
 
-	credentials string // that a client certificate has become; "" for none
-	readsFiles  bool   // other than of credentials
+	credentials string // name of the credentials of the client certificate; "" for none
+	readsFiles  bool   // has fields with files, other than credentials
 
 	handler     string
-	config      map[string]any // of the handler, without what depends on the target
+	config      map[string]any // of the handler, without the parts that depend on the target
 	secrets     []string       // in config
 	unsupported error          // why it cannot be used; nil if it can
-	unread      error          // of a file that could not be read; nil if all could
+	unread      error          // of an unreadable file; nil if all were read
 }
 
-// unusable returns why the module cannot be used now.
+// unusable returns why the module cannot be used at present; nil if it can.
 func (m *Module) unusable() error { return cmp.Or(m.unsupported, m.unread) }
 
-// fresh returns the module with the present contents of its files, such as a token that is renewed.
+// fresh returns the module with the present contents of its files, such as a renewed token.
 func (m *Module) fresh() (*Module, error) {
 	if !m.readsFiles {
 		return m, nil
@@ -37,7 +37,7 @@ func (m *Module) fresh() (*Module, error) {
 	made := *m
 	made.secrets, made.unread = nil, nil
 	r := reader{module: &made}
-	if err := r.become(); err != nil {
+	if err := r.convert(); err != nil {
 		return &made, err
 	}
 	return &made, made.unread
@@ -212,7 +212,7 @@ func (s *size) UnmarshalJSON(data []byte) error {
 	}
 	n, err := strconv.ParseFloat(number, 64)
 	n *= float64(int64(1) << shift)
-	if err != nil || !(n >= 0 && n <= 1<<60) { // which NaN is not either
+	if err != nil || !(n >= 0 && n <= 1<<60) { // also rejects NaN
 		return fmt.Errorf("%.40s must be a number of bytes, such as 1024 or 10MB", text)
 	}
 	*s = size(n)

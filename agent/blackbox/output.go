@@ -11,8 +11,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// gather registers the metrics of a scrape. Metrics of a handler get the prefix probe_, as all of
-// blackbox_exporter have it. Of metrics that cannot be exported together, the first is.
+// gather registers the metrics of a scrape. Metrics of a handler get the prefix probe_, as in
+// blackbox_exporter. Of metrics that cannot be exported together, it exports the first.
 func gather(registry *prometheus.Registry, v *verdict) {
 	add := func(name, help string, value float64) {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
@@ -40,8 +40,8 @@ func gather(registry *prometheus.Registry, v *verdict) {
 	}
 }
 
-func flag(is bool) float64 {
-	if is {
+func flag(b bool) float64 {
+	if b {
 		return 1
 	}
 	return 0
@@ -54,7 +54,7 @@ func help(m *probe.Metric) string {
 	return "Measured by the probe."
 }
 
-// mask returns v, the value of a field of a config, without secrets. within is the name of the field.
+// mask returns a copy of v, a value in a config, without secrets. within is the name of the field that has v.
 func mask(within string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -78,7 +78,7 @@ func mask(within string, v any) any {
 	}
 }
 
-// hidden stands for a secret.
+// hidden replaces a secret.
 const hidden = "<secret>"
 
 // isSecret reports whether a field is a secret.
@@ -93,7 +93,7 @@ func isSecret(within, name string) bool {
 	}
 }
 
-// line returns an event of an attempt as a line of the debug text.
+// line formats an event of an attempt as a line of the debug text.
 func line(e *probe.TraceEvent) string {
 	text := fmt.Sprintf("%-6s  %-12s", e.Type, e.Name)
 	if e.Type != probe.TraceLog {

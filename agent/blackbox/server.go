@@ -24,29 +24,29 @@ import (
 )
 
 const (
-	// timeoutOffset is how much earlier than a scrape its probe ends, as in blackbox_exporter.
+	// timeoutOffset is how much earlier than the scrape its probe ends, as in blackbox_exporter.
 	timeoutOffset = 500 * time.Millisecond
-	// reportTime is how long a plugin has after the timeout to report what it has measured until then.
+	// reportTime is how long a plugin has after its timeout to report its measurements.
 	reportTime = 250 * time.Millisecond
-	// longestTimeout is the timeout of a scrape that does not say its own, and the longest of one that does.
+	// longestTimeout is the default timeout of a scrape, and its maximum.
 	longestTimeout = 120 * time.Second
-	// maxEvents is the most lines of a debug text.
+	// maxEvents is the limit of lines in a debug text.
 	maxEvents     = 1000
 	defaultModule = "http_2xx"
 )
 
-// Server answers scrapes, any number at the same time. Create it with [NewServer].
+// Server serves any number of concurrent scrapes. Create it with [NewServer].
 type Server struct{ cfg Config }
 
-// Config is what a [Server] needs. File and Prepare are required.
+// Config configures a [Server]. File and Prepare are required.
 type Config struct {
-	// File returns the present file.
+	// File returns the file in use.
 	File func() *File
-	// Prepare binds a handler.
+	// Prepare binds a handler to a config and a target.
 	Prepare func(ctx context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error)
-	// Listeners are the listeners of this program, which no scrape may reach.
+	// Listeners are the listeners of this program, which scrapes must not reach.
 	Listeners []net.Addr
-	// Allows reports whether a target may have a host, which is not looked up; nil: any.
+	// Allows reports whether a target may have a host, which is not resolved; nil allows all.
 	Allows func(host string) bool
 }
 
@@ -77,13 +77,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if module.timeout > 0 && (module.timeout < timeout || timeout <= 0) {
 		timeout = module.timeout
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + 10*time.Second)) // an error leaves the limit
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout + 10*time.Second)) // on an error the limit stays
 	v := s.probe(r.Context(), module, target, query.Get("hostname"), timeout, query.Get("debug") == "true")
-	if unknown, ok := errors.AsType[*handlers.UnknownError](v.err); ok { // which says nothing about the target
+	if unknown, ok := errors.AsType[*handlers.UnknownError](v.err); ok { // a failure of the config, not of the target
 		http.Error(w, fmt.Sprintf("Module %.80q: %v", name, unknown), http.StatusInternalServerError)
 		return
 	}
-	if errors.Is(v.err, probe.ErrNoSlot) { // nor does this: other attempts need what the probe needs
+	if errors.Is(v.err, probe.ErrNoSlot) { // no attempt was made for lack of resources
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, fmt.Sprintf("Module %.80q: no attempt was made: %v", name, v.err), http.StatusServiceUnavailable)
 		return
@@ -97,7 +97,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
-// scrapeTimeout returns how long the probe of a scrape may take; 0 or less if the scrape has no time for one.
+// scrapeTimeout returns the timeout for the probe of a scrape; 0 or less if there is not enough time for a
+// probe.
 func scrapeTimeout(h http.Header) (time.Duration, error) {
 	text := h.Get("X-Prometheus-Scrape-Timeout-Seconds")
 	if text == "" {
@@ -168,13 +169,13 @@ func (s *Server) probe(ctx context.Context, m *Module, target, hostname string, 
 		return v
 	}
 	to.Host = ip.String()
-	asked := time.Now()
+	started := time.Now()
 	s.attempt(ctx, v, to)
-	v.outcome.Metrics = append(measured, measureGRPC(v, m.fields.GRPC.TLS, time.Since(asked))...)
+	v.outcome.Metrics = append(measured, measureGRPC(v, m.fields.GRPC.TLS, time.Since(started))...)
 	return v
 }
 
-// attempt makes an attempt, and another one after an error, as a tick does, but all within ctx.
+// attempt makes an attempt and retries after errors, like a tick, but all within ctx.
 func (s *Server) attempt(ctx context.Context, v *verdict, to probe.Target) {
 	handler, err := s.cfg.Prepare(ctx, v.module.handler, v.config, to)
 	if err != nil {
@@ -200,7 +201,7 @@ func (s *Server) attempt(ctx context.Context, v *verdict, to probe.Target) {
 	}
 }
 
-// fail makes an error the result.
+// fail sets the result to an error.
 func (v *verdict) fail(err error) {
 	v.err, v.outcome = err, probe.Outcome{Result: probe.Unknown}
 }
@@ -214,7 +215,7 @@ func (v *verdict) trace(e probe.TraceEvent) {
 // redacted returns text without the secrets of the module.
 func (v *verdict) redacted(text string) string { return redact.New(v.module.secrets).Replace(text) }
 
-// writeDebug writes what blackbox_exporter does with debug=true: log lines, metrics and the module.
+// writeDebug writes the response for debug=true as blackbox_exporter does: log lines, metrics and the module.
 func writeDebug(w http.ResponseWriter, registry *prometheus.Registry, v *verdict) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -228,7 +229,7 @@ func writeDebug(w http.ResponseWriter, registry *prometheus.Registry, v *verdict
 	}
 	fmt.Fprintf(w, "%s after %s: %s\n", v.outcome.Result, v.took, explain.OneLine(v.redacted(said)))
 	fmt.Fprint(w, "\n\n\nMetrics that would have been returned:\n")
-	families, _ := registry.Gather() // what could not be gathered is left out
+	families, _ := registry.Gather() // metrics with errors are omitted
 	for _, f := range families {
 		_, _ = expfmt.MetricFamilyToText(w, f)
 	}
@@ -236,8 +237,8 @@ func writeDebug(w http.ResponseWriter, registry *prometheus.Registry, v *verdict
 	if json.Unmarshal(v.config, &config) == nil {
 		fmt.Fprint(w, "\n\n\nModule configuration:\n")
 		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false) // it is plain text
+		e.SetEscapeHTML(false) // the response is plain text
 		e.SetIndent("", "  ")
-		_ = e.Encode(mask("", config)) // fails if the caller has left
+		_ = e.Encode(mask("", config)) // an error means that the client has left
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// bind returns the config and the target of one scrape. hostname is the parameter of that name, "" without it.
-// A plugin ends by itself after the timeout, and so reports what it has measured; 0 sets none.
+// bind returns the config and the target of a scrape. hostname is the parameter of that name, "" if it is not
+// set. A plugin ends by itself after timeout, so that it can report its measurements; 0 sets no timeout.
 func (m *Module) bind(target, hostname string, timeout time.Duration) (cfg []byte, to probe.Target, err error) {
 	fields := maps.Clone(m.config)
 	switch m.handler {
@@ -47,7 +47,7 @@ func (m *Module) bind(target, hostname string, timeout time.Duration) (cfg []byt
 	return cfg, to, err
 }
 
-// withoutScheme returns the host and the port of a gRPC target, which may be a URL.
+// withoutScheme returns HOST:PORT of a gRPC target, which may be a URL.
 func withoutScheme(target string) string {
 	for _, scheme := range []string{"http://", "https://"} {
 		if rest, ok := strings.CutPrefix(target, scheme); ok {
@@ -58,8 +58,8 @@ func withoutScheme(target string) string {
 	return target
 }
 
-// httpTarget returns the target of a URL, and sets what the request needs of it. Without a scheme, it is that
-// of HTTP.
+// httpTarget returns the target of a URL, and sets the fields of the request that depend on it. The default
+// scheme is http.
 func (m *Module) httpTarget(fields map[string]any, target, hostname string) (to probe.Target, err error) {
 	if !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://") {
 		target = "http://" + target
@@ -100,7 +100,7 @@ func (m *Module) httpTarget(fields map[string]any, target, hostname string) (to 
 	return to, nil
 }
 
-// find returns the value of a header, whatever the case of its name.
+// find returns the value of a header. The case of its name is ignored.
 func find(headers map[string]string, name string) (value string, ok bool) {
 	for n, v := range headers {
 		if strings.EqualFold(n, name) {
@@ -110,7 +110,7 @@ func find(headers map[string]string, name string) (value string, ok bool) {
 	return "", false
 }
 
-// withField returns a copy of a mapping, nil for an empty one, with a field set.
+// withField returns a copy of a mapping with a field set. A nil mapping is empty.
 func withField(mapping any, name string, value any) map[string]any {
 	fields := make(map[string]any)
 	if m, ok := mapping.(map[string]any); ok {
@@ -120,7 +120,7 @@ func withField(mapping any, name string, value any) map[string]any {
 	return fields
 }
 
-// hostPort returns the target of HOST:PORT. A port of 0 means that it has to have one.
+// hostPort returns the target of HOST:PORT. port is the default port; 0 makes the port required.
 func hostPort(target string, port int) (to probe.Target, err error) {
 	host, text, err := net.SplitHostPort(target)
 	if err != nil {

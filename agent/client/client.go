@@ -21,26 +21,26 @@ import (
 const (
 	// maxAnswer is the limit of a response, in bytes.
 	maxAnswer = 64 << 20
-	// pageItems is how many items of a list are requested at once.
+	// pageItems is the number of items requested per page of a list.
 	pageItems    = 500
 	maxRedirects = 10
 )
 
-// Config is what [New] needs.
+// Config configures a client. Server is required.
 type Config struct {
-	// Server is "unix:PATH" of its socket, "HOST:PORT", or a URL. The name and the password of a URL are
-	// those of a user of the agent's web config.
+	// Server is "unix:PATH" of the agent's socket, "HOST:PORT", or a URL. A name and a password in the URL
+	// are the credentials of a user in the agent's web config.
 	Server string
 	// Token is the agent's token, which actions over TCP need; "" for none.
 	Token string
-	// Transport sends the requests to a URL, with TLS settings; nil: the default, without a proxy.
+	// Transport sends requests to a URL, with its TLS settings; nil: a default transport without a proxy.
 	Transport http.RoundTripper
-	// Timeout is how long the agent may take for a response, but for those of Promote, Reload and Report,
-	// and for that of Stream until it begins; 0 for no limit.
+	// Timeout limits the time for a response; 0 for no limit. It does not apply to Promote, TestNotification,
+	// Reload and Report. For Stream it limits the time until the stream begins.
 	Timeout time.Duration
 }
 
-// Client asks a running agent. It is safe for concurrent use.
+// Client sends requests to a running agent. It is safe for concurrent use.
 type Client struct {
 	name    string // of the agent in errors
 	local   bool   // over the agent's socket
@@ -50,7 +50,7 @@ type Client struct {
 	timeout time.Duration
 }
 
-// ErrServer matches the error for a [Config].Server of another form.
+// ErrServer matches the error for an invalid [Config].Server.
 var ErrServer = errors.New("must be unix:PATH, HOST:PORT, or a URL")
 
 // New returns a client. It sends no request.
@@ -82,21 +82,21 @@ func New(cfg Config) (*Client, error) {
 // Name returns the address of the agent, for people.
 func (c *Client) Name() string { return c.name }
 
-// MayAct reports whether the agent takes actions of c: over its socket, or with a token. It does not
-// ask the agent, which may refuse the token.
+// MayAct reports whether c can request actions: it uses the agent's socket, or has a token. It does not check
+// the token with the agent.
 func (c *Client) MayAct() bool { return c.local || c.token != "" }
 
 // StatusError is a response of the agent that is not OK.
 type StatusError struct {
 	Server string
-	Status int    // of HTTP
+	Status int    // HTTP status code
 	Text   string // the agent's error
 }
 
 // Error returns the agent's address and its error.
 func (e *StatusError) Error() string { return e.Server + ": " + e.Text }
 
-// UnansweredError is the error of a request without a response.
+// UnansweredError is returned for a request without a response.
 type UnansweredError struct {
 	Server string
 	Err    error
@@ -104,13 +104,13 @@ type UnansweredError struct {
 
 // Error returns the error with the agent's address.
 func (e *UnansweredError) Error() string {
-	if _, ok := errors.AsType[*net.OpError](e.Err); ok { // which has the address
+	if _, ok := errors.AsType[*net.OpError](e.Err); ok { // has the address in its text
 		return e.Err.Error()
 	}
 	return e.Server + ": " + e.Err.Error()
 }
 
-// Unwrap returns the error inside.
+// Unwrap returns the wrapped error.
 func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // Filter selects probes; empty fields match everything.
@@ -127,7 +127,7 @@ func (c *Client) Pods(ctx context.Context, list any) error { return c.list(ctx, 
 // Events decodes the newest events into list, a *v1.EventList.
 func (c *Client) Events(ctx context.Context, list any) error { return c.list(ctx, list, "events") }
 
-// Probes returns the state of the probes that match.
+// Probes returns the probes that match f.
 func (c *Client) Probes(ctx context.Context, f Filter) ([]api.ProbeStatus, error) {
 	query := make(url.Values)
 	for name, value := range map[string]string{
@@ -157,7 +157,7 @@ type TargetFilter struct {
 	State                 string // "probed", "dropped" or "gone"
 }
 
-// Targets returns the targets of prober.yaml that match, and their sources.
+// Targets returns the targets of prober.yaml that match f, and their sources.
 func (c *Client) Targets(ctx context.Context, f TargetFilter) (all api.TargetList, err error) {
 	query := make(url.Values)
 	for name, value := range map[string]string{"group": f.Group, "namespace": f.Namespace, "pod": f.Pod, "state": f.State} {
@@ -179,8 +179,8 @@ func (c *Client) Targets(ctx context.Context, f TargetFilter) (all api.TargetLis
 	return all, err
 }
 
-// Probe returns the state of one probe with its history. Namespace, Pod, Container and Kind of f must
-// be set; the rest is not used.
+// Probe returns one probe with its history. Namespace, Pod, Container and Kind of f must be set; the other
+// fields are ignored.
 func (c *Client) Probe(ctx context.Context, f Filter) (status api.ProbeStatus, err error) {
 	err = c.do(ctx, http.MethodGet, nil, &status, "api", "v1", "probes", f.Namespace, f.Pod, f.Container, f.Kind)
 	return status, err
@@ -193,10 +193,10 @@ type page struct {
 	Metadata   api.ListMeta      `json:"metadata"`
 	Items      []json.RawMessage `json:"items"`
 
-	Sources []api.TargetSource `json:"sources,omitempty"` // of targets
+	Sources []api.TargetSource `json:"sources,omitempty"` // only in lists of targets
 }
 
-// list decodes all pages of a list of the Kubernetes API into a value.
+// list requests all pages of a list of the Kubernetes API, and decodes them into a value.
 func (c *Client) list(ctx context.Context, into any, name string) error {
 	var all page
 	err := c.pages(ctx, make(url.Values), name, func(p *page) error {
@@ -216,7 +216,7 @@ func (c *Client) list(ctx context.Context, into any, name string) error {
 	return nil
 }
 
-// pages requests a list page by page.
+// pages requests a list page by page, and calls each with the pages.
 func (c *Client) pages(ctx context.Context, query url.Values, name string, each func(*page) error) error {
 	query.Set("limit", strconv.Itoa(pageItems))
 	for {
@@ -232,7 +232,7 @@ func (c *Client) pages(ctx context.Context, query url.Values, name string, each 
 			return nil
 		}
 		if len(p.Items) == 0 || next == query.Get("continue") { // it would never end
-			return fmt.Errorf("%s: the list of %s does not go on", c.name, name)
+			return fmt.Errorf("%s: the list of %s makes no progress", c.name, name)
 		}
 		query.Set("continue", next)
 	}
@@ -242,14 +242,15 @@ func (c *Client) undecodable(err error) error {
 	return fmt.Errorf("%s: its response cannot be decoded: %w", c.name, err)
 }
 
-// Trigger requests an attempt of a probe now, and returns the state of the probe. Namespace, Pod,
-// Container and Kind of probe must be set; the rest is not used.
+// Trigger requests an immediate attempt of a probe, and returns the state of the probe. Namespace, Pod,
+// Container and Kind of probe must be set; the other fields are ignored. While its pod is replaced, two
+// probes may match.
 func (c *Client) Trigger(ctx context.Context, probe Filter) ([]api.ProbeStatus, error) {
 	return c.act(ctx, probe, "trigger", nil)
 }
 
-// Pause stops the attempts of a probe for the time that p has, or until Resume. It replaces a pause
-// of before. The fields of probe are those of Trigger.
+// Pause stops the attempts of a probe for the duration in p, or until Resume. It replaces an earlier pause.
+// The fields of probe are as for Trigger.
 func (c *Client) Pause(ctx context.Context, probe Filter, p api.PauseRequest) ([]api.ProbeStatus, error) {
 	query := make(url.Values)
 	if p.For != "" {
@@ -279,41 +280,41 @@ func (c *Client) Plugins(ctx context.Context) ([]api.PluginStatus, error) {
 	return list.Items, err
 }
 
-// Promote lets the shadow of a plugin take its place. It returns the state of the plugin then.
+// Promote replaces a plugin by its shadow, and returns the new status of the plugin.
 func (c *Client) Promote(ctx context.Context, plugin string) (api.PluginStatus, error) {
 	var status api.PluginStatus
-	err := c.patiently(ctx, &status, "api", "v1", "plugins", plugin, "promote")
+	err := c.postWithoutTimeout(ctx, &status, "api", "v1", "plugins", plugin, "promote")
 	return status, err
 }
 
-// Notifications returns the receivers of notifications, and what they know.
+// Notifications returns the receivers of notifications with their status.
 func (c *Client) Notifications(ctx context.Context) ([]api.Receiver, error) {
 	var list api.NotificationList
 	err := c.do(ctx, http.MethodGet, nil, &list, "api", "v1", "notifications")
 	return list.Items, err
 }
 
-// TestNotification has the agent send a test message to a receiver. The error is that of the receiver, if it
-// does not take the message.
+// TestNotification lets the agent send a test message to a receiver. It returns an error if the receiver does
+// not accept the message.
 func (c *Client) TestNotification(ctx context.Context, receiver string) (api.NotificationTest, error) {
 	var result api.NotificationTest
-	err := c.patiently(ctx, &result, "api", "v1", "notifications", receiver, "test")
+	err := c.postWithoutTimeout(ctx, &result, "api", "v1", "notifications", receiver, "test")
 	return result, err
 }
 
-// Reload has the agent read its files again, and returns when they are applied or refused.
+// Reload lets the agent read its files again, and returns when they are applied or refused.
 func (c *Client) Reload(ctx context.Context) error {
-	return c.patiently(ctx, nil, "-", "reload")
+	return c.postWithoutTimeout(ctx, nil, "-", "reload")
 }
 
-// do sends a request for the path of segments, and decodes the response into a value, if not nil.
+// do sends a request for the path of segments, and decodes the response into a value if into is not nil.
 func (c *Client) do(ctx context.Context, method string, query url.Values, into any, segments ...string) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	return c.request(ctx, method, query, into, segments...)
 }
 
-// limited returns a context with the time that the agent may take.
+// limited returns a context with the time limit of a response.
 func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.timeout <= 0 {
 		return ctx, func() {}
@@ -321,8 +322,8 @@ func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeoutCause(ctx, c.timeout, c.noResponse())
 }
 
-// patiently is do for a POST that takes as long as registries and compilers need.
-func (c *Client) patiently(ctx context.Context, into any, segments ...string) error {
+// postWithoutTimeout is do for a POST that may wait for registries and compilers.
+func (c *Client) postWithoutTimeout(ctx context.Context, into any, segments ...string) error {
 	return c.request(ctx, http.MethodPost, nil, into, segments...)
 }
 
@@ -349,7 +350,8 @@ func (c *Client) request(ctx context.Context, method string, query url.Values, i
 	return nil
 }
 
-// send returns the response, whose status is OK, of a request for the path of segments.
+// send sends a request for the path of segments, and returns its response. A status other than OK is an
+// error.
 func (c *Client) send(ctx context.Context, method string, query url.Values, segments ...string) (*http.Response, error) {
 	res, err := c.roundTrip(ctx, method, query, segments...)
 	if err != nil || res.StatusCode == http.StatusOK {
@@ -363,15 +365,15 @@ func (c *Client) send(ctx context.Context, method string, query url.Values, segm
 	return nil, c.statusError(res, body)
 }
 
-// statusError returns the error of a response that is not OK.
+// statusError returns the error of a response whose status is not OK.
 func (c *Client) statusError(res *http.Response, body []byte) error {
 	var failed api.Status
-	_ = json.Unmarshal(body, &failed) // the response may be of another server
-	//lint:ignore SA1019 Agents of before have no Message.
+	_ = json.Unmarshal(body, &failed) // the response may come from another server
+	//lint:ignore SA1019 Older agents send no Message.
 	return &StatusError{Server: c.name, Status: res.StatusCode, Text: cmp.Or(failed.Message, failed.Error, res.Status)}
 }
 
-// roundTrip returns the response to a request for the path of segments, whatever its status is.
+// roundTrip sends a request for the path of segments, and returns its response with any status.
 func (c *Client) roundTrip(ctx context.Context, method string, query url.Values, segments ...string) (*http.Response, error) {
 	for i := range segments {
 		segments[i] = url.PathEscape(segments[i])
@@ -383,7 +385,7 @@ func (c *Client) roundTrip(ctx context.Context, method string, query url.Values,
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
 	if c.token != "" {
-		if c.base.User != nil { // whose name and password are in Authorization
+		if c.base.User != nil { // Authorization has the name and the password
 			req.Header.Set(tokenHeader, c.token)
 		} else {
 			req.Header.Set("Authorization", "Bearer "+c.token)
@@ -396,10 +398,10 @@ func (c *Client) roundTrip(ctx context.Context, method string, query url.Values,
 	return res, nil
 }
 
-// tokenHeader is the header of the token where Authorization has a name and a password.
+// tokenHeader is the header of the token if Authorization has a name and a password.
 const tokenHeader = "X-Prober-Token"
 
-// keepToken lets a redirect take the token to no other server, as [http.Client] does with Authorization.
+// keepToken removes the token from redirects to another server, as [http.Client] does with Authorization.
 func keepToken(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errors.New("too many redirects")
@@ -410,8 +412,8 @@ func keepToken(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// unanswered returns the error of a request without a response: the cause of its context, which
-// HTTP/2 does not return, or err without the method and the URL.
+// unanswered returns the error of a request without a response: the cause of its context, which HTTP/2 does
+// not return, or err without the method and the URL.
 func (c *Client) unanswered(ctx context.Context, err error) error {
 	if err = outbound.Failure(ctx, err); ctx.Err() != nil {
 		return err

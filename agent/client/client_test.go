@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/agent/client"
 )
 
-// A redirect takes the token to no other server, with and without a user in the URL.
+// A redirect does not send the token to another server, with and without a user in the URL.
 func TestRedirectKeepsToken(t *testing.T) {
 	leaked := make(chan http.Header, 2)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leaked <- r.Header }))

@@ -10,15 +10,14 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
-// Explain returns why the decided result of a probe is what it is. The fields of probe are those of
-// Trigger.
+// Explain returns an explanation of the decided result of a probe. The fields of p are as for Trigger.
 func (c *Client) Explain(ctx context.Context, p Filter) (api.Explanation, error) {
 	var x api.Explanation
 	err := c.do(ctx, http.MethodGet, nil, &x, "api", "v1", "probes", p.Namespace, p.Pod, p.Container, p.Kind, "explain")
 	return x, err
 }
 
-// Check is one line of /readyz?verbose.
+// Check is a line of /readyz?verbose.
 type Check struct {
 	Name string // such as "reload" or "plugin redis"
 	Mark string // "+" passed, "-" failed, "!" a warning
@@ -44,8 +43,7 @@ func (c *Client) Checks(ctx context.Context) ([]Check, error) {
 	return parseChecks(string(body)), nil
 }
 
-// parseChecks reads lines such as "[!]plugin redis a text". Names have no spaces, but for those of
-// plugins and the host.
+// parseChecks parses lines such as "[!]plugin redis a text". Only the names of plugins contain a space.
 func parseChecks(text string) (checks []Check) {
 	for line := range strings.Lines(text) {
 		mark, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "["), "]")

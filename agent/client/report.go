@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
-// ReportFilter selects what a report has; empty fields match everything.
+// ReportFilter selects the contents of a report; empty fields match everything.
 type ReportFilter struct {
 	Namespace, Pod, Container, Kind string
 	// Since and Until are durations before now, such as "30d", or times in RFC 3339; "": 30 days, and now.
@@ -30,13 +30,13 @@ func (f *ReportFilter) query() url.Values {
 	return query
 }
 
-// Report returns how available probes were. It takes as long as the agent needs to read its history.
+// Report returns the availability of probes. It has no timeout, as the agent reads its history.
 func (c *Client) Report(ctx context.Context, f ReportFilter) (report api.Report, err error) {
 	err = c.request(ctx, http.MethodGet, f.query(), &report, "api", "v1", "report")
 	return report, err
 }
 
-// ReportCSV copies the report as CSV: a line for each probe, or with f.Incidents for each incident.
+// ReportCSV copies the report as CSV: a row for each probe or, with f.Incidents, for each incident.
 func (c *Client) ReportCSV(ctx context.Context, f ReportFilter, to io.Writer) error {
 	query := f.query()
 	query.Set("format", "csv")

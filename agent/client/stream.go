@@ -12,10 +12,9 @@ import (
 // maxEvent is the limit of one event of a stream, in bytes.
 const maxEvent = 16 << 20
 
-// Stream calls f with each event of the agent's stream, until f returns an error or the stream ends:
-// then it returns that error, the cause of ctx, or nil if the agent has ended it. name is "probe",
-// "pod" or "event", and data JSON, which is valid until f returns. The stream begins with the
-// present state.
+// Stream calls f with each event of the agent's stream, until f returns an error or the stream ends. Then it
+// returns that error, the cause of ctx, or nil if the agent has ended the stream. name is "probe", "pod" or
+// "event". data is JSON, and valid until f returns. The stream begins with the present state.
 func (c *Client) Stream(ctx context.Context, f func(name string, data []byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -1,3 +1,3 @@
-// Package events keeps the newest events of an agent and logs them. Read log.go first. fold.go
-// replaces the lines of repeated warnings by one.
+// Package events keeps the newest events of an agent and logs them. Read log.go first. fold.go folds repeated
+// warnings into one log line.
 package events

@@ -11,24 +11,24 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// The interval in which equal warnings are one line. It doubles with each line, from the first to
+// The interval in which equal warnings are folded into one line. It doubles with each line, from the first to
 // the last.
 const (
 	foldFirst = time.Minute
 	foldMost  = 16 * time.Minute
 )
 
-// fold counts warnings that are equal to one that was logged.
+// fold counts the repetitions of a warning that was logged.
 type fold struct {
 	attrs  []any
-	logged time.Time     // the last line
-	every  time.Duration // until the next line
-	times  int           // since the last line
+	logged time.Time     // when the last line was logged
+	every  time.Duration // interval until the next line
+	times  int           // number since the last line
 }
 
-// kindOf returns a message without durations, and without the addresses from which connections were made:
-// warnings that differ in those are equal.
-func kindOf(message string) string {
+// normalize removes durations, and the source addresses of connections, from a message. Warnings that only
+// differ in these are equal.
+func normalize(message string) string {
 	if !strings.ContainsAny(message, "0123456789") {
 		return message
 	}
@@ -44,8 +44,8 @@ func kindOf(message string) string {
 	return strings.Join(words, " ")
 }
 
-// takeLocked counts a warning and reports whether it is logged at once: the first of its kind is.
-// If there are too many kinds, all warnings of new kinds are.
+// takeLocked counts a warning and reports whether to log it at once, which is for the first of its kind. If
+// there are too many kinds, it is true for all warnings of new kinds.
 func (l *Log) takeLocked(key eventKey, attrs []any, now time.Time) bool {
 	if f := l.folds[key]; f != nil {
 		f.times++
@@ -75,32 +75,31 @@ func (l *Log) FollowFolds(ctx context.Context) {
 	}
 }
 
-// Changed logs how often the warnings of a probe were repeated. The agent calls it before it logs
-// that the result of the probe has changed. After a success, the next warning is the first of its
-// kind again.
+// Changed logs how often the warnings of a probe were repeated. The agent calls it before it logs a change of
+// the probe's result. After a success, the next warning is the first of its kind again.
 func (l *Log) Changed(pod types.UID, container string, kind probe.Kind, success bool) {
-	is := func(key eventKey, _ *fold) bool {
+	ofProbe := func(key eventKey, _ *fold) bool {
 		first, _, _ := strings.Cut(key.message, " ")
 		return key.uid == pod && strings.HasSuffix(key.path, "{"+container+"}") && strings.EqualFold(first, kind.String())
 	}
-	l.unfold(time.Now(), is, func(f *fold) bool {
+	l.unfold(time.Now(), ofProbe, func(f *fold) bool {
 		f.every = l.foldFirst
 		return !success
 	})
 }
 
-// unfold logs the folds for which which is true, and deletes those for which next is false.
-func (l *Log) unfold(now time.Time, which func(eventKey, *fold) bool, next func(*fold) bool) {
+// unfold logs the folds that match, and deletes those for which keep returns false.
+func (l *Log) unfold(now time.Time, match func(eventKey, *fold) bool, keep func(*fold) bool) {
 	var lines [][]any
 	l.mu.Lock()
 	for key, f := range l.folds {
-		if !which(key, f) {
+		if !match(key, f) {
 			continue
 		}
 		if f.times > 0 {
 			lines = append(lines, append(f.attrs[:len(f.attrs):len(f.attrs)], "times", f.times, "in", now.Sub(f.logged).Round(time.Second).String()))
 		}
-		if !next(f) {
+		if !keep(f) {
 			delete(l.folds, key)
 			continue
 		}

@@ -48,7 +48,7 @@ func unhealthy(l *events.Log, pod types.UID, message string) {
 func TestFoldIntervalDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, lines := foldedLog(t)
-		time.Sleep(time.Second) // ticks of the fold and of the probe are not at the same time
+		time.Sleep(time.Second) // ticks of the fold and of the probe must not coincide
 		for range 8 * 60 / 10 {
 			unhealthy(l, "1", "no")
 			time.Sleep(10 * time.Second)
@@ -65,8 +65,8 @@ level=WARN msg="event repeated" message=no times=5 in=55s
 	})
 }
 
-// TestFoldsLeaveOutDurationsAndPorts has messages of the same kind at each attempt, and of other kinds.
-func TestFoldsLeaveOutDurationsAndPorts(t *testing.T) {
+// TestFoldsIgnoreDurationsAndPorts has messages of the same kind at each attempt, and of other kinds.
+func TestFoldsIgnoreDurationsAndPorts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, lines := foldedLog(t)
 		for _, message := range []string{
@@ -123,7 +123,7 @@ func TestFoldsAreBounded(t *testing.T) {
 			unhealthy(l, "1", fmt.Sprint(i))
 		}
 		unhealthy(l, "1", "0")                    // folded
-		unhealthy(l, "1", fmt.Sprint(events.Max)) // logged: there are too many folds
+		unhealthy(l, "1", fmt.Sprint(events.Max)) // logged, as there are too many folds
 		time.Sleep(4 * time.Minute)               // all folds end
 		unhealthy(l, "1", "1")                    // logged
 		got := lines()

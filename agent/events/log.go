@@ -17,11 +17,10 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// Max is how many different events are kept, and how many warnings are folded.
+// Max is the limit of different events that are kept, and of warnings that are folded.
 const Max = 1000
 
-// Log keeps the newest events, of whichever pods. It counts equal events instead of keeping each, as client-go
-// does.
+// Log keeps the newest events of all pods. It counts equal events instead of keeping each, like client-go.
 type Log struct {
 	log      *slog.Logger
 	tell     func(v1.Event)
@@ -32,11 +31,11 @@ type Log struct {
 	mu     sync.Mutex
 	folds  map[eventKey]*fold
 	byKey  map[eventKey]*v1.Event
-	order  []eventKey // by last time, oldest first
+	order  []eventKey // sorted by last time, oldest first
 	number int64
 }
 
-// eventKey is what equal events have in common.
+// eventKey identifies equal events.
 type eventKey struct {
 	uid                        types.UID
 	namespace, pod, path       string
@@ -45,19 +44,19 @@ type eventKey struct {
 
 var _ manager.TargetRecorder = (*Log)(nil)
 
-// Config is what [New] needs.
+// Config configures a [Log].
 type Config struct {
 	Logger *slog.Logger
 	// Tell is called with every event, in order. It must not block.
 	Tell func(v1.Event)
-	// FoldFirst is the first interval in which equal warnings are one line; 0 means a minute. It
+	// FoldFirst is the first interval in which equal warnings are folded into one line; 0 means a minute. It
 	// doubles up to 16 minutes.
 	FoldFirst time.Duration
 }
 
 // New returns a log without events.
 func New(cfg Config) *Log {
-	hostname, _ := os.Hostname() // "" will do
+	hostname, _ := os.Hostname() // "" is acceptable
 	return &Log{
 		log: cfg.Logger, tell: cfg.Tell, hostname: hostname, foldFirst: cmp.Or(cfg.FoldFirst, foldFirst),
 		folds: make(map[eventKey]*fold), byKey: make(map[eventKey]*v1.Event),
@@ -83,7 +82,7 @@ func (l *Log) TargetEvent(object runtime.Object, target, eventType, reason, mess
 		return
 	}
 	l.mu.Lock()
-	log := l.takeLocked(keyOf(&ref, eventType, reason, kindOf(message)), attrs, now)
+	log := l.takeLocked(keyOf(&ref, eventType, reason, normalize(message)), attrs, now)
 	l.mu.Unlock()
 	if log {
 		l.log.Warn("event", attrs...)
@@ -94,8 +93,8 @@ func keyOf(ref *v1.ObjectReference, eventType, reason, message string) eventKey 
 	return eventKey{ref.UID, ref.Namespace, ref.Name, ref.FieldPath, eventType, reason, message}
 }
 
-// Host adds a warning about the agent's host, which happened n times. Its object is a Node, as of
-// the kubelet's events about itself.
+// Host adds a warning about the agent's host, which happened n times. Its object is a Node, as in the
+// kubelet's events about itself.
 func (l *Log) Host(reason, message string, n int) {
 	l.Add(l.Node(), v1.EventTypeWarning, reason, message, n, time.Now())
 }
@@ -129,7 +128,7 @@ func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message str
 	} else {
 		l.order = slices.DeleteFunc(l.order, func(k eventKey) bool { return k == key })
 	}
-	if target != "" && e.Annotations[manager.TargetAnnotation] != target { // the map is shared with what was told
+	if target != "" && e.Annotations[manager.TargetAnnotation] != target { // copied events share the map
 		e.Annotations = map[string]string{manager.TargetAnnotation: target}
 	}
 	l.order = append(l.order, key)
@@ -141,8 +140,8 @@ func (l *Log) add(ref v1.ObjectReference, target, eventType, reason, message str
 	l.tell(*e)
 }
 
-// dropLocked drops the oldest event of the pod that has most, in the namespace that has most: a pod whose events differ
-// each time loses its own, and not the events of others.
+// dropLocked drops the oldest event of the pod with the most events, in the namespace with the most events.
+// So a pod with ever-changing events loses its own events, and not those of other pods.
 func (l *Log) dropLocked() {
 	type pod struct {
 		namespace, name string
@@ -156,8 +155,8 @@ func (l *Log) dropLocked() {
 	}
 	drop := 0
 	for i, k := range l.order {
-		of := l.order[drop]
-		if cmp.Or(cmp.Compare(namespaces[k.namespace], namespaces[of.namespace]), cmp.Compare(pods[podOf(k)], pods[podOf(of)])) > 0 {
+		other := l.order[drop]
+		if cmp.Or(cmp.Compare(namespaces[k.namespace], namespaces[other.namespace]), cmp.Compare(pods[podOf(k)], pods[podOf(other)])) > 0 {
 			drop = i
 		}
 	}
@@ -165,7 +164,7 @@ func (l *Log) dropLocked() {
 	l.order = slices.Delete(l.order, drop, drop+1)
 }
 
-// List returns the events, the latest last.
+// List returns the events, newest last.
 func (l *Log) List() []v1.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()

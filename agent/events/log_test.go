@@ -38,7 +38,7 @@ func TestEventsAreCountedAndBounded(t *testing.T) {
 	}
 }
 
-// A pod whose events differ each time, and a namespace with many such pods, leave the events of others.
+// A pod with ever-changing events, and a namespace with many such pods, do not displace events of others.
 func TestEventsOfOthersAreKept(t *testing.T) {
 	l := events.New(events.Config{Logger: slog.New(slog.DiscardHandler), Tell: func(v1.Event) {}})
 	tell := func(namespace, pod, message string) {

@@ -17,17 +17,17 @@ import (
 	"github.com/daeace23/prober/core/states"
 )
 
-// second is what a naive model knows of a probe in one second.
+// The states of a probe in one second, for a naive model.
 const (
-	secondAbsent = byte('-') // the agent does not run
-	secondGone   = byte('x') // there is no such probe
+	secondAbsent = byte('-') // the agent is not running
+	secondGone   = byte('x') // the probe does not exist
 	secondUp     = byte('s')
 	secondWarns  = byte('w')
 	secondFails  = byte('f')
 	secondBlank  = byte('u')
 )
 
-// naive computes the item of a report from what each second was. Nothing of it is shared with the store.
+// naive computes the item of a report from the state in each second. It shares no code with the store.
 func naive(all []byte, from, to int) (text string) {
 	counts := make(map[byte]int)
 	type span struct{ start, end, took int }
@@ -66,7 +66,7 @@ func naive(all []byte, from, to int) (text string) {
 	return text
 }
 
-// shown returns an item in the form of naive. Time 0 is start.
+// shown formats an item as naive does. Time 0 is start.
 func shown(i *api.ReportItem, start time.Time) string {
 	uptime := "-"
 	if i.Uptime != nil {
@@ -84,7 +84,7 @@ func shown(i *api.ReportItem, start time.Time) string {
 	return text.String()
 }
 
-// act is a random life of one probe, of an agent that restarts. It returns what each second was.
+// act simulates a random life of one probe and restarts of its agent. It returns the state in each second.
 func act(t *testing.T, r *rand.Rand, dir string, budget time.Duration) (all []byte, last *rig) {
 	var a *rig
 	var o interface{ Close() }
@@ -129,7 +129,7 @@ func act(t *testing.T, r *rand.Rand, dir string, budget time.Duration) (all []by
 	return append(all, now), a
 }
 
-func TestReportMatchesANaiveComputation(t *testing.T) {
+func TestReportMatchesNaiveModel(t *testing.T) {
 	for seed := range uint64(some(10, 3)) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			dir := t.TempDir()
@@ -172,8 +172,8 @@ func TestReportMatchesANaiveComputation(t *testing.T) {
 	}
 }
 
-// A report whose incidents do not fit in memory reads the files more often, and is the same.
-func TestReportInPartsIsTheSame(t *testing.T) {
+// A report whose incidents exceed the memory limit reads the history in several passes, with the same result.
+func TestReportInSeveralPassesIsUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, history.Config{StateDir: dir})

@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/internal/ownership"
 )
 
-// commit writes what was added, and the samples of a minute if it is not nil. It reports whether everything
-// was written; what was not is kept, but for the minute.
+// commit writes the pending data, and the samples of a minute if minute is not nil. It reports whether everything
+// was written. Data that was not written stays pending, except the minute.
 func (w *writer) commit(now time.Time, minute []byte) bool {
 	w.flush()
 	if w.unused {
@@ -35,7 +35,7 @@ func (w *writer) commit(now time.Time, minute []byte) bool {
 		case err == nil && done:
 			w.retryAt, w.retryAfter = time.Time{}, 0
 			w.measure()
-			if w.minuteLost = w.minuteLost && minute == nil; !w.minuteLost { // changes may find room where minutes do not
+			if w.minuteLost = w.minuteLost && minute == nil; !w.minuteLost { // changes may fit where minutes do not
 				w.s.recovered()
 			}
 			return true
@@ -50,7 +50,7 @@ func (w *writer) commit(now time.Time, minute []byte) bool {
 	}
 }
 
-// write commits the next part of what is pending. The minute is in the last one, for which done is true.
+// write commits the next part of the pending data. The last part has the minute, and done is true.
 func (w *writer) write(minute []byte) (done bool, err error) {
 	window, names := w.window, min(len(w.fresh), maxNames)
 	if window.Seq == 0 {
@@ -64,11 +64,11 @@ func (w *writer) write(minute []byte) (done bool, err error) {
 	done = names == len(w.fresh) && batches == len(w.pending)
 	err = w.h.update(func(tx *bbolt.Tx) error {
 		var p []byte
-		for _, of := range append(slices.Clone(w.closed), window) {
-			if of == window && w.window.Seq != 0 {
-				continue // it is there
+		for _, win := range append(slices.Clone(w.closed), window) {
+			if win == window && w.window.Seq != 0 {
+				continue // it is written already
 			}
-			if err := put(tx, &w.seal, windowsBucket, key(of.Seq), record.AppendWindow(nil, &of)); err != nil {
+			if err := put(tx, &w.seal, windowsBucket, key(win.Seq), record.AppendWindow(nil, &win)); err != nil {
 				return err
 			}
 		}
@@ -106,10 +106,10 @@ func (w *writer) write(minute []byte) (done bool, err error) {
 	return done, nil
 }
 
-// carryOut writes what a fold has made.
+// carryOut runs a job of the fold.
 func (w *writer) carryOut(j *job) error {
 	if w.h != j.in || w.h == nil {
-		return errClosed // the database is another one
+		return errClosed // the database was reopened or replaced
 	}
 	err := w.h.update(func(tx *bbolt.Tx) error { return j.do(tx, &w.seal) })
 	switch {
@@ -118,14 +118,14 @@ func (w *writer) carryOut(j *job) error {
 	case errors.Is(err, errCorrupt):
 		w.replace(err)
 	case errors.Is(err, berrors.ErrMaxSizeReached) && w.makeRoom():
-		return errClosed // it is tried again, in the database that was opened
+		return errClosed // the fold retries in the reopened database
 	default:
 		w.reopen()
 	}
 	return err
 }
 
-// failed reports an error, and lets some time pass until the next attempt.
+// failed records an error, and delays the next attempt.
 func (w *writer) failed(err error) {
 	w.retryAfter = min(max(2*w.retryAfter, firstRetry), lastRetry)
 	w.retryAt = time.Now().Add(w.retryAfter)
@@ -133,14 +133,14 @@ func (w *writer) failed(err error) {
 	w.reopen()
 }
 
-// measure notes how large the database is.
+// measure records the size of the database.
 func (w *writer) measure() {
 	if used, size := w.h.used(); size > 0 {
 		w.s.sized(used, size)
 	}
 }
 
-// prune drops the oldest windows, beyond retention and budget. The newest one stays.
+// prune drops the oldest windows beyond the retention and the budget. The newest window stays.
 func (w *writer) prune(now time.Time) {
 	oldest := now.Add(-w.s.cfg.Retention).UnixMilli()
 	for w.h != nil {
@@ -150,7 +150,7 @@ func (w *writer) prune(now time.Time) {
 			return
 		}
 		if over && windows[0].Last >= oldest {
-			w.s.tellLimited(windows[0].Last)
+			w.s.warnLimited(windows[0].Last)
 		}
 		if !w.drop() {
 			return
@@ -165,7 +165,7 @@ func (w *writer) makeRoom() bool {
 	if len(windows) < 2 {
 		return false
 	}
-	w.s.tellLimited(windows[0].Last)
+	w.s.warnLimited(windows[0].Last)
 	return w.reopen() && w.drop()
 }
 
@@ -178,7 +178,7 @@ func (w *writer) drop() bool {
 	return w.sweep(old.Seq + 1)
 }
 
-// sweep deletes what is of windows before one.
+// sweep deletes the records of the windows before seq.
 func (w *writer) sweep(seq uint32) bool {
 	for more := true; more; {
 		err := w.h.update(func(tx *bbolt.Tx) error {
@@ -205,7 +205,7 @@ func (w *writer) sweep(seq uint32) bool {
 	return true
 }
 
-// open opens the database. One that is corrupt is moved aside, and another one made.
+// open opens the database. A corrupt one is renamed, and a new one created.
 func (w *writer) open(now time.Time) bool {
 	path := filepath.Join(w.s.dir, dbName)
 	err := mkdir(w.s.dir)
@@ -227,7 +227,7 @@ func (w *writer) open(now time.Time) bool {
 	return !w.unused
 }
 
-// aside moves the database aside, and says so.
+// aside renames a corrupt database, and reports it.
 func (w *writer) aside(path string, why error) error {
 	name, err := setAside(path)
 	if err != nil {
@@ -237,7 +237,7 @@ func (w *writer) aside(path string, why error) error {
 	return nil
 }
 
-// replace moves the database aside that is corrupt, and makes another one of what is in memory.
+// replace renames the corrupt database, and creates a new one from the data in memory.
 func (w *writer) replace(why error) bool {
 	w.s.use(nil)
 	path := filepath.Join(w.s.dir, dbName)
@@ -253,8 +253,7 @@ func (w *writer) replace(why error) bool {
 	return err == nil
 }
 
-// reopen opens the database again after an error, without what [writer.load] does. A reader gets an error
-// meanwhile.
+// reopen opens the database again after an error, without [writer.load]. Readers get errClosed meanwhile.
 func (w *writer) reopen() bool {
 	if w.h == nil {
 		return false
@@ -273,8 +272,8 @@ func (w *writer) reopen() bool {
 	return true
 }
 
-// mkdir makes the folder of the history. That of the agent's state was there: it is not made again when it
-// was moved away.
+// mkdir creates the folder of the history. Its parent, the state directory, must exist: if it was moved
+// away, it is not created again.
 func mkdir(dir string) error {
 	return ownership.OwnDir(dir)
 }

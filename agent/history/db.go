@@ -22,39 +22,38 @@ import (
 
 const (
 	dbName     = "history.db"
-	asideInfix = ".corrupt-" // of a file that cannot be used, before the time
+	asideInfix = ".corrupt-" // in the name of a damaged file, before the time
 	maxAside   = 3
-	growBytes  = 1 << 20 // of the file at once
+	growBytes  = 1 << 20 // by which the file grows
 )
 
-// errCorrupt matches the error of a database that cannot be used any more: another one takes its place.
+// errCorrupt matches the error of a database that must be replaced.
 var errCorrupt = errors.New("is damaged")
 
-// db is a database that is open. bbolt trusts its file: pages have no checksums, and what they say wrongly
-// comes as a panic, a fault of the mapped memory, or without notice. So everything goes through view and
-// update, which return [errCorrupt] then, and values are sealed (package record).
+// db is an open database. bbolt trusts its file: pages have no checksums, and a damaged page may cause a
+// panic, a fault of the mapped memory, or wrong data. So all access goes through view and update, which
+// return [errCorrupt] for a panic or a fault, and values are sealed with checksums (package record).
 // See RATIONALE.md, "Why is the history kept in bbolt?"
 type db struct {
 	path  string
 	bolt  *bbolt.DB
 	file  *os.File
-	watch func() func() // of commits, for tests; may be nil
+	watch func() func() // called around commits, for tests; may be nil
 
 	mu    sync.Mutex // held to begin a transaction
-	stuck bool       // a panic has left locks of bbolt held: nothing may enter it again
-	bad   error      // why it is corrupt
+	stuck bool       // a panic left bbolt's locks held: bbolt must not be called again
+	bad   error      // why the database is corrupt
 }
 
-// openDB opens or makes a database. maxSize bounds the size of its file. The list of free pages is written
-// with each commit: without it, opening 720 MB takes 5.3 s instead of 0.3 ms, as bbolt reads all of them,
-// and it does so after each commit that fails too. What that costs is 45 KB a commit, of 70 KB, while 20 MB
-// are free.
+// openDB opens or creates a database. maxSize bounds the size of its file. The freelist is written with each
+// commit: without it, bbolt reads all pages when it opens the file, and after each failed commit. That takes
+// 5.3 s instead of 0.3 ms for 720 MB. With 20 MB of free pages, the freelist is 45 of the 70 KB of a commit.
 func openDB(path string, maxSize int64, noSync bool) (_ *db, err error) {
 	h := &db{path: path}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer h.guard(&err)
 	defer func() {
-		if h.bolt == nil && h.file != nil { // after a panic within Open. What it has mapped stays mapped
+		if h.bolt == nil && h.file != nil { // after a panic within Open. Its mapping leaks
 			_ = h.file.Close()
 		}
 	}()
@@ -75,18 +74,18 @@ func openDB(path string, maxSize int64, noSync bool) (_ *db, err error) {
 	return h, nil
 }
 
-// guard makes an error of a panic. It is deferred.
+// guard turns a panic into an [errCorrupt]. It is deferred.
 func (h *db) guard(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %v", errCorrupt, p)
 	}
 }
 
-// view runs f in a transaction that reads. f must be short, and keep nothing of what it reads.
+// view runs f in a read transaction. f must be short, and must not retain keys or values.
 func (h *db) view(f func(*bbolt.Tx) error) error { return h.do(false, f) }
 
-// update runs f in a transaction that writes. Only the owner calls it. After an error other than of f, the
-// database must be opened again: what of the commit has come to the disk is not known.
+// update runs f in a write transaction. Only the owner calls it. After an error that f did not return, the
+// database must be opened again: it is unknown which part of the commit reached the disk.
 func (h *db) update(f func(*bbolt.Tx) error) error { return h.do(true, f) }
 
 func (h *db) do(writes bool, f func(*bbolt.Tx) error) (err error) {
@@ -114,7 +113,7 @@ func (h *db) do(writes bool, f func(*bbolt.Tx) error) (err error) {
 	return tx.Commit()
 }
 
-// begin begins a transaction. bbolt holds locks while it does: after a panic there, they stay held.
+// begin begins a transaction. bbolt holds locks meanwhile: a panic there leaves them held.
 func (h *db) begin(writes bool) (tx *bbolt.Tx, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +127,7 @@ func (h *db) begin(writes bool) (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// end ends a transaction, also after a panic in it: a reader holds a lock that the writer needs.
+// end ends a transaction, also after a panic in it: a read transaction holds a lock that the writer needs.
 func (h *db) end(tx *bbolt.Tx, err *error) {
 	ended := false
 	defer func() {
@@ -139,11 +138,11 @@ func (h *db) end(tx *bbolt.Tx, err *error) {
 		}
 	}()
 	defer h.guard(err)
-	_ = tx.Rollback() // it does nothing after a commit
+	_ = tx.Rollback() // a no-op after a commit
 	ended = true
 }
 
-// condemn notes that the database is corrupt.
+// condemn marks the database as corrupt.
 func (h *db) condemn(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,8 +155,8 @@ func (h *db) condemned() error {
 	return h.bad
 }
 
-// close closes the database. It waits for readers, which are short. If locks stay held it would wait for
-// ever: then only the file is closed, and its mapping leaks.
+// close closes the database after its readers, which are short. If a panic left locks held, closing would
+// block forever: then only the file is closed, and its mapping leaks.
 func (h *db) close() {
 	h.mu.Lock()
 	stuck := h.stuck
@@ -168,10 +167,10 @@ func (h *db) close() {
 	}
 	var err error
 	defer h.guard(&err)
-	_ = h.bolt.Close() // what was committed was synced
+	_ = h.bolt.Close() // commits are synced already
 }
 
-// used returns the bytes of pages in use, and the size of the file without what it has grown ahead.
+// used returns the bytes of the pages in use, and the size of the file without the space allocated ahead.
 func (h *db) used() (used, size int64) {
 	err := h.view(func(tx *bbolt.Tx) error { size = tx.Size(); return nil })
 	if err != nil {
@@ -181,7 +180,7 @@ func (h *db) used() (used, size int64) {
 	return size - int64(s.FreePageN+s.PendingPageN)*int64(h.bolt.Info().PageSize), size
 }
 
-// syncDir makes the names in dir durable. Systems that cannot do that say so, which is no error.
+// syncDir makes the names in dir durable. It ignores errors: some systems cannot sync a directory.
 func syncDir(dir string) {
 	if f, err := os.Open(dir); err == nil {
 		_ = f.Sync()
@@ -189,7 +188,8 @@ func syncDir(dir string) {
 	}
 }
 
-// setAside renames a database that cannot be used, and keeps few of those. It returns the new name.
+// setAside renames a database that cannot be used, and returns the new name. It keeps the newest maxAside
+// of these files.
 func setAside(path string) (string, error) {
 	aside := path + asideInfix + time.Now().UTC().Format("20060102T150405.000Z")
 	if err := os.Rename(path, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +204,7 @@ func setAside(path string) (string, error) {
 	return filepath.Base(aside), nil
 }
 
-// escaped returns path as a pattern that matches only it.
+// escaped returns a glob pattern that matches only path.
 func escaped(path string) string {
 	return strings.NewReplacer(`[`, `[[]`, `*`, `[*]`, `?`, `[?]`).Replace(path)
 }

@@ -1,14 +1,13 @@
-// Package history keeps what became of probes for weeks, in a database below the state directory: changes
-// of their states, and the aggregates of their ticks by minute. [Store] is all of it.
+// Package history stores the history of probes for weeks in a database below the state directory: the changes
+// of their states, and the aggregates of their ticks by minute. [Store] is its entry point.
 //
-// Read observe.go first: ticks and changes come in there, and never wait. writer.go collects them, and
-// commit.go writes them, in commits of a bounded size, which only its goroutine makes; series.go has the
-// states that it knows.
-// windows.go has the buckets: everything belongs to a window of four hours, and is dropped with it. fold.go
-// sorts the minutes of a window that has ended by series. replay.go reads the changes, oldest first;
-// report.go makes reports of them, points.go reads minutes.
+// Read observe.go first: it takes ticks and changes, and never blocks. writer.go collects them, and commit.go
+// writes them in commits of bounded size. Only the writer's goroutine commits. series.go tracks the states of
+// all series. windows.go defines the buckets: each record belongs to a window of four hours, and is dropped
+// with it. fold.go sorts the minutes of a closed window by series. replay.go reads the changes, oldest first;
+// report.go builds reports from them, and points.go reads minutes.
 //
-// db.go is the only way to bbolt, which believes what is in its file: what is damaged becomes an error
-// there, verify.go reads a file before bbolt does, and load.go goes on with what is in it. Package record
+// db.go is the only access to bbolt, which trusts its file: it turns the effects of damage into errors.
+// verify.go checks a file before bbolt opens it, and load.go resumes from its contents. Package record
 // encodes the values, with checksums.
 package history

@@ -2,32 +2,33 @@ package history
 
 import "time"
 
-// Lazy returns cfg without syncs, for tests in which nothing has to be durable.
+// Lazy returns cfg without syncs, for tests that need no durability.
 func Lazy(cfg Config) Config {
 	cfg.noSync = true
 	return cfg
 }
 
-// SetMaxDetails sets how many bytes of incidents a report has in memory.
+// SetMaxDetails sets the limit of bytes of incidents in memory for a report.
 func (s *Store) SetMaxDetails(n int) { s.maxDetails = n }
 
-// WatchCommits has watch called before each commit, and what it returns after it. It is called before Run.
+// WatchCommits calls watch before each commit, and the function that it returns afterwards. It must be called
+// before Run.
 func (s *Store) WatchCommits(watch func() func()) { s.watch = watch }
 
-// FileSize returns the size of the file, without what it has grown ahead.
+// FileSize returns the size of the file without the space allocated ahead.
 func (s *Store) FileSize() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size
 }
 
-// MaxSize returns the most bytes of the file.
+// MaxSize returns the limit of the file's size in bytes.
 func (s *Store) MaxSize() int64 { return s.maxSize() }
 
-// Window is how long a window is.
+// Window is the length of a window.
 const Window time.Duration = window
 
-// The limits of what waits for the writer.
+// The limits of pending data.
 const (
 	MaxQueue   = maxQueue
 	MaxPending = maxPending

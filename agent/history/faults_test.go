@@ -27,7 +27,7 @@ import (
 // file returns the path of the database below a state directory.
 func file(dir string) string { return filepath.Join(dir, "history", "history.db") }
 
-// asides returns the databases that were moved aside.
+// asides returns the names of the renamed, damaged databases.
 func asides(t *testing.T, dir string) []string {
 	t.Helper()
 	all, err := filepath.Glob(file(dir) + ".corrupt-*")
@@ -37,8 +37,8 @@ func asides(t *testing.T, dir string) []string {
 	return all
 }
 
-// all returns the report and the points of all probes.
-func (r *rig) all() (items []api.ReportItem, points map[string][]api.HistoryPoint) {
+// contents returns the report and the points of all probes.
+func (r *rig) contents() (items []api.ReportItem, points map[string][]api.HistoryPoint) {
 	r.t.Helper()
 	_, items = r.report(history.Query{Incidents: true, Until: epoch.Add(10 * time.Hour)})
 	points = make(map[string][]api.HistoryPoint)
@@ -52,10 +52,10 @@ func (r *rig) all() (items []api.ReportItem, points map[string][]api.HistoryPoin
 	return items, points
 }
 
-// epoch is when time begins in a bubble.
+// epoch is the time at which a synctest bubble begins.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// makeDatabase makes a database of ten hours: two windows that are folded, and one that is not.
+// makeDatabase creates a database of ten hours: two folded windows and one that is not folded.
 func makeDatabase(t *testing.T, dir string) (items []api.ReportItem, points map[string][]api.HistoryPoint) {
 	synctest.Test(t, func(t *testing.T) {
 		a := run(t, history.Config{StateDir: dir})
@@ -74,12 +74,12 @@ func makeDatabase(t *testing.T, dir string) (items []api.ReportItem, points map[
 			time.Sleep(time.Minute)
 		}
 		a.settle()
-		items, points = a.all()
+		items, points = a.contents()
 	})
 	return items, points
 }
 
-// damages are ways to damage a file.
+// damages maps names to ways to damage a file.
 var damages = map[string]func(r *rand.Rand, text []byte) []byte{
 	"bits": func(r *rand.Rand, text []byte) []byte {
 		for range 1 + r.IntN(20) {
@@ -118,8 +118,8 @@ var damages = map[string]func(r *rand.Rand, text []byte) []byte{
 	},
 }
 
-// A report of a damaged database is an error, or what it was before.
-func TestDamagedDatabaseIsSurvived(t *testing.T) {
+// A report of a damaged database returns an error or the same data as before the damage.
+func TestDamagedDatabaseIsReplaced(t *testing.T) {
 	good := t.TempDir()
 	items, points := makeDatabase(t, good)
 	text, err := os.ReadFile(file(good))
@@ -148,7 +148,7 @@ func TestDamagedDatabaseIsSurvived(t *testing.T) {
 	}
 }
 
-// survive runs an agent with a database that is damaged, and one after it.
+// survive runs an agent on a damaged database, and then a second one.
 func survive(t *testing.T, dir string, items []api.ReportItem, points map[string][]api.HistoryPoint) {
 	time.Sleep(10*time.Hour + 30*time.Minute) // since the database was made
 	var log bytes.Buffer
@@ -161,7 +161,7 @@ func survive(t *testing.T, dir string, items []api.ReportItem, points map[string
 	time.Sleep(9 * time.Hour) // it folds
 	a.compare(items, points)
 	moved := len(asides(t, dir)) > 0
-	told := len(a.store.Trouble()) > 0 && strings.Contains(a.store.Trouble()[0], "history.db is damaged: ") && strings.Contains(log.String(), "another one begins")
+	told := len(a.store.Trouble()) > 0 && strings.Contains(a.store.Trouble()[0], "history.db is damaged: ") && strings.Contains(log.String(), "a new database begins")
 	if moved != told {
 		t.Errorf("moved aside %v, told %v: %q", moved, told, a.store.Trouble())
 	}
@@ -184,8 +184,8 @@ func survive(t *testing.T, dir string, items []api.ReportItem, points map[string
 	}
 }
 
-// compare fails if something is not as it was before the damage. It may be missing: that of a probe's points a
-// key is damaged looks as if there were none.
+// compare fails if data differ from the data before the damage. Missing data pass: if the key of a probe's
+// points is damaged, there seem to be none.
 func (r *rig) compare(items []api.ReportItem, points map[string][]api.HistoryPoint) {
 	r.t.Helper()
 	q := history.Query{Incidents: true, Until: epoch.Add(10 * time.Hour), Match: func(*history.Key) bool { return true }}
@@ -195,7 +195,7 @@ func (r *rig) compare(items []api.ReportItem, points map[string][]api.HistoryPoi
 		r.t.Errorf("wrong items: %s", cmp.Diff(items, got))
 	}
 	for pod, want := range points {
-		synctest.Wait() // another database takes its place
+		synctest.Wait() // a new database replaces it
 		h, _, err := r.store.Probe(r.t.Context(), key(pod), epoch, epoch.Add(10*time.Hour))
 		if err != nil {
 			continue
@@ -208,8 +208,8 @@ func (r *rig) compare(items []api.ReportItem, points map[string][]api.HistoryPoi
 	}
 }
 
-// What is damaged while the database is open is survived too: as the system maps the file, it is seen at once.
-func TestDamageWhileOpenIsSurvived(t *testing.T) {
+// Damage of the open database is handled too. The file is mapped, so readers see it at once.
+func TestDamageOfOpenDatabaseIsHandled(t *testing.T) {
 	for name, damage := range map[string]func(f *os.File, size int64) error{
 		"truncated":  func(f *os.File, _ int64) error { return f.Truncate(4096) }, // every access faults
 		"empty":      func(f *os.File, _ int64) error { return f.Truncate(0) },
@@ -267,7 +267,7 @@ func damageFile(t *testing.T, path string, damage func(*os.File, int64) error) {
 	}
 }
 
-func TestOtherFilesAreNotTheHistory(t *testing.T) {
+func TestFileThatIsNoHistoryIsReplaced(t *testing.T) {
 	other := func(path string, fill func(*bbolt.Tx) error) error {
 		db, err := bbolt.Open(path, 0o600, nil)
 		if err != nil {
@@ -318,7 +318,7 @@ func version(tx *bbolt.Tx, text string) error {
 	return meta.Put([]byte("version"), []byte(text))
 }
 
-func TestDatabaseOfALaterVersionIsNotTouched(t *testing.T) {
+func TestDatabaseOfLaterVersionIsNotTouched(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Dir(file(dir)), 0o700); err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestDatabaseOfALaterVersionIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestFolderThatCannotBeMade(t *testing.T) {
+func TestFolderThatCannotBeCreated(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "history"), nil, 0o600); err != nil { // a file is in its place
 		t.Fatal(err)
@@ -369,14 +369,14 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, "history")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(90 * time.Second) // not at the turn of a minute, when it tries again
+		time.Sleep(90 * time.Second) // half a minute off the full minute, at which it retries
 		if got := a.only().Seconds.Unknown; a.store.Trouble() != nil || got != 3690 {
 			t.Errorf("%q, %v s", a.store.Trouble(), got)
 		}
 	})
 }
 
-// The budget bounds what is in use, and the file is not much larger.
+// The budget bounds the bytes in use; the file is little larger.
 func TestBudgetBoundsTheFile(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -391,7 +391,7 @@ func TestBudgetBoundsTheFile(t *testing.T) {
 		}
 		var largest int64
 		for range some(4, 2) * 24 * 60 {
-			for range 60 { // changes with texts that nothing compresses
+			for range 60 { // changes with incompressible texts
 				for k := range texts {
 					texts[k] = byte(r.Uint32())
 				}
@@ -420,8 +420,8 @@ func TestBudgetBoundsTheFile(t *testing.T) {
 	})
 }
 
-// A reader that stops in the middle of a report holds nothing that the writer needs.
-func TestReaderThatWaitsDoesNotBlockTheWriter(t *testing.T) {
+// A reader that pauses in the middle of a report holds no lock that the writer needs.
+func TestPausedReaderDoesNotBlockWriter(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		a := run(t, history.Config{StateDir: dir})

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	seriesPerPass  = 2048     // of a fold, which has all their points in memory
-	pointsPerJob   = 256      // series whose points are one commit
-	batchesPerJob  = 500      // of events that become one
-	bytesPerBatch  = 64 << 10 // which are pages that follow each other
-	minutesPerRead = 30       // of one transaction
+	seriesPerPass  = 2048     // of a fold, which holds all points of a pass in memory
+	pointsPerJob   = 256      // series per commit of points
+	batchesPerJob  = 500      // batches of events merged into one
+	bytesPerBatch  = 64 << 10 // beyond which no further batch is merged
+	minutesPerRead = 30       // per read transaction
 )
 
-// fold makes of windows that have ended what takes less space, and is found by series.
+// fold compacts closed windows, and indexes their samples by series.
 type fold struct {
 	s    *Store
 	h    *db
@@ -28,16 +28,16 @@ type fold struct {
 	open record.Opener
 }
 
-// foldAll folds until ctx ends: what is left of agents before, and then each window that ends.
+// foldAll folds until ctx ends: first the windows that earlier runs left, then each window when it closes.
 func (s *Store) foldAll(ctx context.Context, w *writer) {
 	retry := time.NewTicker(5 * time.Minute)
 	defer retry.Stop()
 	for {
 		f := fold{s: s, h: s.handle(), jobs: w.jobs}
 		if f.h != nil {
-			err := f.all(ctx)
+			err := f.closed(ctx)
 			if now := s.handle(); errors.Is(err, errClosed) && now != nil && now != f.h {
-				continue // the writer has made room
+				continue // the writer has reopened the database
 			}
 			if ctx.Err() == nil {
 				s.folded(err)
@@ -52,8 +52,8 @@ func (s *Store) foldAll(ctx context.Context, w *writer) {
 	}
 }
 
-// all folds what is to be folded.
-func (f *fold) all(ctx context.Context) error {
+// closed folds the closed windows that are not folded yet, and deletes the series of dropped windows.
+func (f *fold) closed(ctx context.Context) error {
 	var windows []record.Window
 	err := f.view(func(tx *bbolt.Tx) (err error) { windows, err = readWindows(tx, &f.open); return err })
 	for _, w := range windows {
@@ -69,21 +69,21 @@ func (f *fold) all(ctx context.Context) error {
 
 func (f *fold) view(do func(*bbolt.Tx) error) error { return f.s.viewIn(f.h, do) }
 
-// write has the writer write.
+// write runs do in a transaction of the writer.
 func (f *fold) write(ctx context.Context, do func(*bbolt.Tx, *record.Sealer) error) error {
 	j := job{in: f.h, do: do, done: make(chan error, 1)}
 	select {
 	case f.jobs <- j:
-		return <-j.done // the writer does not stop before
+		return <-j.done // the writer runs each job that it accepts does not stop before
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// errDropped is the error of a window that was dropped while it was folded.
+// errDropped is returned for a window that was dropped while it was folded.
 var errDropped = errors.New("the window was dropped")
 
-// write has the writer write something of a window, if it still exists.
+// writeTo is write for a window. It returns errDropped if the window was dropped.
 func (f *fold) writeTo(ctx context.Context, w *record.Window, do func(*bbolt.Tx, *record.Sealer) error) error {
 	return f.write(ctx, func(tx *bbolt.Tx, seal *record.Sealer) error {
 		if tx.Bucket(windowsBucket).Get(key(w.Seq)) == nil {
@@ -120,7 +120,7 @@ func (f *fold) window(ctx context.Context, w record.Window) error {
 	return err
 }
 
-// joinEvents makes of many small values of events a few large ones, which take less space.
+// joinEvents merges small batches of events into larger ones, which take less space.
 func (f *fold) joinEvents(ctx context.Context, w *record.Window) error {
 	for from := key(w.Seq); ; {
 		var keys [][]byte
@@ -164,7 +164,7 @@ func (f *fold) joinEvents(ctx context.Context, w *record.Window) error {
 	}
 }
 
-// eachMinute calls do for the minutes of a window, some of which are in each transaction.
+// eachMinute calls do for the minutes of a window. It reads minutesPerRead of them in a transaction.
 func (f *fold) eachMinute(ctx context.Context, seq uint32, do func(minute int32, samples []record.SampleOf)) error {
 	var samples []record.SampleOf
 	for from := uint32(0); ; {
@@ -192,7 +192,7 @@ func (f *fold) eachMinute(ctx context.Context, seq uint32, do func(minute int32,
 	}
 }
 
-// decodeMinute calls do for the samples of a value, which it appends to samples.
+// decodeMinute decodes a minute, appends its samples to samples and calls do with them.
 func decodeMinute(open *record.Opener, seq, n uint32, v []byte, samples []record.SampleOf, do func(int32, []record.SampleOf)) ([]record.SampleOf, error) {
 	payload, err := open.Open(minutesBucket, key(seq, n), v)
 	if err != nil {
@@ -205,7 +205,7 @@ func decodeMinute(open *record.Opener, seq, n uint32, v []byte, samples []record
 	return samples, err
 }
 
-// ids returns the series that have minutes in a window, in their order.
+// ids returns the IDs of the series that have samples in a window, sorted.
 func (f *fold) ids(ctx context.Context, w *record.Window) ([]uint32, error) {
 	seen := make(map[uint32]struct{})
 	err := f.eachMinute(ctx, w.Seq, func(_ int32, samples []record.SampleOf) {
@@ -221,7 +221,7 @@ func (f *fold) ids(ctx context.Context, w *record.Window) ([]uint32, error) {
 	return ids, err
 }
 
-// points writes the points of some series.
+// points writes the points of the given series.
 func (f *fold) points(ctx context.Context, w *record.Window, ids []uint32) error {
 	all := make([][]record.Point, len(ids))
 	err := f.eachMinute(ctx, w.Seq, func(minute int32, samples []record.SampleOf) {
@@ -247,8 +247,8 @@ func (f *fold) points(ctx context.Context, w *record.Window, ids []uint32) error
 	return err
 }
 
-// inOrder sorts points, and makes one of those of one minute: that of an agent that stopped, and of the
-// next one.
+// inOrder sorts points by minute, and merges points of the same minute. The minute of a restart has two:
+// one of each run of the agent.
 func inOrder(points []record.Point) []record.Point {
 	slices.SortStableFunc(points, func(a, b record.Point) int { return int(a.Minute) - int(b.Minute) })
 	out := points[:0]

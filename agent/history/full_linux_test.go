@@ -21,7 +21,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// limitFiles lets no file of this process grow above a size: the system refuses writes as a full disk does.
+// limitFiles limits the size of files that this process writes. Writes beyond it fail as on a full disk.
 func limitFiles(t *testing.T, size uint64) {
 	t.Helper()
 	var limit unix.Rlimit
@@ -34,7 +34,7 @@ func limitFiles(t *testing.T, size uint64) {
 	}
 }
 
-// child runs the test that calls it in a process of its own, and reports whether this is that one.
+// child runs the calling test in a child process, and reports whether this process is the child.
 func child(t *testing.T) bool {
 	const name = "PROBER_HISTORY_CHILD"
 	if os.Getenv(name) == t.Name() {
@@ -50,7 +50,7 @@ func child(t *testing.T) bool {
 	return false
 }
 
-func TestFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
+func TestFullDiskKeepsPendingChanges(t *testing.T) {
 	if !child(t) {
 		return
 	}
@@ -68,7 +68,7 @@ func TestFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 			for range hours * 6 {
 				for i := range observers {
 					for k := range texts {
-						texts[k] = byte(r.Uint32()) // which nothing compresses
+						texts[k] = byte(r.Uint32()) // incompressible
 					}
 					of := info(fmt.Sprintf("web-%d", i), fmt.Sprint(i))
 					a.change(of, states.Failure, string(texts))
@@ -98,16 +98,16 @@ func TestFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 		pass(3)
 		check(18)
 		limitFiles(t, uint64(a.store.FileSize()))
-		pass(9) // a window ends, and is folded
+		pass(9) // a window closes and is folded
 		if got := a.store.Trouble(); len(got) == 0 || !strings.HasPrefix(got[0], "cannot be written since ") || !strings.Contains(got[0], "file too large") {
 			t.Errorf("%q", got)
 		}
-		_, items := a.report(history.Query{}) // which has less, but is there
+		_, items := a.report(history.Query{}) // it has less data, but works
 		if len(items) != len(observers) || items[0].IncidentCount < 18 || a.store.Dropped() == 0 {
 			t.Errorf("%d items, %d dropped", len(items), a.store.Dropped())
 		}
-		if s := items[0].Seconds; s.Success+s.Failure+s.Unknown > 6*3600 { // of 12 hours, 9 of which were not written
-			t.Errorf("%+v are more than what was written", s)
+		if s := items[0].Seconds; s.Success+s.Failure+s.Unknown > 6*3600 { // 9 of the 12 hours were not written
+			t.Errorf("%+v are more than was written", s)
 		}
 		limitFiles(t, 1<<62)
 		time.Sleep(10 * time.Minute)
@@ -119,7 +119,7 @@ func TestFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 		a.stop()
 		a = run(t, history.Config{StateDir: dir})
 		check(108)
-		// What a fold frees may take a few more commits, so there may be more than one outage in the nine hours.
+		// A fold frees space for a few more commits, so there may be several outages in the nine hours.
 		outages, ends := strings.Count(log.String(), "cannot be written"), strings.Count(log.String(), "is written again")
 		if outages == 0 || outages > 4 || outages != ends || strings.Contains(log.String(), "damaged") {
 			t.Errorf("told %d times, and %d ends:\n%s", outages, ends, log.String())
@@ -127,8 +127,8 @@ func TestFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 	})
 }
 
-// A disk that is full from the first moment takes no memory without bound, and the states are right later.
-func TestDiskThatIsFullForLong(t *testing.T) {
+// A disk that is full from the start takes a bounded amount of memory, and the states are right afterwards.
+func TestFullDiskFromStartBoundsMemory(t *testing.T) {
 	if !child(t) {
 		return
 	}

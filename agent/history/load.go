@@ -14,23 +14,23 @@ import (
 )
 
 var (
-	// errClosed is the error of a reader while no database is open.
+	// errClosed is returned to readers while no database is open.
 	errClosed = errors.New("the history is not open now")
 	errLater  = errors.New("was written by a later version of prober; nothing is recorded")
 )
 
-// contents is what a database has that the writer needs.
+// contents is the part of a database that the writer needs.
 type contents struct {
 	windows    []record.Window
-	series     []record.Series // that had probes when it was written last
+	series     []record.Series // without an end
 	lastID     uint32
-	lastEvents uint32 // numbers in the last window
-	lastMinute uint32
-	lastEvent  int64 // when the last event happened
-	used       bool  // it is not new
+	lastEvents uint32 // number of the last batch of events in the last window
+	lastMinute uint32 // number of the last minute in the last window
+	lastEvent  int64  // time of the last event, in milliseconds
+	used       bool   // it has buckets: it is not new
 }
 
-// load opens the database at path, and goes on where it ends. What is in memory and not written goes there.
+// load opens the database at path and continues its last window. Later commits write the data in memory.
 func (w *writer) load(path string, now time.Time) error {
 	h, err := openDB(path, w.s.maxSize(), w.s.cfg.noSync)
 	if err != nil {
@@ -57,12 +57,12 @@ func (w *writer) load(path string, now time.Time) error {
 	}
 	w.measure()
 	if len(c.windows) > 0 {
-		w.sweep(c.windows[0].Seq) // a drop was interrupted
+		w.sweep(c.windows[0].Seq) // completes a drop that was interrupted
 	}
 	return nil
 }
 
-// initialize makes the buckets of a new database.
+// initialize creates the buckets of a new database.
 func initialize(tx *bbolt.Tx) error {
 	for _, name := range allBuckets {
 		if _, err := tx.CreateBucket(name); err != nil {
@@ -119,12 +119,12 @@ func (c *contents) read(tx *bbolt.Tx) error {
 	return record.DecodeEvents(payload, func(e *record.Event) { c.lastEvent = max(c.lastEvent, e.Time) })
 }
 
-// lastNumber returns the last number of a window in a bucket, and its value.
+// lastNumber returns the last number of a window in a bucket, with its value; 0 and nil if there is none.
 func lastNumber(tx *bbolt.Tx, bucket []byte, seq uint32) (n uint32, v []byte, err error) {
 	if tx.Bucket(bucket) == nil {
 		return 0, nil, fmt.Errorf("%w: there is no bucket %s", record.ErrDamaged, bucket)
 	}
-	k, v := lastOf(tx, bucket, seq)
+	k, v := lastInWindow(tx, bucket, seq)
 	if k == nil {
 		return 0, nil, nil
 	}
@@ -151,7 +151,7 @@ func readWindows(tx *bbolt.Tx, open *record.Opener) (all []record.Window, err er
 	return all, err
 }
 
-// eachSeries calls f for the series from a key on, until it returns false.
+// eachSeries calls f for the series, starting at the key from, until f returns false.
 func eachSeries(tx *bbolt.Tx, open *record.Opener, from []byte, f func(*record.Series) bool) error {
 	return each(tx, seriesBucket, nil, from, func(k, v []byte) (bool, error) {
 		id, err := number(k, 0)
@@ -171,7 +171,7 @@ func eachSeries(tx *bbolt.Tx, open *record.Opener, from []byte, f func(*record.S
 	})
 }
 
-// adopt goes on with the contents of a database. The series in memory may have other IDs there.
+// adopt resumes from the contents of a database. Series in memory take the IDs that they have there.
 func (w *writer) adopt(c *contents, now time.Time) {
 	w.lastID, w.lastSeq, w.lastEvents, w.lastMinute = c.lastID, 0, 0, 0
 	first := w.window.First
@@ -209,12 +209,12 @@ func (w *writer) adopt(c *contents, now time.Time) {
 	w.opened = true
 }
 
-// renumber gives the events that are not written other IDs.
+// renumber replaces the series IDs in the pending events.
 func (w *writer) renumber(ids map[uint32]uint32) {
 	var events record.EventWriter
 	w.pendingBytes = 0
 	for i, batch := range w.pending {
-		_ = record.DecodeEvents(batch, func(e *record.Event) { // it was encoded here
+		_ = record.DecodeEvents(batch, func(e *record.Event) { // this process encoded it
 			if e.Op == record.Change || e.Op == record.Held {
 				e.ID = ids[e.ID]
 			}

@@ -18,18 +18,18 @@ const (
 	maxText  = 256     // bytes of the text of a change
 )
 
-// intake is what ticks write to. mu is held for operations of maps and slices only.
+// intake receives ticks and changes. mu is held for operations on maps and slices only.
 type intake struct {
 	mu      sync.Mutex
 	live    map[id]*observed
 	queue   []change
-	lost    bool   // a change was not queued: the states of all must be compared
-	dropped uint64 // changes
-	ended   bool   // the probes are being stopped, which is no change
+	lost    bool   // a change was dropped: the writer must compare the states of all probes
+	dropped uint64 // number of changes
+	ended   bool   // the agent is stopping: ends of probes are not recorded
 	signal  chan struct{}
 }
 
-// id identifies a probe that exists.
+// id identifies a live probe.
 type id struct {
 	uid, container string
 	kind           probe.Kind
@@ -37,9 +37,9 @@ type id struct {
 
 func idOf(i *worker.Info) id { return id{i.PodUID, i.Container, i.Kind} }
 
-// change is a change of a probe: it begins, it ends, or it has another state.
+// change is a change of a probe: its begin, its end, or a new state.
 type change struct {
-	of           *observed
+	probe        *observed
 	begins, ends bool
 	state        record.State
 	at           int64
@@ -47,7 +47,7 @@ type change struct {
 	reason, text string
 }
 
-// observed is a probe that exists. More than one worker may observe it while its spec is replaced.
+// observed is a live probe. More than one worker may observe it while its spec is replaced.
 type observed struct {
 	in  *intake
 	key record.Key
@@ -55,15 +55,15 @@ type observed struct {
 
 	mu     sync.Mutex // held by the tick of this probe, and for a moment by the writer
 	counts record.Counts
-	max    uint32 // microseconds, as sum
+	max    uint32 // microseconds, like sum
 	sum    uint64
-	// Guarded by in.mu: the state as it was told last.
+	// Guarded by in.mu: the state that Changed last set.
 	workers int
 	handler string
 	state   record.State
 	since   int64
 
-	// The writer owns what follows.
+	// The fields below are owned by the writer.
 	series  *series
 	decided record.State
 }
@@ -86,7 +86,7 @@ func (in *intake) observe(info worker.Info, now time.Time) *observed {
 			key: record.Key{Namespace: info.Namespace, Pod: info.Pod, Container: info.Container, Kind: info.Kind},
 		}
 		in.live[key] = o
-		in.addLocked(change{of: o, begins: true, at: o.since, handler: o.handler})
+		in.addLocked(change{probe: o, begins: true, at: o.since, handler: o.handler})
 	}
 	o.workers++
 	return o
@@ -110,7 +110,7 @@ func (in *intake) addLocked(c change) {
 func (s *Store) Changed(c *states.Change) {
 	again := c.From == c.To && !c.Removed
 	if again && c.To != states.Unknown {
-		return // another cause
+		return // only the cause differs
 	}
 	in := &s.intake
 	in.mu.Lock()
@@ -121,13 +121,13 @@ func (s *Store) Changed(c *states.Change) {
 	}
 	state := record.State(c.To)
 	if c.Removed {
-		state = record.Unknown // until the worker ends too, or the one that replaces it decides
+		state = record.Unknown // until the worker ends, or its replacement decides
 	}
 	if !again {
 		o.state, o.since = state, c.Time.UnixMilli()
 	}
 	o.handler = c.Info.Handler
-	in.addLocked(change{of: o, state: state, at: c.Time.UnixMilli(), handler: o.handler, reason: c.Reason, text: clip.Text(c.Text, maxText)})
+	in.addLocked(change{probe: o, state: state, at: c.Time.UnixMilli(), handler: o.handler, reason: c.Reason, text: clip.Text(c.Text, maxText)})
 }
 
 // Close implements [worker.ProbeObserver].
@@ -140,7 +140,7 @@ func (o *observed) Close() {
 	}
 	delete(in.live, o.id)
 	if !in.ended {
-		in.addLocked(change{of: o, ends: true, at: time.Now().UnixMilli()})
+		in.addLocked(change{probe: o, ends: true, at: time.Now().UnixMilli()})
 	}
 }
 
@@ -163,7 +163,7 @@ func (o *observed) Tick(t *worker.Tick) {
 func resultOf(t *worker.Tick) record.State {
 	switch {
 	case t.Err != nil && t.Counted && t.Result == results.Failure:
-		return record.Failure // an error that counts as one
+		return record.Failure // an error that counts as a failure
 	case t.Err != nil:
 		return record.Unknown
 	}
@@ -188,7 +188,7 @@ func (o *observed) take() (counts record.Counts, sum uint64, longest uint32) {
 	return counts, sum, longest
 }
 
-// end ends the changes: what happens from now on is the end of the agent.
+// end makes the intake ignore changes and ends from now on, as the agent is stopping.
 func (in *intake) end() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -202,40 +202,40 @@ func (in *intake) drain(into []change) (_ []change, lost bool) {
 	into = append(into, in.queue...)
 	clear(in.queue)
 	if cap(in.queue) > 1024 {
-		in.queue = nil // it was an outage
+		in.queue = nil // it grew in an outage: free the memory
 	}
 	in.queue = in.queue[:0]
 	lost, in.lost = in.lost, false
 	return into, lost
 }
 
-// existing is a probe that exists, and its state.
-type existing struct {
+// liveProbe is a live probe with a copy of its state.
+type liveProbe struct {
 	*observed
 	handler string
 	state   record.State
 	since   int64
 }
 
-// all returns the probes that exist.
-func (in *intake) all() []existing {
+// probes returns the live probes.
+func (in *intake) probes() []liveProbe {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	all := make([]existing, 0, len(in.live))
+	all := make([]liveProbe, 0, len(in.live))
 	for _, o := range in.live {
-		all = append(all, existing{o, o.handler, o.state, o.since})
+		all = append(all, liveProbe{o, o.handler, o.state, o.since})
 	}
 	return all
 }
 
-// drops returns how many changes were not queued.
+// drops returns how many changes were dropped.
 func (in *intake) drops() uint64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.dropped
 }
 
-// has reports whether a probe of a series exists.
+// has reports whether a live probe belongs to the series.
 func (in *intake) has(key *record.Key) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

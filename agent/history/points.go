@@ -13,13 +13,13 @@ import (
 	"github.com/daeace23/prober/agent/history/record"
 )
 
-// MaxPoints is the most points of a probe's history.
+// MaxPoints is the limit of points in a probe's history.
 const MaxPoints = 1500
 
-// steps are the minutes of a point.
+// steps are the lengths of a point, in minutes.
 var steps = []int{1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1440}
 
-// stepOf returns the minutes of a point for so many minutes.
+// stepOf returns the shortest step, in minutes, for which minutes fit in [MaxPoints].
 func stepOf(minutes int) int {
 	for _, step := range steps {
 		if minutes <= step*(MaxPoints-1) {
@@ -57,7 +57,7 @@ func (s *Store) Probe(ctx context.Context, key Key, since, until time.Time) (h a
 	}
 	step := stepOf(int(until.Sub(since)/time.Minute) + 1)
 	h.StepSeconds = step * 60
-	p := pointer{from: int32(since.Unix() / 60), to: int32(until.Unix() / 60), step: int32(step), sums: make(map[int32]*sum)}
+	p := pointCollector{from: int32(since.Unix() / 60), to: int32(until.Unix() / 60), step: int32(step), sums: make(map[int32]*sum)}
 	windows, _ := s.list(l.since, l.until)
 	for _, w := range windows {
 		if ctx.Err() != nil {
@@ -67,12 +67,12 @@ func (s *Store) Probe(ctx context.Context, key Key, since, until time.Time) (h a
 			return h, false, err
 		}
 	}
-	h.Points = p.all()
+	h.Points = p.list()
 	return h, true, nil
 }
 
-// pointer collects the points of a series.
-type pointer struct {
+// pointCollector collects the points of a series.
+type pointCollector struct {
 	from, to, step int32 // minutes
 	sums           map[int32]*sum
 	open           record.Opener
@@ -86,33 +86,33 @@ type sum struct {
 	longest record.Bin
 }
 
-func (p *pointer) add(of record.Point) {
-	if of.Minute < p.from || of.Minute > p.to {
+func (p *pointCollector) add(pt record.Point) {
+	if pt.Minute < p.from || pt.Minute > p.to {
 		return
 	}
-	at := of.Minute - of.Minute%p.step
+	at := pt.Minute - pt.Minute%p.step
 	s := p.sums[at]
 	if s == nil {
 		s = &sum{}
 		p.sums[at] = s
 	}
 	n := 0
-	for i, c := range of.Counts {
+	for i, c := range pt.Counts {
 		s.counts[i] += int(c)
 		n += int(c)
 	}
-	s.seconds += of.Mean.Seconds() * float64(n)
-	s.longest = max(s.longest, of.Max)
+	s.seconds += pt.Mean.Seconds() * float64(n)
+	s.longest = max(s.longest, pt.Max)
 }
 
-// window adds the points of a window. It has them by series when it is folded, and by minute before.
-func (p *pointer) window(s *Store, seq uint32, ids []uint32) error {
+// window adds the points of a window: by series if it is folded, else by minute.
+func (p *pointCollector) window(s *Store, seq uint32, ids []uint32) error {
 	h := s.handle()
 	if h == nil {
 		return errClosed
 	}
 	folded := false
-	values := make(map[uint32][]byte) // by ID or number
+	values := make(map[uint32][]byte) // by ID if folded, else by number
 	err := s.viewIn(h, func(tx *bbolt.Tx) error {
 		v := tx.Bucket(windowsBucket).Get(key(seq))
 		if v == nil {
@@ -157,20 +157,20 @@ func (p *pointer) window(s *Store, seq uint32, ids []uint32) error {
 }
 
 // points adds the points of a series in a window.
-func (p *pointer) points(seq, id uint32, v []byte) error {
+func (p *pointCollector) points(seq, id uint32, v []byte) error {
 	payload, err := p.open.Open(pointsBucket, key(seq, id), v)
 	if err != nil {
 		return err
 	}
 	points, err := record.DecodePoints(payload)
-	for _, of := range points {
-		p.add(of)
+	for _, pt := range points {
+		p.add(pt)
 	}
 	return err
 }
 
-// all returns the points, oldest first.
-func (p *pointer) all() []api.HistoryPoint {
+// list returns the points, oldest first.
+func (p *pointCollector) list() []api.HistoryPoint {
 	all := make([]api.HistoryPoint, 0, len(p.sums))
 	for at, s := range p.sums {
 		point := api.HistoryPoint{

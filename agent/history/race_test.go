@@ -2,5 +2,5 @@
 
 package history_test
 
-// The race detector makes the tests of whole days ten times slower.
+// The race detector slows tests that simulate days down by a factor of ten.
 const thorough = false

@@ -10,44 +10,43 @@ import (
 )
 
 const (
-	// lostAfter is how long the agent writes nothing while it runs, at most. A longer gap before a window
-	// means that something is lost.
+	// lostAfter exceeds the longest time without a write while the agent runs. A longer gap before a window
+	// means that records are missing.
 	lostAfter     = 3 * time.Minute
-	seriesPerRead = 4096 // of one transaction
+	seriesPerRead = 4096 // per read transaction
 )
 
-// track is the state of a series while its events are read.
+// track is the state of a series during a replay of its events.
 type track struct {
 	key          record.Key
 	handler      string
 	state        record.State
-	since        int64  // of the state
-	reason, text string // of the change to it
-	seen         bool   // there was a state
-	removed      bool   // the last end was that of the probe, not of the agent
-	held         uint64 // the last snapshot that has it
+	since        int64  // when the state began
+	reason, text string // of the change to the state
+	seen         bool   // an event has set the state
+	removed      bool   // the probe was removed last, and not ended by a stop of the agent
+	held         uint64 // number of the last snapshot with this series
 	tally        tally
 }
 
-// timeline reads the events of windows, oldest first, and tells how long each series was in each state.
+// timeline replays the events of windows, oldest first, and reports how long each series was in each state.
 type timeline struct {
 	s            *Store
 	since, until int64
 	selects      func(*record.Key) bool
-	// passed is called for the time that a series was in its state. It may be called more than once
-	// for one state.
+	// passed is called for a time that a series was in its state. It may be called more than once for a state.
 	passed func(t *track, from, to int64)
 	// changed is called before the state of a series changes; it may be nil.
 	changed func(t *track, at int64, next record.State, reason, text string)
 
 	tracks    map[record.Key]*track
 	ids       map[uint32]*track
-	known     int64 // when the agent is known to have run
+	known     int64 // until when the states are known: the agent ran
 	snapshots uint64
-	awaited   uint32 // series of the snapshot that is read
+	awaited   uint32 // Held events of the current snapshot that are to come
 }
 
-// read reads the windows. It returns when the last state ended: what is known, up to the end of the
+// read reads the windows. It returns when the last state ended: the last known time, at most the end of the
 // timeline.
 func (l *timeline) read(ctx context.Context) (end int64, err error) {
 	l.tracks, l.ids = make(map[record.Key]*track), make(map[uint32]*track)
@@ -62,7 +61,7 @@ func (l *timeline) read(ctx context.Context) (end int64, err error) {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
-		// A window is one transaction: its events may become other values of them.
+		// One transaction for a window: a fold may merge its events meanwhile.
 		err := l.s.view(func(tx *bbolt.Tx) error {
 			return each(tx, eventsBucket, key(w.Seq), key(w.Seq), func(k, v []byte) (bool, error) {
 				payload, err := open.Open(eventsBucket, k, v)
@@ -88,7 +87,7 @@ func (l *timeline) read(ctx context.Context) (end int64, err error) {
 	return end, nil
 }
 
-// names reads the series, some in each transaction.
+// names reads the series, seriesPerRead in a transaction.
 func (l *timeline) names(ctx context.Context) error {
 	var open record.Opener
 	for from := uint32(0); ; {
@@ -111,7 +110,7 @@ func (l *timeline) names(ctx context.Context) error {
 	}
 }
 
-// name notes a series. More than one may have the same names, one after the other.
+// name records a series. Several may have the same key, one after the other.
 func (l *timeline) name(s *record.Series) {
 	t := l.tracks[s.Key]
 	if t == nil {
@@ -153,7 +152,7 @@ func (l *timeline) apply(e *record.Event) {
 	l.known = max(l.known, e.Time)
 }
 
-// endOthers ends the series that the last snapshot does not have: their end is lost.
+// endOthers ends the series that are missing in the last snapshot: their end was lost.
 func (l *timeline) endOthers() {
 	for _, t := range l.tracks {
 		if t.held != l.snapshots && t.state != record.Absent {
@@ -162,12 +161,12 @@ func (l *timeline) endOthers() {
 	}
 }
 
-// endAll ends all series with the agent.
+// endAll ends all series when the agent stops.
 func (l *timeline) endAll(at int64) {
 	for _, t := range l.tracks {
 		if t.state != record.Absent {
 			end := at
-			if t.state == record.Failure { // known from its begin alone, it is an incident all the same
+			if t.state == record.Failure { // a failure with no later event is an incident too
 				end = max(at, t.since+1)
 			}
 			l.change(t, record.Absent, end, "", "")
@@ -180,7 +179,7 @@ func (l *timeline) endAll(at int64) {
 func (l *timeline) set(t *track, e *record.Event) {
 	if e.Op == record.Held {
 		t.held = l.snapshots
-		if !t.seen { // it is not known when this began
+		if !t.seen { // the begin of this state is unknown
 			t.state, t.since, t.reason, t.text = e.State, e.Time, e.Reason, e.Text
 		}
 	}
@@ -192,8 +191,8 @@ func (l *timeline) set(t *track, e *record.Event) {
 func (l *timeline) change(t *track, next record.State, at int64, reason, text string) {
 	at = max(at, t.since) // the clock may have been set back
 	if next == t.state {
-		if reason != "" && t.reason == "" && next == record.Unknown { // it has not decided since it began
-			l.tell(t, at, next, reason, text)
+		if reason != "" && t.reason == "" && next == record.Unknown { // still undecided, but the reason is known now
+			l.notify(t, at, next, reason, text)
 			t.reason, t.text = reason, text
 		}
 		return
@@ -201,12 +200,12 @@ func (l *timeline) change(t *track, next record.State, at int64, reason, text st
 	if t.since < at && t.seen {
 		l.passed(t, t.since, at)
 	}
-	l.tell(t, at, next, reason, text)
+	l.notify(t, at, next, reason, text)
 	t.state, t.since, t.reason, t.text = next, at, reason, text
 }
 
-// tell calls changed for a change within the time line.
-func (l *timeline) tell(t *track, at int64, next record.State, reason, text string) {
+// notify calls changed for a change within the timeline.
+func (l *timeline) notify(t *track, at int64, next record.State, reason, text string) {
 	if l.changed != nil && at >= l.since && at <= l.until {
 		l.changed(t, at, next, reason, text)
 	}

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// MaxIncidents is the most incidents, or transitions, of a probe that are listed.
+	// MaxIncidents is the limit of incidents, or transitions, listed for a probe.
 	MaxIncidents = 1000
-	// bridge is how long nothing may be known within an incident, as after a restart of the agent.
+	// bridge is how long the state may be unknown within one incident, such as after a restart of the agent.
 	bridge = 10 * time.Minute
-	// maxDetails is how many bytes of incidents a report has in memory. One that has more reads the
-	// history more than once.
+	// maxDetails is how many bytes of incidents a report holds in memory. A larger report reads the history
+	// more than once.
 	maxDetails = 32 << 20
 )
 
-// Key names a series: the probes that had the same names one after the other.
+// Key identifies a series: the successive probes with the same names.
 type Key = record.Key
 
-// Query selects what a report has.
+// Query selects the contents of a report.
 type Query struct {
 	Since, Until time.Time
 	Match        func(*Key) bool
-	After        *Key // only keys that follow it; nil for all
-	Limit        int  // of the items; 0 for all
-	Incidents    bool // list them, not only their number
-	Newest       bool // of each item only the newest incident
+	After        *Key // only keys after it; nil for all
+	Limit        int  // of items; 0 for all
+	Incidents    bool // list incidents, not only their number
+	Newest       bool // list only the newest incident of each item
 }
 
 func (q *Query) mostIncidents() int {
@@ -39,36 +39,36 @@ func (q *Query) mostIncidents() int {
 	return MaxIncidents
 }
 
-// Page is what a report has beside its items.
+// Page describes a page of a report.
 type Page struct {
 	Since, Until time.Time
-	Last         *Key // of the items, if there are more; else nil
+	Last         *Key // key of the last item if more items follow, else nil
 	Remaining    int
 }
 
-// tally is what a report has of a series.
+// tally accumulates the report of a series.
 type tally struct {
 	millis    [4]int64 // by state
 	incidents []api.Incident
 	count     int
 	longest   int64
-	current   int64 // of the last incident
+	current   int64 // duration of the last incident
 	lastEnd   int64
 	joins     bool // the next failure continues the last incident
-	open      bool // it lasts on
+	open      bool // it continues beyond the end of the report
 }
 
-// reporter makes a report.
+// reporter builds a report.
 type reporter struct {
 	timeline
 	query   *Query
-	details int  // bytes of incidents
-	from    *Key // incidents are collected from this key on; nil: from the first
-	below   *Key // and only of those below; nil: of all
-	most    int  // maxDetails
+	details int  // bytes of incidents in memory
+	from    *Key // collect incidents from this key on; nil: from the first
+	below   *Key // and only for keys below this one; nil: for all
+	most    int  // limit of details
 }
 
-// Report calls begin once, and then each for every probe that existed, by key. Its memory does not
+// Report calls begin once, and then each for every probe that existed, sorted by key. Its memory does not
 // depend on the number of incidents.
 func (s *Store) Report(ctx context.Context, q *Query, begin func(*Page) error, each func(*api.ReportItem) error) error {
 	r := reporter{query: q, most: maxDetails}
@@ -106,7 +106,7 @@ func (s *Store) Report(ctx context.Context, q *Query, begin func(*Page) error, e
 	}
 }
 
-// page returns the keys of the items, and the head of the report.
+// page returns the head of the report, and the keys of its items.
 func (r *reporter) page(since time.Time) (*Page, []Key) {
 	keys := make([]Key, 0, len(r.tracks))
 	for key, t := range r.tracks {
@@ -123,7 +123,7 @@ func (r *reporter) page(since time.Time) (*Page, []Key) {
 	return page, keys
 }
 
-// complete returns how many of keys have all their incidents.
+// complete returns how many of keys, from the first, have all their incidents in memory.
 func (r *reporter) complete(keys []Key) int {
 	if r.below == nil {
 		return len(keys)
@@ -136,10 +136,10 @@ func (r *reporter) selects(k *Key) bool {
 	return r.query.Match(k) && (r.query.After == nil || k.Compare(r.query.After) > 0) && (r.from == nil || k.Compare(r.from) >= 0)
 }
 
-// passed adds the time of a state.
+// passed adds the time of a state from from to to.
 func (r *reporter) passed(t *track, from, to int64) {
 	y := &t.tally
-	if t.state != record.Failure { // what ended before the report began counts too: an incident ends there
+	if t.state != record.Failure { // also before the report begins: such a state ends an incident
 		r.pause(t, to)
 		if from, to = max(from, r.since), min(to, r.until); from < to && t.state != record.Absent {
 			y.millis[t.state] += to - from
@@ -165,14 +165,14 @@ func (r *reporter) passed(t *track, from, to int64) {
 	}
 }
 
-// pause decides whether a state that is no failure ends the incident.
+// pause notes whether a state other than failure, which lasts until to, ends the incident.
 func (r *reporter) pause(t *track, to int64) {
 	if t.state == record.Success || t.state == record.Warning || t.removed || to-t.tally.lastEnd > bridge.Milliseconds() {
 		t.tally.joins = false
 	}
 }
 
-// addIncident adds an incident, if there is room.
+// addIncident adds an incident if this pass collects incidents of the key.
 func (r *reporter) addIncident(t *track, from int64) {
 	if !r.query.Incidents || r.below != nil && t.key.Compare(r.below) >= 0 {
 		return
@@ -194,7 +194,7 @@ func (r *reporter) addIncident(t *track, from int64) {
 
 func sizeOf(i *api.Incident) int { return 128 + len(i.Reason) + len(i.Text) }
 
-// evict drops the incidents of the upper half of the keys that have some: another pass will read them.
+// evict drops the incidents of the upper half of the keys with incidents: another pass reads them.
 func (r *reporter) evict() {
 	var keys []Key
 	for key, t := range r.tracks {
@@ -219,7 +219,7 @@ func (r *reporter) evict() {
 	}
 }
 
-// item returns the item of a series whose last state ended at end.
+// item returns the report of a series whose last state ended at end.
 func (r *reporter) item(t *track, end int64) *api.ReportItem {
 	y := &t.tally
 	item := &api.ReportItem{

@@ -17,14 +17,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// rig is a store that runs, in a bubble.
+// rig is a running store in a synctest bubble.
 type rig struct {
 	t     testing.TB
 	store *history.Store
-	stop  func() // of the agent, in order
+	stop  func() // stops the agent in order
 }
 
-// run runs a store in which nothing has to be durable.
+// run runs a store without durability.
 func run(t testing.TB, cfg history.Config) *rig { return runStore(t, history.New(history.Lazy(cfg))) }
 
 func runStore(t testing.TB, store *history.Store) *rig {
@@ -39,7 +39,7 @@ func runStore(t testing.TB, store *history.Store) *rig {
 	return r
 }
 
-// info identifies a probe.
+// info returns the identity of a probe.
 func info(pod, uid string) worker.Info {
 	return worker.Info{Subject: results.Subject{Namespace: "default", Pod: pod, PodUID: uid, Container: "web"}, Kind: probe.Readiness, Handler: "http"}
 }
@@ -48,7 +48,7 @@ func key(pod string) history.Key {
 	return history.Key{Namespace: "default", Pod: pod, Container: "web", Kind: probe.Readiness}
 }
 
-// change tells the store a change now.
+// change reports a change of state to the store, with the present time.
 func (r *rig) change(of worker.Info, to states.State, text string) {
 	from := states.Failure
 	if to == from {
@@ -57,7 +57,7 @@ func (r *rig) change(of worker.Info, to states.State, text string) {
 	r.store.Changed(&states.Change{Info: of, From: from, To: to, Time: time.Now(), Cause: states.Cause{Reason: "dns", Text: text}})
 }
 
-// settle lets everything be written.
+// settle waits until everything is written.
 func (r *rig) settle() {
 	time.Sleep(time.Second)
 	synctest.Wait()
@@ -80,7 +80,7 @@ func (r *rig) report(q history.Query) (page history.Page, items []api.ReportItem
 	return page, items
 }
 
-// only returns the only item of a report with incidents.
+// only returns the single item of a report with incidents.
 func (r *rig) only() api.ReportItem {
 	r.t.Helper()
 	_, items := r.report(history.Query{Incidents: true})
@@ -90,7 +90,7 @@ func (r *rig) only() api.ReportItem {
 	return items[0]
 }
 
-// some returns how often a test does something: fewer times under the race detector.
+// some returns n, or raced under the race detector.
 func some(n, raced int) int {
 	if thorough {
 		return n
@@ -98,7 +98,7 @@ func some(n, raced int) int {
 	return raced
 }
 
-// words returns the seconds and the incidents of an item.
+// words formats the seconds and the incidents of an item.
 func words(i *api.ReportItem) string {
 	s := i.Seconds
 	var text strings.Builder
@@ -113,7 +113,7 @@ func words(i *api.ReportItem) string {
 	return text.String()
 }
 
-// tick returns a tick that took so long.
+// tick returns a tick with the given duration.
 func tick(result probe.Result, took time.Duration) *worker.Tick {
 	now := time.Now()
 	return &worker.Tick{Start: now.Add(-took), End: now, Outcome: probe.Outcome{Result: result}, Counted: true}

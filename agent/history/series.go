@@ -7,22 +7,22 @@ import (
 	"github.com/daeace23/prober/agent/history/record"
 )
 
-// series is a name of probes, with those that exist.
+// series is a key of probes with its live probes.
 type series struct {
-	record.Series // the ID is 0 if it has none yet
+	record.Series // the ID is 0 if none is assigned yet
 	live          []*observed
 	state         record.State
-	texts         int // of its changes in this window
+	texts         int // number of texts of its changes in this window
 }
 
-// apply applies a change to its series, and notes the new state of that.
+// apply applies a change to its series, and records the new state.
 func (w *writer) apply(c *change) {
-	o := c.of
+	o := c.probe
 	switch {
 	case c.begins && o.series == nil:
 		w.join(o, c.handler)
-	case c.begins: // compare has seen it
-	case o.series == nil: // its begin was lost, and compare has not seen it
+	case c.begins: // compare has joined it already
+	case o.series == nil: // its begin was lost, and compare has not run since
 	case c.ends:
 		o.series.live = slices.DeleteFunc(o.series.live, func(other *observed) bool { return other == o })
 	default:
@@ -31,20 +31,20 @@ func (w *writer) apply(c *change) {
 	if o.series == nil {
 		return
 	}
-	w.handledBy(o.series, c.handler)
-	w.renew(o.series, c)
+	w.setHandler(o.series, c.handler)
+	w.updateState(o.series, c)
 }
 
-// handledBy notes the handler of a series; "" changes nothing.
-func (w *writer) handledBy(s *series, handler string) {
+// setHandler sets the handler of a series; "" changes nothing.
+func (w *writer) setHandler(s *series, handler string) {
 	if handler != "" && s.Handler != handler {
 		s.Handler = handler
-		w.stale(s)
+		w.queueSeries(s)
 	}
 }
 
-// stale has a series that has an ID written again.
-func (w *writer) stale(s *series) {
+// queueSeries queues a series with an ID to be written again.
+func (w *writer) queueSeries(s *series) {
 	if s.ID != 0 && !w.full() {
 		w.fresh = append(w.fresh, s.Series)
 	}
@@ -69,29 +69,30 @@ func (w *writer) join(o *observed, handler string) {
 	}
 	if s.Ended != 0 {
 		s.Ended = 0
-		w.stale(s)
+		w.queueSeries(s)
 	}
 	o.series = s
 	s.live = append(s.live, o)
 }
 
-// forget drops the series that have no probe any more. A probe of the same names gets another ID.
+// forget drops the series without live probes. A later probe with the same key gets a new ID.
 func (w *writer) forget(now time.Time) {
 	for key, s := range w.series {
 		if len(s.live) > 0 {
 			s.texts = 0
 			continue
 		}
-		if s.Ended == 0 { // it was that of an agent before
+		if s.Ended == 0 { // its probes were of an earlier run of the agent
 			s.Ended = now.UnixMilli()
-			w.stale(s)
+			w.queueSeries(s)
 		}
 		delete(w.series, key)
 	}
 }
 
-// stateOf returns the state of a series: that of the newest probe that has decided one.
-func (s *series) stateOf() record.State {
+// currentState returns the state of the newest live probe that has decided one. It is Unknown if none has,
+// and Absent if no probe is live.
+func (s *series) currentState() record.State {
 	if len(s.live) == 0 {
 		return record.Absent
 	}
@@ -103,16 +104,16 @@ func (s *series) stateOf() record.State {
 	return record.Unknown
 }
 
-// renew notes the state of a series after a change.
-func (w *writer) renew(s *series, c *change) {
-	next := s.stateOf()
-	cannot := next == record.Unknown && c.reason != "" // it has decided nothing, and now it is known why
-	if next == s.state && !cannot {
+// updateState records the state of a series after a change.
+func (w *writer) updateState(s *series, c *change) {
+	next := s.currentState()
+	undecided := next == record.Unknown && c.reason != "" // still undecided, but the reason is known now
+	if next == s.state && !undecided {
 		return
 	}
 	if next == record.Absent {
 		s.Ended = c.at
-		w.stale(s)
+		w.queueSeries(s)
 	}
 	s.state = next
 	if w.full() {
@@ -129,36 +130,36 @@ func (w *writer) renew(s *series, c *change) {
 	w.add(&record.Event{Op: record.Change, State: next, ID: w.idOf(s), Time: c.at, Reason: c.reason, Text: text})
 }
 
-// compare finds what has become of probes, after changes were lost.
+// compare recomputes the states of all series from the live probes, after changes were lost.
 func (w *writer) compare(now time.Time) {
 	exists := make(map[*observed]bool)
-	for _, e := range w.s.intake.all() {
+	for _, e := range w.s.intake.probes() {
 		exists[e.observed] = true
 		if e.observed.series == nil {
 			w.join(e.observed, e.handler)
 		}
 		e.decided = e.state
-		w.handledBy(e.observed.series, e.handler)
-		w.renew(e.observed.series, &change{at: e.since})
+		w.setHandler(e.observed.series, e.handler)
+		w.updateState(e.observed.series, &change{at: e.since})
 	}
 	for _, s := range w.series {
 		s.live = slices.DeleteFunc(s.live, func(o *observed) bool { return !exists[o] })
-		w.renew(s, &change{at: now.UnixMilli()})
+		w.updateState(s, &change{at: now.UnixMilli()})
 	}
 }
 
-// sample returns the aggregate of a series; ok is false if it had no ticks.
+// sample returns the aggregate of the ticks of a series since the last call; ok is false if it had none.
 func (s *series) sample() (sample record.Sample, ok bool) {
 	var sum, ticks uint64
 	var longest uint32
 	for _, o := range s.live {
-		counts, of, most := o.take()
+		counts, total, most := o.take()
 		for i, n := range counts {
 			n = min(n, ^sample.Counts[i])
 			sample.Counts[i] += n
 			ticks += uint64(n)
 		}
-		sum += of
+		sum += total
 		longest = max(longest, most)
 	}
 	if ticks == 0 {

@@ -22,10 +22,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// budgetPerProbeDay is the stated budget, 1 GiB for 10,000 probes and 30 days, as bytes for a probe and a day.
+// budgetPerProbeDay is the documented budget, 1 GiB for 10,000 probes and 30 days, in bytes per probe and day.
 const budgetPerProbeDay = float64(history.DefaultBudget) / 10_000 / 30
 
-// TestHistoryFitsItsBudget simulates fewer probes and days than TestThirtyDays, in proportion.
+// TestHistoryFitsItsBudget simulates fewer probes and days than TestThirtyDays, with a budget in proportion.
 func TestHistoryFitsItsBudget(t *testing.T) {
 	const probes, days = 400, 1
 	dir := t.TempDir()
@@ -64,22 +64,22 @@ func TestThirtyDays(t *testing.T) {
 	})
 }
 
-// simulation is a store with probes that tick.
+// simulation is a store with ticking probes.
 type simulation struct {
 	*rig
-	longest   time.Duration // of the commits
+	longest   time.Duration // the longest commit
 	commits   int
-	committed time.Duration // all commits
-	written   int64         // bytes, before the first tick
-	largest   int64         // the file
+	committed time.Duration // of all commits
+	written   int64         // bytes written before the first tick
+	largest   int64         // size of the file
 	random    *rand.Rand
 	observers []worker.ProbeObserver
 	infos     []worker.Info
-	base      []time.Duration // of the latencies
+	base      []time.Duration // base latencies of the probes
 	failing   []bool
-	factors   [1 << 12]float64 // of latencies
+	factors   [1 << 12]float64 // of random latencies
 	changes   int
-	ticking   time.Duration // processor time that the ticks took
+	ticking   time.Duration // processor time of the ticks
 }
 
 func newSimulation(t *testing.T, dir string, probes int) *simulation {
@@ -129,7 +129,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// pass lets time pass. Each probe ticks six times a minute.
+// pass advances the time by d. Each probe ticks six times a minute.
 func (s *simulation) pass(d time.Duration) {
 	s.written = writtenBytes(s.t)
 	for range d / time.Minute {
@@ -169,7 +169,7 @@ func (s *simulation) tick(i int, o worker.ProbeObserver) {
 	}
 }
 
-// measure logs what the history takes.
+// measure logs the resources that the history uses.
 func (s *simulation) measure(days int) {
 	t := s.t
 	probes := len(s.infos)
@@ -210,7 +210,7 @@ func (s *simulation) measure(days int) {
 	t.Logf("history of one probe: %d points, %d transitions, %v, processor time %v", len(h.Points), len(h.Transitions), monotonic()-start, processorTime()-began)
 }
 
-// monotonic is the time outside of the bubble.
+// monotonic returns the real time, also in a bubble.
 func monotonic() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
@@ -223,7 +223,7 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// writtenBytes returns what this process has written to files, as the system counts it.
+// writtenBytes returns the bytes that this process has written to files, as the kernel counts them.
 func writtenBytes(t testing.TB) int64 {
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {

@@ -23,40 +23,40 @@ const (
 	DefaultRetention = 30 * 24 * time.Hour
 )
 
-// MinBudget is the least [Config].Budget.
+// MinBudget is the smallest valid [Config].Budget, in bytes.
 const MinBudget = 16 << 20
 
-// Config is what [New] needs.
+// Config configures a [Store]. StateDir is required.
 type Config struct {
 	StateDir  string        // the database is in its folder "history"
 	Budget    int64         // bytes in use in the database; 0: [DefaultBudget]
 	Retention time.Duration // 0: [DefaultRetention]
-	Log       *slog.Logger  // nil drops what would be logged
+	Log       *slog.Logger  // nil discards log records
 
-	noSync bool // for tests, in which nothing has to be durable
+	noSync bool // for tests that need no durability
 }
 
-// Store keeps the history. It is an observer of ticks and a reader of states: neither waits for a disk.
+// Store keeps the history. It is an observer of ticks and a reader of states; neither waits for a disk.
 // Its other methods are safe for concurrent use.
 type Store struct {
 	cfg    Config
 	dir    string
 	log    *slog.Logger
-	made   time.Time // no probe existed before
+	made   time.Time // when the store was created: no probe is older
 	intake intake
-	broken chan struct{} // a reader has found damage
-	watch  func() func() // of commits, for tests. Read-only after New
+	broken chan struct{} // signals that a reader found damage
+	watch  func() func() // called around commits, for tests. Read-only after New
 
 	mu         sync.Mutex
 	db         *db             // nil: none is open
-	running    bool            // Run writes
-	windows    []record.Window // by number
+	running    bool            // Run is writing
+	windows    []record.Window // sorted by number
 	bytes      int64           // in use
 	size       int64           // of the file
 	trouble    trouble
 	counts     counts
-	maxDetails int  // of a report; 0 for the default. Read-only after New
-	limited    bool // windows were dropped for the budget, which was logged
+	maxDetails int  // bytes of incidents in memory for a report; 0 for the default. Read-only after New
+	limited    bool // it was logged that windows are dropped for the budget
 }
 
 var (
@@ -64,14 +64,14 @@ var (
 	_ states.Reader   = (*Store)(nil)
 )
 
-// trouble is what is wrong with the database.
+// trouble holds the present faults of the database.
 type trouble struct {
-	failing error // why nothing can be written; nil if it can
+	failing error // why writes fail; nil if they succeed
 	since   time.Time
-	fold    error  // why windows cannot be made smaller; nil if they can
-	damage  string // what was found damaged last, at the time damaged
+	fold    error  // why the last fold failed; nil if it succeeded
+	damage  string // the damage found last, at the time damaged
 	damaged time.Time
-	later   string // why nothing is recorded; "" if it is
+	later   string // why nothing is recorded; "" if it is recorded
 }
 
 type counts struct{ errors, minutes uint64 }
@@ -88,10 +88,10 @@ func New(cfg Config) *Store {
 	return s
 }
 
-// End says that what happens to probes from now on is the end of the agent.
+// End tells the store that the agent is stopping: changes of probes are not recorded from now on.
 func (s *Store) End() { s.intake.end() }
 
-// Run writes until ctx ends. It returns when everything is written, or cannot be.
+// Run writes until ctx ends. It returns when everything is written, or cannot be written.
 func (s *Store) Run(ctx context.Context) {
 	w := newWriter(s)
 	w.start(time.Now())
@@ -103,10 +103,11 @@ func (s *Store) Run(ctx context.Context) {
 	folds.Wait()
 }
 
-// maxSize returns the most bytes of the file: what is dropped leaves holes, which are filled again.
+// maxSize returns the limit of the file's size in bytes. It exceeds the budget, as deleted records leave
+// free pages that are reused later.
 func (s *Store) maxSize() int64 { return s.cfg.Budget + max(s.cfg.Budget/16, 8<<20) }
 
-// use sets the database for readers; nil: there is none.
+// use sets the database for readers; nil if none is open.
 func (s *Store) use(h *db) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +127,7 @@ func (s *Store) handle() *db {
 	return s.db
 }
 
-// view runs a transaction that reads, see [db.view].
+// view runs f in a read transaction, see [db.view]. It returns errClosed if no database is open.
 func (s *Store) view(f func(*bbolt.Tx) error) error {
 	h := s.handle()
 	if h == nil {
@@ -137,7 +138,7 @@ func (s *Store) view(f func(*bbolt.Tx) error) error {
 
 func (s *Store) viewIn(h *db, f func(*bbolt.Tx) error) error { return s.checked(h, h.view(f)) }
 
-// checked tells the writer if an error is that of damage, of which it returns an [errCorrupt].
+// checked returns err. If err reports damage, it returns it as an [errCorrupt] and signals the writer.
 func (s *Store) checked(h *db, err error) error {
 	if errors.Is(err, record.ErrDamaged) && !errors.Is(err, errCorrupt) {
 		err = fmt.Errorf("%w: %w", errCorrupt, err)
@@ -152,14 +153,14 @@ func (s *Store) checked(h *db, err error) error {
 	return err
 }
 
-// sized notes how many bytes are in use, and the size of the file.
+// sized records the bytes in use and the size of the file.
 func (s *Store) sized(used, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes, s.size = used, size
 }
 
-// Trouble returns what is wrong with the database now, for people. Damage is told for a day.
+// Trouble returns messages for people about the present faults of the database. Damage is reported for a day.
 func (s *Store) Trouble() (all []string) {
 	s.mu.Lock()
 	t := s.trouble
@@ -168,7 +169,7 @@ func (s *Store) Trouble() (all []string) {
 		all = append(all, fmt.Sprintf("cannot be written since %s: %v", t.since.Format(time.RFC3339), t.failing))
 	}
 	if t.fold != nil {
-		all = append(all, fmt.Sprintf("cannot be folded: %v", t.fold))
+		all = append(all, fmt.Sprintf("cannot be compacted: %v", t.fold))
 	}
 	if t.damage != "" && time.Since(t.damaged) < 24*time.Hour {
 		all = append(all, t.damage)
@@ -179,21 +180,21 @@ func (s *Store) Trouble() (all []string) {
 	return all
 }
 
-// Errors returns how often reading or writing has failed.
+// Errors returns how many reads and writes have failed.
 func (s *Store) Errors() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts.errors
 }
 
-// Bytes returns how much of the database is in use.
+// Bytes returns how many bytes of the database are in use.
 func (s *Store) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes
 }
 
-// Dropped returns how many changes and minutes were not kept, because the disk was full or too slow.
+// Dropped returns how many changes and minutes were dropped because the disk was full or too slow.
 func (s *Store) Dropped() uint64 {
 	queue := s.intake.drops()
 	s.mu.Lock()
@@ -201,7 +202,7 @@ func (s *Store) Dropped() uint64 {
 	return queue + s.counts.minutes
 }
 
-// failed reports that nothing can be written. It is logged once, until [Store.recovered].
+// failed records that writing fails. It is logged once, until [Store.recovered].
 func (s *Store) failed(err error) {
 	s.mu.Lock()
 	first := s.trouble.failing == nil
@@ -226,7 +227,7 @@ func (s *Store) recovered() {
 	}
 }
 
-// folded notes whether windows can be folded. That they cannot is logged once.
+// folded records the result of a fold. The first error after a success is logged.
 func (s *Store) folded(err error) {
 	s.mu.Lock()
 	first := err != nil && s.trouble.fold == nil
@@ -235,20 +236,20 @@ func (s *Store) folded(err error) {
 	}
 	s.mu.Unlock()
 	if first {
-		s.log.Error("history cannot be folded; it is tried again", "error", err)
+		s.log.Error("history cannot be compacted; will retry", "error", err)
 	}
 }
 
-// damaged reports that the database was damaged, and is now kept as aside.
+// damaged records that the database was damaged and renamed to aside.
 func (s *Store) damaged(aside string, why error) {
 	s.mu.Lock()
 	s.trouble.damage, s.trouble.damaged = fmt.Sprintf("%s %v; it is kept as %s", dbName, why, aside), time.Now()
 	s.counts.errors++
 	s.mu.Unlock()
-	s.log.Error("history is damaged; another one begins", "file", dbName, "error", why, "kept", aside)
+	s.log.Error("history is damaged; a new database begins", "file", dbName, "error", why, "kept", aside)
 }
 
-// laterVersion reports that the database is not used.
+// laterVersion records that the database is not used, as a later version wrote it.
 func (s *Store) laterVersion(name string, err error) {
 	s.mu.Lock()
 	s.trouble.later = name + " " + err.Error()
@@ -257,8 +258,8 @@ func (s *Store) laterVersion(name string, err error) {
 	s.log.Error("history is not used", "file", name, "error", err)
 }
 
-// tellLimited reports, once, that the budget is too small for the retention.
-func (s *Store) tellLimited(until int64) {
+// warnLimited logs, once, that the budget is too small for the retention.
+func (s *Store) warnLimited(until int64) {
 	s.mu.Lock()
 	first := !s.limited
 	s.limited = true
@@ -269,7 +270,7 @@ func (s *Store) tellLimited(until int64) {
 	}
 }
 
-// dropped counts what was not kept.
+// dropped counts n records that were not kept.
 func (s *Store) dropped(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,7 @@ func TestReportOfOneProbe(t *testing.T) {
 	})
 }
 
-func TestProbeThatDecidesNothingHasATransition(t *testing.T) {
+func TestUndecidedProbeHasTransitionWithReason(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, history.Config{StateDir: dir})
@@ -85,15 +85,15 @@ func TestProbeThatDecidesNothingHasATransition(t *testing.T) {
 	})
 }
 
-func TestHistoryGoesOnAfterRestarts(t *testing.T) {
+func TestHistoryContinuesAfterRestarts(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		for i := range 3 {
 			r := run(t, history.Config{StateDir: dir})
-			web := info("web", string(rune('a'+i))) // a pod of the same name
+			web := info("web", string(rune('a'+i))) // a new pod of the same name
 			r.store.Observe(web)
 			r.change(web, states.Success, "")
-			time.Sleep(5 * time.Hour) // compacts
+			time.Sleep(5 * time.Hour) // a window is folded
 			r.change(web, states.Failure, "down")
 			time.Sleep(time.Minute)
 			r.stop()
@@ -107,7 +107,7 @@ func TestHistoryGoesOnAfterRestarts(t *testing.T) {
 		r.change(web, states.Success, "")
 		time.Sleep(time.Hour)
 		item := r.only()
-		// A restart of a minute does not end the last failure; after the others the first result is a success.
+		// A restart of one minute does not end the last failure. After longer ones the first result is a success.
 		const want = "success 57600 warning 0 failure 240 unknown 0; 15:04:00-15:07:00 120s down; 10:02:00-10:03:00 60s down; 05:00:00-05:01:00 60s down"
 		if got := words(&item); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -127,7 +127,7 @@ func TestHistoryGoesOnAfterRestarts(t *testing.T) {
 	})
 }
 
-func TestPointsOfBlocksAndJournal(t *testing.T) {
+func TestPointsOfFoldedAndOpenWindows(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, history.Config{StateDir: dir})
@@ -135,7 +135,7 @@ func TestPointsOfBlocksAndJournal(t *testing.T) {
 		o := r.store.Observe(of)
 		other := r.store.Observe(info("other", "2"))
 		begin := time.Now()
-		for i := range 10 * 60 * 6 { // ten hours: two blocks and a journal
+		for i := range 10 * 60 * 6 { // ten hours: two folded windows and an open one
 			time.Sleep(10 * time.Second)
 			if i/360 == 3 { // an hour without ticks
 				continue
@@ -174,12 +174,12 @@ func TestPointsOfBlocksAndJournal(t *testing.T) {
 	})
 }
 
-func TestStepsOfLongHistories(t *testing.T) {
+func TestStepGrowsWithLengthOfHistory(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, history.Config{StateDir: dir})
 		o := r.store.Observe(info("web", "1"))
-		time.Sleep(time.Second) // ticks are not at the turn of a minute
+		time.Sleep(time.Second) // ticks off the full minute
 		inStep := some(30, 3)
 		for range 29 * 24 * 2 * inStep {
 			o.Tick(tick(probe.Success, time.Millisecond))
@@ -192,7 +192,7 @@ func TestStepsOfLongHistories(t *testing.T) {
 	})
 }
 
-func TestPodIsReplaced(t *testing.T) {
+func TestReplacedPodKeepsSeries(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, history.Config{StateDir: dir})
@@ -200,9 +200,9 @@ func TestPodIsReplaced(t *testing.T) {
 		o := r.store.Observe(old)
 		r.change(old, states.Failure, "")
 		time.Sleep(time.Minute)
-		r.store.Observe(next) // beside the old one
+		r.store.Observe(next) // while the old one is live
 		time.Sleep(time.Minute)
-		o.Close() // the new one has decided nothing
+		o.Close() // the new one is undecided
 		time.Sleep(time.Minute)
 		r.change(next, states.Success, "")
 		r.change(old, states.Failure, "late")
@@ -214,9 +214,9 @@ func TestPodIsReplaced(t *testing.T) {
 	})
 }
 
-// An agent that is killed soon after a failure has begun leaves an incident, also if nothing was written after
-// its begin.
-func TestIncidentKnownFromItsBeginAlone(t *testing.T) {
+// If an agent is killed soon after a failure began, the incident is in the report, although nothing was written
+// after its begin.
+func TestIncidentWithoutLaterEventsIsReported(t *testing.T) {
 	dir, killed := t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		a := run(t, history.Config{StateDir: dir})
@@ -243,8 +243,8 @@ func TestIncidentKnownFromItsBeginAlone(t *testing.T) {
 	})
 }
 
-// A snapshot of the folder while the agent runs is a history up to the last minute or change, as after a kill.
-func TestSnapshotOfARunningHistory(t *testing.T) {
+// A copy of the folder of a running agent has the history up to the last minute or change, as after a kill.
+func TestCopyOfRunningHistory(t *testing.T) {
 	dir, backup := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, history.Config{StateDir: dir})
@@ -283,7 +283,7 @@ func TestBudgetDropsTheOldest(t *testing.T) {
 			time.Sleep(time.Minute)
 			most = max(most, r.store.Bytes())
 		}
-		if most > 120<<10*5/4 || most < 90<<10 { // the newest file is beyond it
+		if most > 120<<10*5/4 || most < 90<<10 { // the newest window may exceed it
 			t.Errorf("%d bytes", most)
 		}
 		if n := strings.Count(log.String(), "history does not fit its budget; the oldest is dropped"); n != 1 {
@@ -308,20 +308,20 @@ func TestRetention(t *testing.T) {
 		time.Sleep(time.Hour)
 		o.Close()
 		time.Sleep(99 * time.Hour)
-		item := r.only() // the other one is forgotten, and what this one was is not
+		item := r.only() // the other series is deleted, and the first state of this one is dropped
 		if item.Pod != "web" || item.Seconds.Failure < 48*3600 || item.Seconds.Failure > 53*3600 {
 			t.Errorf("%+v", item)
 		}
 	})
 }
 
-// More changes than the queue has come at once: the state of each probe is right afterwards.
-func TestChangesThatComeTooFast(t *testing.T) {
+// More changes arrive at once than the queue holds. The state of each probe is right afterwards.
+func TestOverflowingQueueKeepsFinalStates(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, history.Config{StateDir: dir})
 		const probes = history.MaxQueue/4 + 1
-		for round := range 5 { // without a pause for the writer
+		for round := range 5 { // without time for the writer
 			for i := range probes {
 				of := info(fmt.Sprint("web-", i), fmt.Sprint(i))
 				if round == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/internal/ownership"
 )
 
-// The layout of bbolt's files, version 2, which is in the order of bytes of the machine.
+// The layout of bbolt's files, version 2, in native byte order.
 const (
 	boltMagic    = 0xED0CDAED
 	boltVersion  = 2
@@ -25,12 +25,12 @@ const (
 	pageHeader   = 16
 	pageElement  = 16
 	bucketHeader = 16
-	maxExtent    = 4 * (16 << 20) // bytes of a page with its overflow
+	maxExtent    = 4 * (16 << 20) // bytes of a page with its overflow pages
 )
 
-// verify reads a file of bbolt once, and returns [errCorrupt] if its pages are not a tree. bbolt believes a
-// page: a wrong length can take all memory, a page that is its own child recurses without end, and no
-// recover helps against either. That the values are right, their checksums tell when they are read.
+// verify reads a bbolt file once, and returns [errCorrupt] if its pages are not a tree. bbolt trusts pages:
+// a wrong length can take all memory, and a page that is its own child recurses without end. recover helps
+// against neither. Checksums verify the values when they are read.
 func verify(path string) error {
 	f, err := ownership.OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +41,7 @@ func verify(path string) error {
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || info.Size() == 0 { // bbolt makes an empty file a database
+	if err != nil || info.Size() == 0 { // bbolt initializes an empty file
 		return err
 	}
 	v := verifier{in: f}
@@ -51,7 +51,7 @@ func verify(path string) error {
 	return nil
 }
 
-// verifier verifies a file.
+// verifier checks one file.
 type verifier struct {
 	in       io.ReaderAt
 	size     uint64 // of a page
@@ -63,9 +63,9 @@ type verifier struct {
 // Flags of pages.
 const (
 	isFree  = 1 << iota
-	isStart // of a page with its overflow
-	isChild // one other page leads to it
-	isInner // it is the overflow of a page before
+	isStart // first page of a page with its overflow pages
+	isChild // referenced by one other page
+	isInner // overflow of a page before
 )
 
 func (v *verifier) file(size int64) error {
@@ -97,15 +97,15 @@ func (v *verifier) file(size int64) error {
 		}
 		id += n
 	}
-	for id, is := range v.pages { // what has one parent each, and a root that is reached, is a tree
+	for id, is := range v.pages { // pages with one parent each, and a reachable root, are a tree
 		if is&isStart != 0 != (is&isChild != 0) {
-			return fmt.Errorf("page %d is not where it belongs", id)
+			return fmt.Errorf("page %d is misplaced", id)
 		}
 	}
 	return nil
 }
 
-// meta reads the newer of the two meta pages that is valid.
+// meta reads the newest valid meta page of the two.
 func (v *verifier) meta(size int64) error {
 	var newest, high uint64
 	found := false
@@ -114,7 +114,7 @@ func (v *verifier) meta(size int64) error {
 		at := i * int64(v.size)
 		var b [pageHeader + 64]byte
 		if _, err := v.in.ReadAt(b[:], at); err != nil {
-			return fmt.Errorf("the begin cannot be read: %w", err)
+			return fmt.Errorf("the header cannot be read: %w", err)
 		}
 		m := b[pageHeader:]
 		sum := fnv.New64a()
@@ -127,7 +127,7 @@ func (v *verifier) meta(size int64) error {
 	}
 	switch {
 	case !found:
-		return errors.New("it is no database")
+		return errors.New("not a database")
 	case v.size < 1<<10 || v.size > 1<<16 || v.size&(v.size-1) != 0:
 		return fmt.Errorf("its pages have %d bytes", v.size)
 	case high < 4 || high > uint64(size)/v.size:
@@ -141,25 +141,25 @@ func u16(b []byte) uint64 { return uint64(binary.NativeEndian.Uint16(b)) }
 func u32(b []byte) uint64 { return uint64(binary.NativeEndian.Uint32(b)) }
 func u64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
 
-// child notes that a page has a parent.
+// child marks a page as referenced. A page with two parents is an error.
 func (v *verifier) child(id uint64) error {
 	if id < 2 || id >= uint64(len(v.pages)) || v.pages[id] != 0 && v.pages[id] != isStart {
-		return fmt.Errorf("page %d is in two places, or in none", id)
+		return fmt.Errorf("page %d is referenced twice, or does not exist", id)
 	}
 	v.pages[id] |= isChild
 	return nil
 }
 
-// extentOf returns how many pages a page has, of its header.
+// extentOf returns the number of pages that the page with this header spans.
 func (v *verifier) extentOf(header []byte, id uint64) (uint64, error) {
 	n := u32(header[12:]) + 1
 	if u64(header) != id || n > uint64(len(v.pages))-id || n*v.size > maxExtent {
-		return 0, fmt.Errorf("it says that it is page %d, and %d pages", u64(header), n)
+		return 0, fmt.Errorf("its header claims page %d, and %d pages", u64(header), n)
 	}
 	return n, nil
 }
 
-// free reads the list of free pages.
+// free reads the freelist.
 func (v *verifier) free() error {
 	var b [pageHeader + 8]byte
 	if v.freelist < 2 || v.freelist >= uint64(len(v.pages)) {
@@ -193,7 +193,7 @@ func (v *verifier) free() error {
 	return nil
 }
 
-// extent verifies the page at which in is, and returns how many pages it has.
+// extent verifies the page at which in is positioned, and returns how many pages it spans.
 func (v *verifier) extent(in *bufio.Reader, id uint64, buffer *[]byte) (uint64, error) {
 	header, err := in.Peek(pageHeader)
 	if err != nil {
@@ -205,7 +205,7 @@ func (v *verifier) extent(in *bufio.Reader, id uint64, buffer *[]byte) (uint64, 
 	}
 	for other := id; other < id+n; other++ {
 		if is := v.pages[other]; is&isFree != 0 || other > id && is != 0 {
-			return 0, fmt.Errorf("page %d is a part of it", other)
+			return 0, fmt.Errorf("it overlaps page %d", other)
 		}
 		v.pages[other] |= isInner
 	}
@@ -223,14 +223,14 @@ func (v *verifier) extent(in *bufio.Reader, id uint64, buffer *[]byte) (uint64, 
 	return n, v.page(page)
 }
 
-// page verifies what a page has, or what is in the place of one in a small bucket.
+// page verifies the elements of a page, or of the inline page of a small bucket.
 func (v *verifier) page(page []byte) error {
 	flags, count := u16(page[8:]), u16(page[10:])
 	if flags != leafPage && flags != branchPage || pageHeader+count*pageElement > uint64(len(page)) || flags == branchPage && count == 0 {
 		return fmt.Errorf("it is of type %#x, and has %d elements", flags, count)
 	}
 	var last []byte
-	next := pageHeader + count*pageElement // bbolt leaves no gaps: one would hide an element
+	next := pageHeader + count*pageElement // bbolt leaves no gaps, which could hide an element
 	for i := range count {
 		at := pageHeader + i*pageElement
 		e := page[at:]
@@ -240,7 +240,7 @@ func (v *verifier) page(page []byte) error {
 		}
 		from := at + pos
 		if from != next || keys == 0 || from+keys+values > uint64(len(page)) {
-			return fmt.Errorf("element %d is not where it belongs", i)
+			return fmt.Errorf("element %d is misplaced", i)
 		}
 		next = from + keys + values
 		key := page[from : from+keys]
@@ -264,7 +264,7 @@ func (v *verifier) page(page []byte) error {
 	return nil
 }
 
-// bucket verifies the value that is a bucket: it has the number of a page, or a page.
+// bucket verifies the value of a bucket: it has the number of its root page, or an inline page.
 func (v *verifier) bucket(value []byte) error {
 	switch {
 	case len(value) < bucketHeader:

@@ -12,14 +12,14 @@ import (
 	"github.com/daeace23/prober/agent/history/record"
 )
 
-// The buckets. Numbers in keys are big-endian, so that their order is that of the keys.
+// The buckets. Numbers in keys are big-endian, so that bytewise order is numeric order.
 var (
-	metaBucket    = []byte("meta")    // "version": the number of the format
+	metaBucket    = []byte("meta")    // "version": the version of the format
 	windowsBucket = []byte("windows") // window: a [record.Window]
 	seriesBucket  = []byte("series")  // ID: a [record.Series]
-	eventsBucket  = []byte("events")  // window, number: events, in their order
+	eventsBucket  = []byte("events")  // window, number: a batch of events, in order
 	minutesBucket = []byte("minutes") // window, number: the samples of all series, until the window is folded
-	pointsBucket  = []byte("points")  // window, ID: the points of a series, since then
+	pointsBucket  = []byte("points")  // window, ID: the points of a series, once the window is folded
 )
 
 var (
@@ -29,14 +29,14 @@ var (
 
 const (
 	formatVersion = 1
-	// window is how long one is: its minutes are read to find those of one series, and are what a fold has
-	// to sort. Longer windows take less space.
+	// window is the length of a window. A read of one series before the fold reads all minutes of the window,
+	// and a fold sorts them. Longer windows take less space.
 	window = 4 * time.Hour
-	// deletesPerCommit bounds how long a commit takes that drops a window.
+	// deletesPerCommit bounds the duration of a commit that drops a window.
 	deletesPerCommit = 1000
 )
 
-// key returns a key of numbers.
+// key encodes numbers as a key.
 func key(numbers ...uint32) []byte {
 	k := make([]byte, 0, 8)
 	for _, n := range numbers {
@@ -45,7 +45,7 @@ func key(numbers ...uint32) []byte {
 	return k
 }
 
-// number returns a number of a key.
+// number returns the number with index i in a key.
 func number(k []byte, i int) (uint32, error) {
 	if len(k) < 4*i+4 {
 		return 0, fmt.Errorf("%w: the key %x is too short", record.ErrDamaged, k)
@@ -53,14 +53,14 @@ func number(k []byte, i int) (uint32, error) {
 	return binary.BigEndian.Uint32(k[4*i:]), nil
 }
 
-// each calls f for the keys of a bucket from from on that begin with prefix, until it returns false. The
-// number of keys is bounded: pages that are damaged may not end.
+// each calls f for the keys of a bucket that begin with prefix, starting at from, until f returns false.
+// It bounds the number of keys: damaged pages may form a cycle.
 func each(tx *bbolt.Tx, bucket, prefix, from []byte, f func(k, v []byte) (bool, error)) error {
 	b := tx.Bucket(bucket)
 	if b == nil {
 		return fmt.Errorf("%w: there is no bucket %s", record.ErrDamaged, bucket)
 	}
-	most := tx.Size()/16 + 1 // of the elements of all pages
+	most := tx.Size()/16 + 1 // the limit of elements in all pages
 	c := b.Cursor()
 	var last []byte
 	for k, v := c.Seek(from); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
@@ -75,8 +75,8 @@ func each(tx *bbolt.Tx, bucket, prefix, from []byte, f func(k, v []byte) (bool, 
 	return nil
 }
 
-// lastOf returns the last key of a window in a bucket, with a copy of its value.
-func lastOf(tx *bbolt.Tx, bucket []byte, seq uint32) (k, v []byte) {
+// lastInWindow returns the last key of a window in a bucket, with a copy of its value.
+func lastInWindow(tx *bbolt.Tx, bucket []byte, seq uint32) (k, v []byte) {
 	c := tx.Bucket(bucket).Cursor()
 	if k, _ = c.Seek(key(seq + 1)); k == nil {
 		k, v = c.Last()
@@ -89,23 +89,23 @@ func lastOf(tx *bbolt.Tx, bucket []byte, seq uint32) (k, v []byte) {
 	return bytes.Clone(k), bytes.Clone(v)
 }
 
-// put puts a sealed value.
+// put seals payload and puts it into a bucket.
 func put(tx *bbolt.Tx, seal *record.Sealer, bucket, k, payload []byte) error {
 	b := tx.Bucket(bucket)
-	b.FillPercent = 0.98 // keys mostly come in their order
+	b.FillPercent = 0.98 // keys are mostly inserted in order
 	return b.Put(k, seal.Seal(bucket, k, payload))
 }
 
-// deleteBelow deletes at most so many keys below a window, and returns how many.
-func deleteBelow(tx *bbolt.Tx, bucket []byte, seq uint32, most int) (int, error) {
-	return deleteWhile(tx, bucket, nil, most, func(k []byte) bool { return bytes.Compare(k, key(seq)) < 0 })
+// deleteBelow deletes at most limit keys of windows before seq, and returns how many it deleted.
+func deleteBelow(tx *bbolt.Tx, bucket []byte, seq uint32, limit int) (int, error) {
+	return deleteWhile(tx, bucket, nil, limit, func(k []byte) bool { return bytes.Compare(k, key(seq)) < 0 })
 }
 
-// deleteWhile deletes at most so many keys from from on, while is reports true.
-func deleteWhile(tx *bbolt.Tx, bucket, from []byte, most int, is func(k []byte) bool) (int, error) {
+// deleteWhile deletes at most limit keys, starting at from, while match returns true.
+func deleteWhile(tx *bbolt.Tx, bucket, from []byte, limit int, match func(k []byte) bool) (int, error) {
 	var keys [][]byte
 	err := each(tx, bucket, nil, from, func(k, _ []byte) (bool, error) {
-		if len(keys) == most || !is(k) {
+		if len(keys) == limit || !match(k) {
 			return false, nil
 		}
 		keys = append(keys, bytes.Clone(k))
@@ -123,8 +123,8 @@ func deleteWhile(tx *bbolt.Tx, bucket, from []byte, most int, is func(k []byte) 
 	return len(keys), nil
 }
 
-// list returns the windows that have something from since to until, oldest first. active is whether the
-// last one is being written: while it cannot be, what has happened is not known.
+// list returns the windows that overlap the time from since to until, oldest first. active reports whether the
+// last window is being written. If it is not, the states after its last event are unknown.
 func (s *Store) list(since, until int64) (windows []record.Window, active bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Store) list(since, until int64) (windows []record.Window, active bool) 
 	return windows, s.running && s.trouble.failing == nil
 }
 
-// keep adds or replaces a window in what readers see.
+// keep adds or replaces a window in the list that readers use.
 func (s *Store) keep(w record.Window) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *Store) keep(w record.Window) {
 	s.windows = slices.Insert(s.windows, i, w)
 }
 
-// dropOldest removes the oldest window from what readers see; ok is false if it is the only one.
+// dropOldest removes the oldest window from the list that readers use; ok is false if it is the only one.
 func (s *Store) dropOldest() (w record.Window, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,40 +12,40 @@ import (
 )
 
 const (
-	commitAfter    = 50 * time.Millisecond  // a change is written this late, with those that come meanwhile,
-	commitInterval = 500 * time.Millisecond // and this long after the commit before
+	commitAfter    = 50 * time.Millisecond  // a change is committed this long after it came, with later ones,
+	commitInterval = 500 * time.Millisecond // and at least this long after the previous commit
 	firstRetry     = time.Second            // after an error
 	lastRetry      = 30 * time.Second
-	maxPending     = 8 << 20 // bytes that wait for the disk
-	maxTexts       = 500     // of a series in one window: a target that flaps cannot take the budget
-	maxEvents      = 256 << 10
-	maxCommit      = 1 << 20 // bytes of one commit
-	maxNames       = 2048    // series of one commit
-	seriesSize     = 256     // of memory, about
-	clockBack      = time.Minute
+	maxPending     = 8 << 20     // bytes that wait to be written
+	maxTexts       = 500         // of a series in one window: a flapping target must not use up the budget
+	maxEvents      = 256 << 10   // bytes of a batch of events
+	maxCommit      = 1 << 20     // bytes of one commit
+	maxNames       = 2048        // series in one commit
+	seriesSize     = 256         // bytes of memory, estimated
+	clockBack      = time.Minute // by which the clock may be set back within a window
 )
 
 // writer writes the database. One goroutine owns it.
 type writer struct {
 	s      *Store
-	h      *db // nil: it is opened at the next commit
+	h      *db // nil: the next commit opens it
 	series map[record.Key]*series
 	events record.EventWriter
 	seal   record.Sealer
 
-	window       record.Window   // that is written; its number is 0 until it is known
-	closed       []record.Window // that have ended, which is not written yet
-	fresh        []record.Series // that are not written yet
-	pending      [][]byte        // events that are not written yet
+	window       record.Window   // the current window; its number is 0 until it is committed
+	closed       []record.Window // closed windows, not yet written as closed
+	fresh        []record.Series // new or changed series, not yet written
+	pending      [][]byte        // batches of events, not yet written
 	pendingBytes int
 	lastID       uint32
-	lastSeq      uint32 // of windows
-	lastEvents   uint32 // number of events in the window
-	lastMinute   uint32 // number of minutes in the window
-	opened       bool   // a database was opened once
-	unused       bool   // a later version has written it: nothing is recorded
-	lost         bool   // a change is not in the events: they need the states of all
-	minuteLost   bool   // the last minute is not written
+	lastSeq      uint32 // number of the last window
+	lastEvents   uint32 // number of the last batch of events in the window
+	lastMinute   uint32 // number of the last minute in the window
+	opened       bool   // a database was opened before
+	unused       bool   // a later version wrote the database: nothing is recorded
+	lost         bool   // a change was not recorded: a snapshot of all states must follow
+	minuteLost   bool   // the last minute was not written
 	retryAt      time.Time
 	retryAfter   time.Duration
 	committed    time.Time
@@ -56,7 +56,7 @@ type writer struct {
 	closing chan struct{}
 }
 
-// job is something that the fold has the writer write.
+// job is a write that the fold requests.
 type job struct {
 	in   *db
 	do   func(*bbolt.Tx, *record.Sealer) error
@@ -67,7 +67,7 @@ func newWriter(s *Store) *writer {
 	return &writer{s: s, series: make(map[record.Key]*series), jobs: make(chan job), closing: make(chan struct{}, 1)}
 }
 
-// run writes until ctx ends. start was called.
+// run writes until ctx ends. start must be called first.
 func (w *writer) run(ctx context.Context) {
 	minute := time.NewTimer(untilMinute(time.Now()))
 	defer minute.Stop()
@@ -87,7 +87,7 @@ func (w *writer) run(ctx context.Context) {
 		case <-minute.C:
 			w.step(time.Now())
 			w.minute(time.Now().Add(-30*time.Second), time.Now())
-			w.turn(time.Now())
+			w.rotate(time.Now())
 			minute.Reset(untilMinute(time.Now()))
 		case j := <-w.jobs:
 			j.done <- w.carryOut(&j)
@@ -107,12 +107,12 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// untilMinute returns how long it is until the next minute begins.
+// untilMinute returns the time until the next minute begins.
 func untilMinute(now time.Time) time.Duration {
 	return now.Truncate(time.Minute).Add(time.Minute).Sub(now)
 }
 
-// start opens the database, and continues its last window or begins one.
+// start opens the database, and continues its last window or begins a new one.
 func (w *writer) start(now time.Time) {
 	w.events.Add(&record.Event{Op: record.Start, Time: w.s.made.UnixMilli()})
 	w.window = record.Window{First: w.s.made.UnixMilli()}
@@ -123,7 +123,7 @@ func (w *writer) start(now time.Time) {
 	w.prune(now)
 }
 
-// stop writes what there is. The agent has stopped its probes.
+// stop writes everything that is pending, and closes the database. The agent has stopped its probes.
 func (w *writer) stop(now time.Time) {
 	w.retryAt = time.Time{}
 	w.step(now)
@@ -139,7 +139,7 @@ func (w *writer) stop(now time.Time) {
 	}
 }
 
-// tooOld reports whether a window is to be followed by another.
+// tooOld reports whether a window must be closed: it is long enough, or the clock was set back.
 func tooOld(first int64, now time.Time) bool {
 	age := now.Sub(time.UnixMilli(first))
 	return age >= window || age < -clockBack
@@ -152,7 +152,7 @@ func (w *writer) begin(first int64, now time.Time) {
 	w.snapshot(now)
 }
 
-// snapshot adds the states of all series.
+// snapshot adds events with the states of all series.
 func (w *writer) snapshot(now time.Time) {
 	all := make([]*series, 0, len(w.series))
 	for _, s := range w.series {
@@ -177,7 +177,7 @@ func (w *writer) add(e *record.Event) {
 	}
 }
 
-// flush moves events to what is to be written.
+// flush moves the collected events to pending.
 func (w *writer) flush() {
 	if n := w.events.Len(); n > 0 {
 		w.pending = append(w.pending, slices.Clone(w.events.Take()))
@@ -185,24 +185,24 @@ func (w *writer) flush() {
 	}
 }
 
-// waiting reports whether something is not written.
+// waiting reports whether events or series are pending.
 func (w *writer) waiting() bool {
 	return len(w.pending) > 0 || w.events.Len() > 0 || len(w.fresh) > 0
 }
 
-// full reports whether too much waits for the disk.
+// full reports whether pending data exceeds maxPending.
 func (w *writer) full() bool {
 	return w.pendingBytes+w.events.Len()+len(w.fresh)*seriesSize > maxPending
 }
 
-// step writes the changes that have come.
+// step applies and writes the queued changes.
 func (w *writer) step(now time.Time) {
 	var lost bool
 	w.changes, lost = w.s.intake.drain(w.changes[:0])
 	for i := range w.changes {
 		w.apply(&w.changes[i])
 	}
-	clear(w.changes) // it has texts
+	clear(w.changes) // frees their texts
 	if lost {
 		w.compare(now)
 	}
@@ -212,8 +212,9 @@ func (w *writer) step(now time.Time) {
 	}
 }
 
-// minute adds the aggregates of the ticks since the last call. They are dropped if they cannot be written.
-func (w *writer) minute(of, now time.Time) {
+// minute adds the aggregates of the ticks since the last call, as the minute of start. They are dropped if
+// they cannot be written.
+func (w *writer) minute(start, now time.Time) {
 	w.samples = w.samples[:0]
 	for _, s := range w.series {
 		if sample, ok := s.sample(); ok && !w.full() {
@@ -224,15 +225,15 @@ func (w *writer) minute(of, now time.Time) {
 	if !w.full() {
 		w.events.Add(&record.Event{Op: record.Alive, Time: now.UnixMilli()})
 	}
-	w.retryAt = time.Time{} // each minute is an attempt
-	minute := record.AppendMinute(nil, int32(of.Unix()/60), w.samples)
+	w.retryAt = time.Time{} // retry each minute
+	minute := record.AppendMinute(nil, int32(start.Unix()/60), w.samples)
 	if w.minuteLost = !w.commit(now, minute); w.minuteLost && len(w.samples) > 0 {
 		w.s.dropped(1)
 	}
 }
 
-// turn begins a new window when the old one is long enough, and drops old ones.
-func (w *writer) turn(now time.Time) {
+// rotate begins a new window when the current one is long enough, and drops old windows.
+func (w *writer) rotate(now time.Time) {
 	if tooOld(w.window.First, now) && !w.waiting() && w.window.Seq != 0 {
 		w.end(w.window, now.UnixMilli())
 		w.forget(now)
@@ -240,15 +241,15 @@ func (w *writer) turn(now time.Time) {
 		w.commit(now, nil)
 		select {
 		case w.closing <- struct{}{}:
-		default: // the fold looks at all windows when it has done the one before
+		default: // a signal is pending, and the fold scans all windows
 		}
 	}
 	w.prune(now)
 }
 
-// end ends a window.
-func (w *writer) end(of record.Window, last int64) {
-	of.Last = max(last, of.First)
-	w.closed = append(w.closed, of)
-	w.s.keep(of)
+// end closes a window at the time last.
+func (w *writer) end(win record.Window, last int64) {
+	win.Last = max(last, win.First)
+	w.closed = append(w.closed, win)
+	w.s.keep(win)
 }

@@ -1,4 +1,4 @@
-// Package hostwatch observes attempts that failed because of trouble of the agent's own host.
+// Package hostwatch observes attempts that fail because of trouble on the agent's own host.
 package hostwatch
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Window is how long attempts count as recent, and the minimum time between two events
-// about the same trouble.
+// Window is how long attempts count as recent, and the minimum time between two events about the same
+// trouble.
 const Window = time.Minute
 
-// Trouble is a kind of trouble of the agent's host.
+// Trouble is a kind of trouble on the agent's host.
 type Trouble struct {
 	Reason  probe.Reason
 	Event   string // reason of the event
@@ -32,11 +32,11 @@ var troubles = [...]Trouble{
 		"The host had no route to a target, no resolver that answers, or no uplink whose witnesses answer: attempts failed through no fault of their targets", "without a network"},
 }
 
-// Watch observes attempts that failed because of trouble of the host. It reports the first at
-// once, and those that follow once per [Window].
+// Watch observes attempts that fail because of trouble on the host. It reports the first one at once, and
+// later ones once per [Window].
 type Watch struct {
-	// Report gets the number of attempts since the last call, and the error of the last of them.
-	// It must not block.
+	// Report is called with the number of attempts since the last call, and the error of the last attempt. It
+	// must not block.
 	Report func(about *Trouble, attempts int, last error)
 
 	mu     sync.Mutex
@@ -47,11 +47,11 @@ type Watch struct {
 // trouble has the attempts that failed because of one kind of trouble.
 type trouble struct {
 	seconds [int(Window / time.Second)]struct {
-		at       int64 // seconds since 1970
+		at       int64 // seconds since the epoch
 		attempts int
 	}
 	err        error       // of the last attempt
-	unreported int         // attempts
+	unreported int         // number of attempts
 	timer      *time.Timer // until the next report; nil: report at once
 }
 
@@ -127,7 +127,7 @@ func (h *Watch) takeLocked(i int) (n int) {
 	return n
 }
 
-// recent returns how many attempts failed in the last minute, and the error of the last.
+// recent returns how many attempts failed in the last minute, and the error of the last one.
 func (h *Watch) recent(i int) (attempts int, last error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Explainer logs what a failed probe was waiting for at its deadline, and the body of the response
-// if the operator allows that. It logs the same failure once, until the probe succeeds or fails in
+// Explainer logs the operation that a failed probe was waiting for at its deadline, and the body of the
+// response if the operator allows it. It logs the same failure once, until the probe succeeds or fails in
 // another way. The texts of events are the kubelet's, and have neither.
 type Explainer struct{ Logger *slog.Logger }
 
@@ -27,7 +27,7 @@ type explainedProbe struct {
 	log     *slog.Logger
 	subject results.Subject
 	kind    probe.Kind
-	last    string // the kind of the failure that was logged last; "" after a success
+	last    string // kind of the failure that was last logged; "" after a success
 }
 
 // Tick implements [worker.ProbeObserver].

@@ -15,9 +15,9 @@ const (
 	flushGrace      = time.Second
 )
 
-// Writer passes lines to a writer that may block or fail, such as a pipe that nobody reads. It
-// never blocks or fails itself. It drops lines that find no room in its buffer, and lines that
-// could not be written. Before the next line, it writes how many were dropped.
+// Writer passes lines to a writer that may block or fail, such as a pipe without a reader. It never blocks or
+// fails itself. It drops lines that do not fit in its buffer or could not be written. Before the next line,
+// it writes how many were dropped.
 type Writer struct {
 	out     io.Writer
 	loss    string // format of the line that reports dropped lines
@@ -25,7 +25,7 @@ type Writer struct {
 	done    chan struct{} // closed when the last line is written
 	dropped atomic.Uint64 // lines, in total
 
-	reported uint64 // dropped lines that were reported; owned by run
+	reported uint64 // number of dropped lines that were reported; owned by run
 
 	mu     sync.Mutex
 	lines  [][]byte
@@ -38,8 +38,8 @@ const (
 	jsonLoss = `{"level":"WARN","msg":"lines dropped: they could not be written, or not fast enough","count":%d}` + "\n"
 )
 
-// NewWriter returns a writer to out, which reports dropped lines in the format "text" or "json". A
-// nil out drops all lines. The caller closes the writer.
+// NewWriter returns a writer to out, which reports dropped lines in the format "text" or "json". If out is
+// nil, all lines are dropped. The caller must call Close.
 func NewWriter(out io.Writer, format string) *Writer {
 	if out == nil {
 		out = io.Discard
@@ -80,8 +80,7 @@ func (w *Writer) wakeLocked() {
 // Dropped returns how many lines were dropped so far.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
-// Close writes the pending lines. It returns after [flushGrace] at the latest: the writer may be
-// blocked.
+// Close writes the pending lines. It returns after at most [flushGrace], as the writer may block.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	w.closed = true
@@ -117,8 +116,8 @@ func (w *Writer) put(line []byte) {
 	w.dropped.Add(1)
 }
 
-// report writes how many lines were dropped since the last report, if any. It returns false if
-// that could not be written.
+// report writes how many lines were dropped since the last report, if any. It returns false if writing
+// failed.
 func (w *Writer) report() bool {
 	lost := w.dropped.Load() - w.reported
 	if lost == 0 {

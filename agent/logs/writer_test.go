@@ -35,7 +35,7 @@ func TestWriterCountsLinesWithoutRoom(t *testing.T) {
 			}
 			close(out.open)
 			w.Close()
-			<-w.done // Close waits for it no longer than flushGrace
+			<-w.done // Close waits at most flushGrace for it
 			kept, dropped := 0, 0
 			for line := range strings.Lines(out.text.String()) {
 				n := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/agent/notify"
 )
 
-// BenchmarkChanged is what a change costs a tick.
+// BenchmarkChanged measures the cost of a change for a tick.
 func BenchmarkChanged(b *testing.B) {
 	for _, receivers := range []int{0, 1, 10} {
 		b.Run(fmt.Sprint("receivers=", receivers), func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Key names a probe. Unlike the ID of its pod, it is the same after a restart of the agent.
+// Key identifies a probe. Unlike the UID of its pod, it is stable across restarts of the agent.
 type Key struct {
 	Namespace string     `json:"namespace"`
 	Pod       string     `json:"pod"`
@@ -26,22 +26,22 @@ func (k *Key) compare(other *Key) int {
 	return cmp.Or(cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Pod, other.Pod), cmp.Compare(k.Container, other.Container), cmp.Compare(k.Kind, other.Kind))
 }
 
-// change is the newest state of a probe. It is not changed after it was made.
+// change is the newest state of a probe. It is immutable.
 type change struct {
 	key          Key
 	uid, handler string
-	target       string // "" if it is not known
+	target       string // "" if unknown
 	state        states.State
 	removed      bool
 	at           time.Time
 	cause        states.Cause
-	// before are earlier changes that matter, which the book does not have: the last one to a state that is
-	// not bad, and the last failure after that.
+	// before holds earlier changes that matter and are not in the book: the last one to success or warning,
+	// and the last failure after it.
 	before []*change
 }
 
-// after returns c with what matters of old, which came before and is not in the book either.
-func (c *change) after(old *change) *change {
+// mergeAfter returns c with the changes of old that matter. old came before c, and is not in the book either.
+func (c *change) mergeAfter(old *change) *change {
 	if old.removed {
 		return c
 	}
@@ -66,62 +66,62 @@ func (c *change) after(old *change) *change {
 	return &next
 }
 
-// quiet is the state of an item that needs no message.
+// quiet is the state of an item without a problem to report.
 const quiet = states.Success
 
-// item is an incident of a probe: from a state that a receiver is told of until the receiver knows of
-// its end.
+// item is an incident of a probe. It begins with a state that the receiver selects, and lasts until the
+// receiver knows of its end.
 type item struct {
 	Key
 	uid, handler string
 	target       string
-	state        states.State // now; quiet: the incident has ended
+	state        states.State // present state; quiet: the incident has ended
 	at           time.Time    // when state began
 	since        time.Time    // when the incident began
 	cause        states.Cause
-	removed      bool // it has ended because the probe is gone
+	removed      bool // it ended because the probe is gone
 
-	told  states.State // what the receiver knows
-	knows states.Cause // of told
-	owed  bool         // the receiver must be told, even if the incident has ended
-	worst states.State // the worst state that is owed
-	times int          // how often it began again before the receiver could be told
+	told      states.State // last state that the receiver knows
+	toldCause states.Cause // cause in the message with told
+	owed      bool         // the receiver must get a message, even if the incident has ended
+	worst     states.State // worst state that the receiver must get
+	times     int          // how often it began again before a message was delivered
 
-	in *group // nil: not known yet
+	group *group // nil: not resolved yet
 
-	gen     int       // counts changes of state
-	owedGen int       // gen when owed was last set
-	began   time.Time // when state was quiet for the last time
-	waits   time.Time // when the group's wait for it began
-	sending bool      // a message about it is under way, which says sent
-	sent    states.State
-	saying  states.Cause // of sent
-	sentGen int
+	gen       int       // number of changes of state
+	owedGen   int       // gen when owed was last set
+	began     time.Time // when state last ceased to be quiet
+	waits     time.Time // when the group wait for it began
+	sending   bool      // a message with the state sent is in flight
+	sent      states.State
+	sentCause states.Cause
+	sentGen   int
 
-	// unsure means that the probe may be gone. check is when to find out.
-	unsure bool
-	check  time.Time
+	// maybeGone means that the probe may be gone. check is when to check whether it exists.
+	maybeGone bool
+	check     time.Time
 }
 
-// group is what is known of the probes that share a message.
+// group is the state of the probes that share a message.
 type group struct {
 	name     string
 	labels   map[string]string
-	id       string // for the receiver: the same over restarts
+	id       string // sent to the receiver; stable across restarts
 	lastSent time.Time
 
 	lastTry   time.Time
-	notBefore time.Time // after a message was refused
+	notBefore time.Time // of the next message, after one was refused
 }
 
-// book has the incidents of one receiver, and decides what to send when. It does no input or output.
+// book has the incidents of one receiver, and decides what to send and when. It does no I/O.
 // See RATIONALE.md, "Why does a receiver keep the newest state of each probe, and no queue?"
 type book struct {
 	spec    *config.Receiver
 	items   map[Key]*item
 	groups  map[string]*group
-	changes int    // of states so far
-	dropped uint64 // incidents that were over for longer than the retention
+	changes int    // number of changes of state
+	dropped uint64 // number of incidents that ended longer ago than the retention
 
 	limit pace.Rate // of messages
 	sent  pace.Bucket
@@ -134,7 +134,7 @@ func newBook(spec *config.Receiver) *book {
 // removalWait is how long a probe must be gone before its incident ends: a reload replaces probes.
 func (b *book) removalWait() time.Duration { return max(b.spec.GroupWait, time.Minute) }
 
-// apply notes the newest state of a probe.
+// apply applies a change to the item of its probe.
 func (b *book) apply(c *change, now time.Time) {
 	for _, x := range c.before {
 		b.apply(x, now)
@@ -142,7 +142,7 @@ func (b *book) apply(c *change, now time.Time) {
 	it := b.items[c.key]
 	if c.removed {
 		if it != nil && it.uid == c.uid && it.state != quiet {
-			it.unsure, it.check = true, now.Add(b.removalWait())
+			it.maybeGone, it.check = true, now.Add(b.removalWait())
 		}
 		return
 	}
@@ -152,7 +152,7 @@ func (b *book) apply(c *change, now time.Time) {
 		if it != nil {
 			before = it.state
 		}
-		state = b.counted(before, c.state)
+		state = b.effectiveState(before, c.state)
 	}
 	if it == nil {
 		if state == quiet {
@@ -161,21 +161,21 @@ func (b *book) apply(c *change, now time.Time) {
 		it = &item{Key: c.key, state: quiet, told: quiet, worst: quiet, since: c.at}
 		b.items[c.key] = it
 	}
-	it.uid, it.target, it.unsure = c.uid, cmp.Or(c.target, it.target), false
+	it.uid, it.target, it.maybeGone = c.uid, cmp.Or(c.target, it.target), false
 	if state != quiet && it.handler != c.handler {
-		it.in = nil // a receiver may group by handler
+		it.group = nil // groups may depend on the handler
 		it.handler = c.handler
 	}
 	if state != quiet || c.cause != (states.Cause{}) {
 		it.cause = c.cause
 	}
 	if state != it.state {
-		b.become(it, state, c.at)
+		b.setState(it, state, c.at)
 	}
 }
 
-// become changes the state of an item.
-func (b *book) become(it *item, state states.State, at time.Time) {
+// setState changes the state of an item.
+func (b *book) setState(it *item, state states.State, at time.Time) {
 	if it.state == quiet {
 		it.began = at
 		if it.owed && it.told == quiet {
@@ -189,46 +189,47 @@ func (b *book) become(it *item, state states.State, at time.Time) {
 	if !counted || state == quiet {
 		it.waits = b.ready(it)
 	}
-	it.forgive()
-	if g, again := b.group(it), at.Add(b.spec.GroupWait); g.notBefore.After(again) {
+	it.clearIfKnown()
+	if g, again := b.groupOf(it), at.Add(b.spec.GroupWait); g.notBefore.After(again) {
 		g.notBefore = again
 	}
-	b.tidy(it)
+	b.removeIfSettled(it)
 }
 
-// tidy forgets an item of which there is nothing to tell.
-func (b *book) tidy(it *item) {
+// removeIfSettled removes an item if there is nothing to send about it.
+func (b *book) removeIfSettled(it *item) {
 	if it.state == quiet && !it.owed && !it.sending && (it.told == quiet || !b.spec.Resolved) {
 		delete(b.items, it.Key)
 	}
 }
 
-// forgive settles what is owed if the receiver knows it: the item is again what it was told.
-func (it *item) forgive() {
+// clearIfKnown clears the debt if the receiver knows the present state, and no worse state occurred.
+func (it *item) clearIfKnown() {
 	if !it.sending && it.state == it.told && it.state != quiet && severity(it.worst) <= severity(it.told) {
-		it.settleDebt()
+		it.clearOwed()
 	}
 }
 
-// news reports whether the receiver knows the state of an incident, and not its present cause.
-func (it *item) news() bool {
-	return it.state != quiet && it.state == it.told && !it.knows.Is(it.cause)
+// causeChanged reports whether the receiver knows the state of the incident, but not its present cause.
+func (it *item) causeChanged() bool {
+	return it.state != quiet && it.state == it.told && !it.toldCause.Is(it.cause)
 }
 
-// known returns the state that the receiver knows, if it takes the message that is under way.
-func (it *item) known() states.State {
+// expectedState returns the state that the receiver knows once it accepts the message in flight, if any.
+func (it *item) expectedState() states.State {
 	if it.sending {
 		return it.sent
 	}
 	return it.told
 }
 
-// settleDebt notes that the receiver knows what it was owed.
-func (it *item) settleDebt() { it.owed, it.worst, it.times = false, quiet, 0 }
+// clearOwed records that nothing is owed to the receiver.
+func (it *item) clearOwed() { it.owed, it.worst, it.times = false, quiet, 0 }
 
-// counted returns the state that counts for the receiver after before. A state that is worse than before
-// ends nothing, even if the receiver is not told of it; a probe without a verdict ends no failure.
-func (b *book) counted(before, to states.State) states.State {
+// effectiveState returns the state of an item that was in state before, after a change of its probe to to.
+// Unknown does not end a failure. A state that is not selected ends the incident if it is success or warning;
+// else the item keeps its state.
+func (b *book) effectiveState(before, to states.State) states.State {
 	switch {
 	case to == states.Unknown && before == states.Failure:
 		return before
@@ -245,13 +246,13 @@ func (b *book) selectsState(s states.State) bool {
 	return s != quiet && slices.Contains(b.spec.States, config.NotifyState(s.String()))
 }
 
-// selects reports whether a receiver is told of a probe.
+// selects reports whether a receiver selects a probe.
 func selects(spec *config.Receiver, c *change) bool {
 	if len(spec.Match) == 0 {
 		return true
 	}
 	glob := func(pattern, text string) bool {
-		ok, _ := path.Match(pattern, text) // the pattern was checked
+		ok, _ := path.Match(pattern, text) // the configuration was validated
 		return pattern == "" || ok
 	}
 	return slices.ContainsFunc(spec.Match, func(m config.ProbeMatch) bool {
@@ -260,10 +261,10 @@ func selects(spec *config.Receiver, c *change) bool {
 	})
 }
 
-// group returns the group of an item.
-func (b *book) group(it *item) *group {
-	if it.in != nil {
-		return it.in
+// groupOf returns the group of an item, and creates it if needed.
+func (b *book) groupOf(it *item) *group {
+	if it.group != nil {
+		return it.group
 	}
 	labels := make(map[string]string, len(b.spec.GroupBy))
 	var name strings.Builder
@@ -272,15 +273,15 @@ func (b *book) group(it *item) *group {
 		labels[field] = value
 		name.WriteString(field + "=" + value + ",")
 	}
-	it.in = b.groups[name.String()]
-	if it.in == nil {
-		it.in = &group{name: name.String(), labels: labels, id: groupID(b.spec.Name, name.String())}
-		b.groups[name.String()] = it.in
+	it.group = b.groups[name.String()]
+	if it.group == nil {
+		it.group = &group{name: name.String(), labels: labels, id: groupID(b.spec.Name, name.String())}
+		b.groups[name.String()] = it.group
 	}
-	return it.in
+	return it.group
 }
 
-// ready returns when the state of an item counts.
+// ready returns when the state of an item has lasted long enough to be reported.
 func (b *book) ready(it *item) time.Time {
 	if it.state == quiet {
 		return it.at
@@ -288,24 +289,24 @@ func (b *book) ready(it *item) time.Time {
 	return it.at.Add(b.spec.Duration(config.NotifyState(it.state.String())))
 }
 
-// unsure returns the probes that may be gone, and are to be looked for now.
-func (b *book) unsure(now time.Time) (keys []Key) {
+// checkDue returns the probes that may be gone and must be checked now.
+func (b *book) checkDue(now time.Time) (keys []Key) {
 	for key, it := range b.items {
-		if it.unsure && !now.Before(it.check) {
+		if it.maybeGone && !now.Before(it.check) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-// due returns when the receiver is to be told of the state of an item.
+// due returns when the state of an item must be sent.
 func (b *book) due(it *item) time.Time { return latest(b.ready(it), it.waits.Add(b.spec.GroupWait)) }
 
-// settle decides which incidents are owed, ends those of probes that do not exist, and drops those that
-// have been over for too long. It reports whether something has changed.
-func (b *book) settle(now time.Time, exists func(Key) bool) (changed bool) {
+// update marks incidents that must be sent as owed, ends incidents of probes that do not exist, and drops
+// incidents that ended longer ago than the retention. It reports whether something changed.
+func (b *book) update(now time.Time, exists func(Key) bool) (changed bool) {
 	for key, it := range b.items {
-		if it.unsure && !now.Before(it.check) {
+		if it.maybeGone && !now.Before(it.check) {
 			if exists(key) {
 				it.check = now.Add(b.removalWait())
 			} else {
@@ -314,8 +315,8 @@ func (b *book) settle(now time.Time, exists func(Key) bool) (changed bool) {
 			}
 		}
 		switch {
-		case it.state != quiet && it.state != it.known() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
-			it.owe()
+		case it.state != quiet && it.state != it.expectedState() && it.worst != worse(it.worst, it.state) && !now.Before(b.due(it)):
+			it.setOwed()
 			changed = true
 		case it.state == quiet && !it.sending && now.Sub(it.at) > b.spec.Retention:
 			delete(b.items, key)
@@ -326,19 +327,20 @@ func (b *book) settle(now time.Time, exists func(Key) bool) (changed bool) {
 	return changed
 }
 
-// end ends the incident of a probe that is gone, or that the receiver is not told of any more.
+// end ends the incident of a probe that is gone or not selected any more.
 func (b *book) end(it *item, now time.Time) {
-	it.unsure = false
+	it.maybeGone = false
 	if it.state != quiet {
-		b.become(it, quiet, now)
+		b.setState(it, quiet, now)
 	}
 }
 
-// adopt takes over the incidents of other. If that tells another place, nothing was told yet.
-func (b *book) adopt(other *book, same bool) {
+// takeOver takes over the incidents of other. same reports whether both send to the same destination: if not,
+// the receiver knows nothing yet.
+func (b *book) takeOver(other *book, same bool) {
 	b.dropped = other.dropped
 	for key, it := range other.items {
-		it.in = nil
+		it.group = nil
 		if !same {
 			it.told, it.owed, it.worst, it.times = quiet, false, quiet, 0
 		}
@@ -353,7 +355,7 @@ func (b *book) adopt(other *book, same bool) {
 	}
 }
 
-// reselect ends the incidents that the receiver is not told of any more.
+// reselect ends the incidents that the receiver does not select any more.
 func (b *book) reselect(now time.Time) {
 	for _, it := range b.items {
 		if it.state != quiet && (!selects(b.spec, &change{key: it.Key, handler: it.handler}) || !b.selectsState(it.state)) {
@@ -362,8 +364,8 @@ func (b *book) reselect(now time.Time) {
 	}
 }
 
-// owe makes it sure that the receiver is told.
-func (it *item) owe() {
+// setOwed records that the receiver must get the present state.
+func (it *item) setOwed() {
 	it.owed, it.owedGen = true, it.gen
 	it.worst = worse(it.worst, it.state)
 }
@@ -379,23 +381,23 @@ func severity(s states.State) int {
 	return [...]int{states.Unknown: 2, states.Success: 0, states.Warning: 1, states.Failure: 3}[s]
 }
 
-// plan is a group that has something to tell.
+// plan is a group with something to send.
 type plan struct {
 	*group
 	due time.Time
 }
 
-// plans returns the groups that have something to tell, now or later, those of which a try is longest ago
-// first. It forgets groups without items.
+// plans returns the groups with something to send, now or later, least recently tried first. It removes
+// groups without items.
 func (b *book) plans(now time.Time) []plan {
 	due := make(map[*group]plan)
 	used := make(map[*group]bool)
 	for _, it := range b.items {
-		g := b.group(it)
+		g := b.groupOf(it)
 		used[g] = true
 		p := plan{group: g}
 		switch {
-		case it.owed, it.news():
+		case it.owed, it.causeChanged():
 		case it.state != it.told:
 			p.due = b.due(it)
 		case b.spec.RepeatInterval > 0:
@@ -429,8 +431,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// next returns the groups of the message to send now, or when to look again; the zero time is never. With
-// merge, groups share a message when the limit of messages leaves no other.
+// next returns the groups of the message to send now, or the time of the next call; the zero time is never.
+// If merge is set and the rate limit allows only one more message, that message has all groups that are due.
 func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 	var due []plan
 	for _, p := range b.plans(now) {
@@ -440,7 +442,7 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 			at = p.due
 		}
 	}
-	if t := b.nextSettle(now); at.IsZero() || !t.IsZero() && t.Before(at) {
+	if t := b.nextUpdate(now); at.IsZero() || !t.IsZero() && t.Before(at) {
 		at = t
 	}
 	switch {
@@ -448,15 +450,15 @@ func (b *book) next(now time.Time, merge bool) (groups []plan, at time.Time) {
 		return nil, at
 	case b.sent.Next(b.limit).After(now):
 		return nil, b.sent.Next(b.limit)
-	case merge && b.sent.Take(b.limit, now).Next(b.limit).After(now): // the last one
+	case merge && b.sent.Take(b.limit, now).Next(b.limit).After(now): // the last message within the limit
 		return due, at
 	default:
 		return due[:1], at
 	}
 }
 
-// nextSettle returns when [book.settle] may next change something; the zero time is never.
-func (b *book) nextSettle(now time.Time) (at time.Time) {
+// nextUpdate returns when [book.update] may next change something; the zero time is never.
+func (b *book) nextUpdate(now time.Time) (at time.Time) {
 	for _, it := range b.items {
 		for _, t := range []time.Time{b.owedAt(it), it.checkAt()} {
 			if t.After(now) && (at.IsZero() || t.Before(at)) {
@@ -468,21 +470,21 @@ func (b *book) nextSettle(now time.Time) (at time.Time) {
 }
 
 func (b *book) owedAt(it *item) (at time.Time) {
-	if it.state != quiet && it.state != it.known() {
+	if it.state != quiet && it.state != it.expectedState() {
 		at = b.due(it)
 	}
 	return at
 }
 
 func (it *item) checkAt() (at time.Time) {
-	if it.unsure {
+	if it.maybeGone {
 		at = it.check
 	}
 	return at
 }
 
-// take returns the items for a message about groups, and takes a token. Those that are new are owed from
-// now on. Each gets its newest cause, which the message says.
+// take returns the items for a message about groups, and takes a token of the rate limit. New items are owed
+// from now on. Each item gets its newest cause, which is in the message.
 func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Cause) (items []*item) {
 	b.sent = b.sent.Take(b.limit, now)
 	taken := make(map[*group]bool)
@@ -491,14 +493,14 @@ func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Caus
 		p.lastTry = now
 	}
 	for _, it := range b.items {
-		if !taken[b.group(it)] {
+		if !taken[b.groupOf(it)] {
 			continue
 		}
 		switch {
 		case it.state == quiet, it.state == it.told:
 			items = append(items, it)
 		case !now.Before(b.ready(it)):
-			it.owe()
+			it.setOwed()
 			items = append(items, it)
 		case it.told != quiet || it.owed:
 			items = append(items, it)
@@ -506,7 +508,7 @@ func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Caus
 	}
 	for _, it := range items {
 		it.cause = newest(it)
-		it.sending, it.sent, it.sentGen, it.saying = true, it.state, it.gen, it.cause
+		it.sending, it.sent, it.sentGen, it.sentCause = true, it.state, it.gen, it.cause
 	}
 	slices.SortFunc(items, func(x, y *item) int {
 		return cmp.Or(cmp.Compare(severity(y.state), severity(x.state)), y.since.Compare(x.since), x.compare(&y.Key))
@@ -514,47 +516,48 @@ func (b *book) take(groups []plan, now time.Time, newest func(*item) states.Caus
 	return items
 }
 
-// delivered notes that the receiver knows what a message said of items. They may have changed since.
+// delivered records that the receiver accepted a message about items. They may have changed since.
 func (b *book) delivered(groups []plan, items []*item, now time.Time) {
 	for _, p := range groups {
 		p.lastSent, p.notBefore = now, time.Time{}
 	}
 	for _, it := range items {
-		it.sending, it.told, it.knows = false, it.sent, it.saying
+		it.sending, it.told, it.toldCause = false, it.sent, it.sentCause
 		if it.sent == quiet && it.gen != it.sentGen {
 			it.since = it.began
 		}
 		if it.owedGen <= it.sentGen {
-			it.settleDebt()
+			it.clearOwed()
 		}
-		b.tidy(it)
+		b.removeIfSettled(it)
 	}
 }
 
-// failed notes that a message about items was not delivered.
+// failed records that a message about items was not delivered.
 func (b *book) failed(items []*item) {
 	for _, it := range items {
 		it.sending = false
-		it.forgive()
-		b.tidy(it)
+		it.clearIfKnown()
+		b.removeIfSettled(it)
 	}
 }
 
-// refusedWait is how long a refused message is not sent again, where the configuration has no interval.
+// refusedWait is the time before a refused message is sent again, if no repeat interval is configured.
 const refusedWait = 4 * time.Hour
 
-// refused notes that the receiver will not take the message: it is not sent again until the group changes.
+// refused records that the receiver refused a message: it is not sent again before the repeat interval, or
+// refusedWait without one, unless the group changes.
 func (b *book) refused(groups []plan, now time.Time) {
 	for _, p := range groups {
 		p.notBefore = now.Add(cmp.Or(b.spec.RepeatInterval, refusedWait))
 	}
 }
 
-// pending returns how many incidents have something that the receiver does not know, and how many it
-// knows to go on.
+// pending returns the number of incidents with something to send, and the number of incidents that are
+// open for the receiver.
 func (b *book) pending() (pending, open int) {
 	for _, it := range b.items {
-		if it.owed || it.state != it.told || it.news() {
+		if it.owed || it.state != it.told || it.causeChanged() {
 			pending++
 		}
 		if it.told != quiet {
@@ -564,7 +567,7 @@ func (b *book) pending() (pending, open int) {
 	return pending, open
 }
 
-// force makes everything due that has lasted for long enough, for the last message of an agent.
+// force makes all incidents due that have lasted long enough, for the last messages of an agent.
 func (b *book) force(now time.Time) {
 	b.sent = pace.Bucket{}
 	for _, it := range b.items {
@@ -572,7 +575,7 @@ func (b *book) force(now time.Time) {
 			if it.state == quiet {
 				it.owed = true
 			} else {
-				it.owe()
+				it.setOwed()
 			}
 		}
 	}

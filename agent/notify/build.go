@@ -14,10 +14,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// sender has what the messages of an agent have in common.
+// sender has the parameters that the messages of an agent share.
 type sender struct {
 	host, externalURL string
-	// current returns the present state of a probe; nil: only what books have is known.
+	// current returns the present state of a probe; nil: messages have the state of the book.
 	current func(podUID, container string, kind probe.Kind) states.Status
 }
 
@@ -26,30 +26,30 @@ func newSender(externalURL string, current func(podUID, container string, kind p
 	return &sender{format.Clean(host, format.MaxName), externalURL, current}
 }
 
-// newest returns the cause of the newest attempt of an incident.
+// newest returns the cause of the newest attempt of an incident's probe.
 func (s *sender) newest(it *item) states.Cause {
 	if s.current != nil && it.state != quiet {
 		if now := s.current(it.uid, it.Container, it.Kind).Cause; now != (states.Cause{}) {
-			now.Text = keep(now.Text)
+			now.Text = clipText(now.Text)
 			return now
 		}
 	}
 	return it.cause
 }
 
-// clean returns the reason and the text of a cause as a receiver may see them.
+// clean returns the reason and the text of a cause, safe for a message.
 func clean(c states.Cause) (reason, text string) {
 	return format.Clean(c.Reason, format.MaxName), format.Clean(c.Text, format.MaxText)
 }
 
-// groupID returns the ID of a group: of names only, so that it is the same after a restart.
+// groupID returns the ID of a group. It depends on names only, so that it is stable across restarts.
 func groupID(receiver, group string) string {
 	host, _ := os.Hostname()
 	sum := sha256.Sum256([]byte(strings.Join([]string{host, receiver, group}, "\x00")))
 	return "prober-" + hex.EncodeToString(sum[:12])
 }
 
-// message returns the message about items of groups, of which there is at least one.
+// message returns the message about items of groups; there must be at least one group.
 func (s *sender) message(receiver string, groups []plan, items []*item, now time.Time) *format.Message {
 	m := &format.Message{
 		Version: format.Version, Receiver: receiver, ID: groups[0].id, Status: format.Resolved, Repeated: true, Host: s.host, Time: now.UTC().Truncate(time.Millisecond),
@@ -65,7 +65,7 @@ func (s *sender) message(receiver string, groups []plan, items []*item, now time
 	for _, it := range items {
 		p := s.probe(it, now)
 		m.Add(&p)
-		m.Repeated = m.Repeated && it.state == it.told && !it.owed && !it.news()
+		m.Repeated = m.Repeated && it.state == it.told && !it.owed && !it.causeChanged()
 	}
 	m.SetTitle()
 	return m
@@ -85,7 +85,7 @@ func (s *sender) probe(it *item, now time.Time) format.Probe {
 	}
 	end := now
 	if it.state == quiet {
-		end, p.Ended, p.State, p.Status = it.at, it.at.UTC().Truncate(time.Millisecond), ended(it).String(), format.Resolved
+		end, p.Ended, p.State, p.Status = it.at, it.at.UTC().Truncate(time.Millisecond), endedState(it).String(), format.Resolved
 		if it.removed {
 			p.Status = format.Removed
 		}
@@ -101,15 +101,15 @@ func (s *sender) probe(it *item, now time.Time) format.Probe {
 	return p
 }
 
-// ended returns the state of an incident that has ended.
-func ended(it *item) states.State {
+// endedState returns the worst state of an incident that has ended.
+func endedState(it *item) states.State {
 	if worst := worse(it.worst, it.told); worst != quiet {
 		return worst
 	}
 	return states.Failure
 }
 
-// test returns a message that tests a receiver.
+// test returns a test message for a receiver.
 func (s *sender) test(receiver string, now time.Time) *format.Message {
 	return &format.Message{
 		Version: format.Version, Receiver: receiver, ID: groupID(receiver, "test"), Status: format.Test, Title: "test message of prober to " + receiver,

@@ -15,8 +15,8 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// What can be known of a receiver without sending anything is logged when it starts.
-func TestReceiversThatCannotBeToldAreLogged(t *testing.T) {
+// Problems that can be found without sending a message are logged when a receiver starts.
+func TestUnusableReceiversAreLogged(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prober.yaml")
 	if err := os.WriteFile(filepath.Join(dir, "url"), []byte("https://hooks.example/secret-of-the-url\n"), 0o600); err != nil {
@@ -48,7 +48,7 @@ notify:
 		for receiver, want := range map[string]string{"a-slack": "no-such-url", "b-exec": "/no/such/program", "c-mail": "no-such-password"} {
 			found := false
 			for line := range strings.Lines(log.String()) {
-				found = found || strings.Contains(line, "receiver="+receiver) && strings.Contains(line, "cannot be told as it is configured") && strings.Contains(line, want)
+				found = found || strings.Contains(line, "receiver="+receiver) && strings.Contains(line, "cannot be used as configured") && strings.Contains(line, want)
 			}
 			if !found {
 				t.Errorf("%s: no line about %s in\n%s", receiver, want, log.String())

@@ -16,12 +16,12 @@ import (
 // commandPath is the PATH of commands.
 const commandPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-const maxOutput = 4 << 10 // bytes that are kept of the output of a command
+const maxOutput = 4 << 10 // bytes of a command's output to keep
 
 // command runs a program for each message.
 type command struct {
 	spec *config.ExecReceiver
-	mark string // a variable that marks the program; "" for none
+	mark string // environment variable that identifies the program; "" for none
 }
 
 func (c *command) mergeable() bool { return true }
@@ -32,8 +32,8 @@ func (c *command) check() error {
 	return err
 }
 
-// send runs the program in a process group of its own, with the JSON of m as its input. It kills what is left
-// of the group when the program has ended, or at the timeout.
+// send runs the program in a process group of its own, with the JSON of m on stdin. It kills the rest of the
+// group when the program exits, or at the timeout.
 func (c *command) send(ctx context.Context, m *format.Message) (answer string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.spec.Timeout, fmt.Errorf("the command was killed after %s", c.spec.Timeout))
 	defer cancel()
@@ -62,7 +62,7 @@ func (c *command) send(ctx context.Context, m *format.Message) (answer string, e
 		return "", &failure{text: withOutput(fmt.Sprintf("exit code %d", procgroup.ExitStatus(exit.ProcessState)), said)}
 	case cmd.ProcessState == nil:
 		return "", &failure{text: err.Error()}
-	default: // the program need not read its input
+	default: // also if the program did not read its input
 		return "exit code 0", nil
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// hostile are texts that a target may answer.
-var hostile = map[string]string{
+// hostileTexts has texts that a malicious target may send.
+var hostileTexts = map[string]string{
 	"ANSI":            "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\alink\x1b]8;;\a \x1b]0;title\x1b\\ \u009b2J \x1bPdcs\x1b\\ end",
 	"control":         "a\x00b\x07c\bd\x7fe\u0085f",
 	"lines":           "one\r\ntwo\nthree\u2028four\u2029five\vsix",
@@ -48,7 +48,7 @@ var hostile = map[string]string{
 	"only characters": "\u202e\x1b[31m\u200b",
 }
 
-// formats returns a receiver of each format: its configuration.
+// formats returns the configuration of a receiver for each format.
 func formats(t *testing.T) map[string]string {
 	return map[string]string{
 		"json": "{format: json}", "slack": "{format: slack}", "teams": "{format: teams}", "pagerduty": "{format: pagerduty, routingKeyFile: " + secretFile(t, "key") + "}",
@@ -57,8 +57,8 @@ func formats(t *testing.T) map[string]string {
 	}
 }
 
-// shown returns all strings in a JSON value, with the path of each.
-func shown(t *testing.T, body string) map[string]string {
+// jsonStrings returns all strings in a JSON value, keyed by path.
+func jsonStrings(t *testing.T, body string) map[string]string {
 	t.Helper()
 	var value any
 	if err := json.Unmarshal([]byte(body), &value); err != nil {
@@ -84,8 +84,8 @@ func shown(t *testing.T, body string) map[string]string {
 	return all
 }
 
-// harmless checks a text for what no message may have. lines allows line breaks.
-func harmless(t *testing.T, where, text string, lines bool) {
+// checkHarmless checks that a text has no dangerous characters. lines allows line breaks.
+func checkHarmless(t *testing.T, where, text string, lines bool) {
 	t.Helper()
 	if !utf8.ValidString(text) {
 		t.Errorf("%s is not UTF-8: %q", where, text)
@@ -103,7 +103,7 @@ func harmless(t *testing.T, where, text string, lines bool) {
 
 func TestHostileTextsAreHarmless(t *testing.T) {
 	for format, hook := range formats(t) {
-		for name, text := range hostile {
+		for name, text := range hostileTexts {
 			t.Run(format+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					body, header := sentBody(t, hook, text)
@@ -111,28 +111,28 @@ func TestHostileTextsAreHarmless(t *testing.T) {
 						t.Errorf("%d bytes", len(body))
 					}
 					if format == "plain" {
-						harmless(t, "body", body, false)
+						checkHarmless(t, "body", body, false)
 						return
 					}
 					if ct := header.Get("Content-Type"); ct != "application/json" {
 						t.Errorf("Content-Type %s", ct)
 					}
-					checkShown(t, format, shown(t, body))
+					checkShown(t, format, jsonStrings(t, body))
 				})
 			})
 		}
 	}
 }
 
-// sentBody returns what is posted about a probe whose target has answered text.
+// sentBody returns the body and headers of the request about a probe whose target sent text.
 func sentBody(t *testing.T, hook, text string) (string, http.Header) {
 	w := newWorld(t, "")
 	got := make(chan *http.Request, 1)
 	var body string
-	w.answers(func(_ http.ResponseWriter, r *http.Request) { got <- r })
+	w.answerWith(func(_ http.ResponseWriter, r *http.Request) { got <- r })
 	w.raw = func(b string) { body = b }
 	w.Set("prober.yaml", parse(t, "notify: {externalURL: 'https://p.example', receivers: [{name: ops, webhook: "+strings.Replace(hook, "{", "{url: 'http://h', ", 1)+"}]}"))
-	w.becomesOf("web", "uid", failure, text)
+	w.setStateOf("web", "uid", failure, text)
 	select {
 	case r := <-got:
 		synctest.Wait()
@@ -146,7 +146,7 @@ func sentBody(t *testing.T, hook, text string) (string, http.Header) {
 func checkShown(t *testing.T, format string, all map[string]string) {
 	for path, text := range all {
 		lines := format == "slack" && strings.HasSuffix(path, "/text")
-		harmless(t, path, text, lines)
+		checkHarmless(t, path, text, lines)
 		switch format {
 		case "slack":
 			isLink := strings.HasPrefix(text, "<https://p.example/#/probe/") && strings.HasSuffix(text, "|show the probe>")
@@ -168,7 +168,7 @@ func checkShown(t *testing.T, format string, all map[string]string) {
 	}
 }
 
-// All formats of a text that is no attack show it.
+// All formats show a harmless text.
 func TestPlainTextIsShown(t *testing.T) {
 	for format, hook := range formats(t) {
 		synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestPlainTextIsShown(t *testing.T) {
 			body, _ := sentBody(t, hook, text)
 			found := strings.Contains(body, text)
 			if format != "plain" {
-				for _, s := range shown(t, body) {
+				for _, s := range jsonStrings(t, body) {
 					found = found || strings.Contains(s, text)
 				}
 			}
@@ -187,24 +187,24 @@ func TestPlainTextIsShown(t *testing.T) {
 	}
 }
 
-// Hundreds of probes with long texts fit into what the services take.
+// Messages about hundreds of probes with long texts stay within the limits of the services.
 func TestSizeOfMessages(t *testing.T) {
 	for format, most := range map[string]int{"slack": 100 << 10, "teams": 28 << 10, "pagerduty": 512 << 10, "json": 256 << 10} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, "")
 			var body string
-			w.answers(func(http.ResponseWriter, *http.Request) {})
+			w.answerWith(func(http.ResponseWriter, *http.Request) {})
 			w.raw = func(b string) { body = b }
 			w.Set("prober.yaml", parse(t, "notify: {externalURL: 'https://p.example', receivers: [{name: ops, webhook: "+strings.Replace(formats(t)[format], "{", "{url: 'http://h', ", 1)+"}]}"))
 			for i := range 300 {
-				w.becomesOf(fmt.Sprintf("web-%d-%s", i, strings.Repeat("x", 240)), "uid", failure, strings.Repeat("<\U0001f4a9&", 500))
+				w.setStateOf(fmt.Sprintf("web-%d-%s", i, strings.Repeat("x", 240)), "uid", failure, strings.Repeat("<\U0001f4a9&", 500))
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if len(body) == 0 || len(body) > most {
 				t.Errorf("%s: %d bytes", format, len(body))
 			}
-			for path, text := range shown(t, body) {
+			for path, text := range jsonStrings(t, body) {
 				if n := utf8.RuneCountInString(text); format == "slack" && (n > 3000 || strings.HasPrefix(path, "/blocks/0/") && n > 150) || n > 4000 {
 					t.Errorf("%s: %s has %d characters", format, path, n)
 				}
@@ -217,7 +217,7 @@ func TestSizeOfMessages(t *testing.T) {
 }
 
 func TestHostileTextsInMail(t *testing.T) {
-	for name, text := range hostile {
+	for name, text := range hostileTexts {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				data := sentMail(t, text)
@@ -241,7 +241,7 @@ func TestHostileTextsInMail(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				harmless(t, "body", strings.ReplaceAll(string(body), "\r\n", "\n"), true)
+				checkHarmless(t, "body", strings.ReplaceAll(string(body), "\r\n", "\n"), true)
 				for line := range strings.SplitSeq(data, "\r\n") {
 					if len(line) > 998 || strings.ContainsAny(line, "\r\n") {
 						t.Errorf("a line of %d bytes", len(line))
@@ -257,9 +257,9 @@ func TestHostileTextsInCommands(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	script := filepath.Join(dir, "hook")
 	put(t, script, "#!/bin/sh\nenv > "+out+".env\ncat > "+out+"\n", 0o755)
-	for name, text := range hostile {
+	for name, text := range hostileTexts {
 		t.Run(name, func(t *testing.T) {
-			n, done := real(t, "{name: local, exec: {command: ["+script+"]}, groupWait: 0s}")
+			n, done := newRealNotifier(t, "{name: local, exec: {command: ["+script+"]}, groupWait: 0s}")
 			n.Changed(changeOf("web", failure, text))
 			await(t, done, n, func() bool { return n.Status().Items[0].Delivered == 1 })
 			body, err := os.ReadFile(out)
@@ -272,7 +272,7 @@ func TestHostileTextsInCommands(t *testing.T) {
 			if err := d.Decode(&m); err != nil || len(m.Probes) != 1 {
 				t.Fatalf("%v: %s", err, body)
 			}
-			harmless(t, "text", m.Probes[0].Text, false)
+			checkHarmless(t, "text", m.Probes[0].Text, false)
 			if n := utf8.RuneCountInString(m.Probes[0].Text); n > 300 {
 				t.Errorf("%d characters", n)
 			}
@@ -294,8 +294,8 @@ func TestTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{.Nothing}}`:                        "can't evaluate field Nothing",
 		`{{`:                                  "unclosed action",
-		`{"a": {{.Title}}}`:                   "it does not make valid JSON",
-		`{{range 99999999}}xxxxxxxxxx{{end}}`: "it makes too much",
+		`{"a": {{.Title}}}`:                   "the result is not valid JSON",
+		`{{range 99999999}}xxxxxxxxxx{{end}}`: "the result is too long",
 		`{{template "self"}}`:                 `template "self" not defined`,
 		`{{define "self"}}{{template "self"}}{{end}}{{template "self"}}`: "exceeded maximum template depth",
 	} {

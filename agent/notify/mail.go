@@ -20,7 +20,7 @@ import (
 // mailer sends mail to a smarthost.
 type mailer struct {
 	spec *config.MailReceiver
-	dir  string // the file that paths are beside
+	dir  string // the configuration file: paths are relative to its folder
 	net  dialer
 }
 
@@ -28,7 +28,7 @@ func (m *mailer) mergeable() bool { return true }
 func (m *mailer) kind() string    { return "mail" }
 
 func (m *mailer) check() error {
-	if _, err := trusting(m.dir, m.spec.CA).Config(); err != nil || m.spec.Username == "" {
+	if _, err := tlsSettings(m.dir, m.spec.CA).Config(); err != nil || m.spec.Username == "" {
 		return err
 	}
 	secrets := &secretFiles{dir: m.dir}
@@ -59,11 +59,11 @@ func (m *mailer) send(ctx context.Context, message *format.Message) (answer stri
 	if err := m.logIn(client, secrets); err != nil {
 		return "", smtpError(err)
 	}
-	refused, err := m.hand(client, text)
+	refused, err := m.submit(client, text)
 	if err != nil {
 		return "", smtpError(err)
 	}
-	_ = client.Quit() // the mail was taken
+	_ = client.Quit() // the mail was accepted
 	answer = "250 taken by " + m.spec.Smarthost
 	if refused != nil {
 		answer += ", but not for " + format.Clean(refused.Error(), format.MaxText)
@@ -71,10 +71,10 @@ func (m *mailer) send(ctx context.Context, message *format.Message) (answer stri
 	return answer, nil
 }
 
-// dial returns a client whose connection is encrypted as the configuration says. It ends with ctx.
+// dial returns a client with encryption as configured. Its connection closes when ctx ends.
 func (m *mailer) dial(ctx context.Context) (*smtp.Client, error) {
 	host, _, _ := net.SplitHostPort(m.spec.Smarthost)
-	settings := trusting(m.dir, m.spec.CA)
+	settings := tlsSettings(m.dir, m.spec.CA)
 	settings.ServerName = host
 	secure, err := settings.Config()
 	if err != nil {
@@ -115,10 +115,10 @@ func helloName() string {
 	return "localhost"
 }
 
-// maxSMTP is the most bytes that are read of a connection. A server of mail sends some lines.
+// maxSMTP limits the bytes read from a connection. A mail server sends only some lines.
 const maxSMTP = 256 << 10
 
-// limitedConn is a connection of which at most left bytes are read.
+// limitedConn is a connection that reads at most left bytes.
 type limitedConn struct {
 	net.Conn
 	left int
@@ -151,7 +151,7 @@ func (m *mailer) logIn(client *smtp.Client, secrets *secretFiles) error {
 	return client.Auth(smtp.PlainAuth("", m.spec.Username, password, host))
 }
 
-// loginAuth is the mechanism LOGIN, for servers that have no other. It needs TLS.
+// loginAuth is the LOGIN mechanism, for servers without another one. It requires TLS.
 type loginAuth struct{ username, password string }
 
 // Start implements [smtp.Auth].
@@ -174,9 +174,9 @@ func (l *loginAuth) Next(question []byte, more bool) ([]byte, error) {
 	}
 }
 
-// hand hands the mail over. refused has the addresses that the server does not take, if it takes others:
-// one of them must not keep the mail from all.
-func (m *mailer) hand(client *smtp.Client, text []byte) (refused, err error) {
+// submit sends the mail. If the server rejects only some recipients, the others get it, and refused is the
+// error of the first rejected one.
+func (m *mailer) submit(client *smtp.Client, text []byte) (refused, err error) {
 	from, err := mail.ParseAddress(m.spec.From)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (m *mailer) hand(client *smtp.Client, text []byte) (refused, err error) {
 	return refused, data.Close()
 }
 
-// smtpError returns err; an answer from 500 on is final.
+// smtpError returns err; a reply code from 500 on is final.
 func smtpError(err error) error {
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
 		return &failure{text: format.Clean(err.Error(), format.MaxText), final: answer.Code >= 500}

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/agent/notify"
 )
 
-// smarthost is a mail server, one connection at a time. answers replace those to a command.
+// smarthost is a mail server for one connection at a time. answers replaces its responses by command.
 type smarthost struct {
 	answers map[string]string
 	data    string
@@ -69,7 +69,7 @@ func (s *smarthost) serve(c net.Conn) {
 
 const mailTo = "mail: {to: [Ops <ops@example.org>, two@example.org], from: prober@example.org, smarthost: 'mx.example:25', tls: none}"
 
-// newMail runs a notifier that sends mail to s, in a bubble.
+// newMail runs a notifier that sends mail to s. It must be called in a bubble.
 func newMail(t *testing.T, s *smarthost, fields string) *world {
 	w := newWorld(t, "")
 	dialed := w.cfg
@@ -85,11 +85,11 @@ func newMail(t *testing.T, s *smarthost, fields string) *world {
 	return w
 }
 
-// sentMail returns the mail about a probe whose target has answered text.
+// sentMail returns the mail about a probe whose target sent text.
 func sentMail(t *testing.T, text string) string {
 	s := &smarthost{}
 	w := newMail(t, s, mailTo)
-	w.becomesOf("web", "uid", failure, text)
+	w.setStateOf("web", "uid", failure, text)
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	if r := w.Status().Items[0]; r.Delivered != 1 {
@@ -117,13 +117,13 @@ func TestMailAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newMail(t, &smarthost{answers: c.answers}, c.fields)
-				w.becomes("web", failure)
+				w.setState("web", failure)
 				time.Sleep(45 * time.Second)
 				r := w.Status().Items[0]
 				if r.State != c.state || c.text != "" && r.Error != c.text {
 					t.Errorf("%+v", r)
 				}
-				harmless(t, "error", r.Error, false)
+				checkHarmless(t, "error", r.Error, false)
 				if name == "one address refused" && r.Answer != `250 taken by mx.example:25, but not for <two@example.org>: 550 "no such user"` {
 					t.Error(r.Answer)
 				}
@@ -132,7 +132,7 @@ func TestMailAnswers(t *testing.T) {
 	}
 }
 
-// Mails about the same probes are one thread.
+// Mails about the same probes form one thread.
 func TestMailThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &smarthost{}
@@ -150,9 +150,9 @@ func TestMailThreads(t *testing.T) {
 				}
 			}
 		}
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		note()
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		note()
 		if len(threads) != 2 || threads[0] != threads[1] || ids[0] == ids[1] || !strings.Contains(s.data, "resolved: default/web app readiness") {
 			t.Errorf("%q %q\n%s", threads, ids, s.data)
@@ -160,8 +160,8 @@ func TestMailThreads(t *testing.T) {
 	})
 }
 
-// real runs a notifier over real sockets, with one receiver.
-func real(t *testing.T, receiver string) (*notify.Notifier, <-chan struct{}) {
+// newRealNotifier runs a notifier with one receiver over real sockets.
+func newRealNotifier(t *testing.T, receiver string) (*notify.Notifier, <-chan struct{}) {
 	n := notify.New(notify.Config{Log: slog.New(slog.DiscardHandler)})
 	n.Set("prober.yaml", parse(t, "notify: {receivers: ["+receiver+"]}"))
 	ctx, cancel := context.WithCancel(context.Background())

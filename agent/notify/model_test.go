@@ -13,14 +13,13 @@ import (
 	"github.com/daeace23/prober/core/states"
 )
 
-// span is a time in which a probe was in a state, by the model.
+// span is a time span in which a probe was in one state.
 type span struct {
 	from, to time.Time
 	state    states.State
 }
 
-// model is what an operator must know of one probe: its incidents, from its changes alone. Failures go on
-// while there is no verdict.
+// model computes the incidents of one probe from its changes alone. Unknown does not end a failure.
 type model struct {
 	spans []span
 }
@@ -32,7 +31,7 @@ func (m *model) state() states.State {
 	return m.spans[len(m.spans)-1].state
 }
 
-func (m *model) become(s states.State, at time.Time) {
+func (m *model) setState(s states.State, at time.Time) {
 	if s == unknown && m.state() == failure || s == m.state() {
 		return
 	}
@@ -42,8 +41,8 @@ func (m *model) become(s states.State, at time.Time) {
 	m.spans = append(m.spans, span{from: at, state: s})
 }
 
-// was reports whether the probe was in a state at some time from a to b.
-func (m *model) was(s states.State, a, b time.Time) bool {
+// hadState reports whether the probe was in state s at some time from a to b.
+func (m *model) hadState(s states.State, a, b time.Time) bool {
 	if s == ok && (len(m.spans) == 0 || a.Before(m.spans[0].from)) {
 		return true
 	}
@@ -52,7 +51,7 @@ func (m *model) was(s states.State, a, b time.Time) bool {
 	})
 }
 
-// incidents returns the times in which the probe was not well.
+// incidents returns the time spans in which the probe was not well.
 func (m *model) incidents(end time.Time) (all []span) {
 	for _, s := range m.spans {
 		if s.to.IsZero() {
@@ -69,8 +68,7 @@ func (m *model) incidents(end time.Time) (all []span) {
 	return all
 }
 
-// behaviours are what a receiver does with a message: it takes it, loses it, or takes it and says that it
-// has not.
+// behaviours are ways to fail a message: reject it, lose it, or accept it and respond with an error.
 var behaviours = map[string]http.HandlerFunc{
 	"away": status(503), "wrong": status(500), "busy": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "90")
@@ -78,7 +76,7 @@ var behaviours = map[string]http.HandlerFunc{
 	},
 	"hangs":  func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	"closes": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-	"drips": func(w http.ResponseWriter, r *http.Request) { // a status that never ends
+	"drips": func(w http.ResponseWriter, r *http.Request) { // a status line that never ends
 		for c, _, err := http.NewResponseController(w).Hijack(); err == nil; time.Sleep(time.Second) {
 			_, err = c.Write([]byte("H"))
 		}
@@ -86,20 +84,20 @@ var behaviours = map[string]http.HandlerFunc{
 	"forbids": status(403),
 }
 
-// answersAfter has the receiver take messages, and answer late.
-func (w *world) answersAfter(delay time.Duration) {
+// answerAfter makes the receiver accept messages and respond after a delay.
+func (w *world) answerAfter(delay time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.delay = delay
 }
 
-// heard is what the operator got of a probe.
+// heard is a notification about a probe.
 type heard struct {
 	at time.Time
 	format.Probe
 }
 
-func TestOperatorKnowsWhatTheModelKnows(t *testing.T) {
+func TestMessagesMatchModel(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomWorld(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -126,30 +124,30 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 	behaveUntil := time.Now()
 	for time.Since(w.start) < 12*time.Hour {
 		if time.Now().After(behaveUntil) {
-			w.answers(nil)
-			w.answersAfter([]time.Duration{0, 0, wait(time.Second), wait(9 * time.Second)}[random.IntN(4)])
+			w.answerWith(nil)
+			w.answerAfter([]time.Duration{0, 0, wait(time.Second), wait(9 * time.Second)}[random.IntN(4)])
 			if random.IntN(2) == 0 {
-				w.answers(behaviours[names[random.IntN(len(names))]])
+				w.answerWith(behaviours[names[random.IntN(len(names))]])
 			}
 			behaveUntil = time.Now().Add(wait(40 * time.Minute))
 		}
 		pod := pods[random.IntN(len(pods))]
 		if random.IntN(12) == 0 {
 			w.removed(pod, "uid-"+pod, true)
-			models[pod].become(ok, time.Now())
-			time.Sleep(2 * removalWait) // if it came back before that, nothing would have ended
+			models[pod].setState(ok, time.Now())
+			time.Sleep(2 * removalWait) // a probe that returns earlier would keep its incident
 		} else {
 			to := []states.State{ok, ok, failure, failure, unknown}[random.IntN(5)]
-			w.becomes(pod, to)
-			models[pod].become(to, time.Now())
+			w.setState(pod, to)
+			models[pod].setState(to, time.Now())
 		}
 		time.Sleep(wait([]time.Duration{2 * time.Second, 20 * time.Second, 10 * time.Minute}[random.IntN(3)]))
 	}
-	w.answers(nil)
-	w.answersAfter(0)
+	w.answerWith(nil)
+	w.answerAfter(0)
 	for _, p := range pods {
-		w.becomes(p, failure)
-		models[p].become(failure, time.Now())
+		w.setState(p, failure)
+		models[p].setState(failure, time.Now())
 	}
 	if r, err := w.Test(t.Context(), "ops"); err != nil || !r.Delivered { // as after a refusal
 		t.Errorf("%+v, %v", r, err)
@@ -161,22 +159,22 @@ func randomWorld(t *testing.T, random *rand.Rand) {
 		checkKnown(t, p, models[p], heardOf[p], end, spec.GroupWait)
 	}
 	for _, p := range pods {
-		w.becomes(p, ok)
+		w.setState(p, ok)
 	}
 	time.Sleep(10 * time.Minute)
 	if r := w.Status().Items[0]; len(r.Alerts) != 0 || r.Pending+r.Open != 0 {
-		t.Errorf("all is well, and this is kept: %+v", r)
+		t.Errorf("all probes are well, but the state is kept: %+v", r)
 	}
 	if t.Failed() {
 		t.Log(w.log.String())
 	}
 }
 
-// removalWait is how long a probe that is gone may be told as failing.
+// removalWait is how long messages may show a removed probe as failing.
 const removalWait = 61 * time.Second
 
-// checkLetters checks that every letter is true, has news, and keeps its distance. It returns what was heard
-// of each pod.
+// checkLetters checks that each letter is true, has news, and respects the interval. It returns the
+// notifications by pod.
 func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[string]*model) map[string][]heard {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +185,7 @@ func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[st
 		at := w.start.Add(l.at)
 		if before := last[l.ID]; before != nil {
 			if sameNews(before, l) && !l.Repeated {
-				t.Errorf("%s: %s is told twice", l.at, l.words())
+				t.Errorf("%s: %s was sent twice", l.at, l.summary())
 			}
 			if l.at-before.at < *interval-time.Second {
 				t.Errorf("%s: a message %s after the last one", l.at, l.at-before.at)
@@ -199,8 +197,8 @@ func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[st
 			if p.Status != format.Failing {
 				want = ok
 			}
-			if m := models[p.Pod]; !m.was(want, at.Add(-removalWait), at.Add(100*time.Millisecond)) {
-				t.Errorf("%s: %s is told as %s %s, which is not true", l.at, p.Pod, p.Status, p.State)
+			if m := models[p.Pod]; !m.hadState(want, at.Add(-removalWait), at.Add(100*time.Millisecond)) {
+				t.Errorf("%s: %s was reported as %s %s, which is wrong", l.at, p.Pod, p.Status, p.State)
 			}
 			if before := all[p.Pod]; len(before) > 0 {
 				checkOrder(t, l.at, &before[len(before)-1].Probe, &p)
@@ -211,23 +209,23 @@ func checkLetters(t *testing.T, w *world, interval *time.Duration, models map[st
 	return all
 }
 
-// checkOrder checks that two messages about a probe follow each other: each incident ends before the next one
-// begins.
+// checkOrder checks that an incident ends before the next one begins in two consecutive messages about a
+// probe.
 func checkOrder(t *testing.T, at time.Duration, before, p *format.Probe) {
 	switch {
 	case before.Status == format.Failing && !p.Since.Equal(before.Since):
-		t.Errorf("%s: the end of the incident of %s since %s was not told", at, p.Pod, before.Since)
+		t.Errorf("%s: the end of the incident of %s since %s was not sent", at, p.Pod, before.Since)
 	case before.Status != format.Failing && p.Since.Before(before.Ended):
 		t.Errorf("%s: %s fails since %s, and the incident before ended at %s", at, p.Pod, p.Since, before.Ended)
 	}
 }
 
-// sameNews reports whether two letters say the same of the same incidents.
+// sameNews reports whether two letters have the same contents about the same incidents.
 func sameNews(a, b *letter) bool {
-	return a.words() == b.words() && slices.EqualFunc(a.Probes, b.Probes, func(x, y format.Probe) bool { return x.Since.Equal(y.Since) && x.Ended.Equal(y.Ended) })
+	return a.summary() == b.summary() && slices.EqualFunc(a.Probes, b.Probes, func(x, y format.Probe) bool { return x.Since.Equal(y.Since) && x.Ended.Equal(y.Ended) })
 }
 
-// checkKnown checks that each incident that lasted was told, and that the last message is true.
+// checkKnown checks that each lasting incident was sent, and that the last message has the present state.
 func checkKnown(t *testing.T, pod string, m *model, all []heard, end time.Time, groupWait time.Duration) {
 	for _, x := range m.incidents(end) {
 		if x.to.Sub(x.from) <= groupWait+500*time.Millisecond {
@@ -240,20 +238,20 @@ func checkKnown(t *testing.T, pod string, m *model, all []heard, end time.Time, 
 				next = all[i+1].at
 			}
 			if h.at.Before(x.from) {
-				told = told || h.Status == format.Failing && next.After(x.from) // it goes on, for the receiver
+				told = told || h.Status == format.Failing && next.After(x.from) // an open incident for the receiver
 				continue
 			}
 			told = told || !h.Since.After(x.to)
 		}
 		if !told {
-			t.Errorf("%s: the incident from %s to %s was not told", pod, x.from, x.to)
+			t.Errorf("%s: the incident from %s to %s was not sent", pod, x.from, x.to)
 		}
 	}
 	if len(all) == 0 {
-		t.Errorf("%s: nothing was told", pod)
+		t.Errorf("%s: nothing was sent", pod)
 		return
 	}
 	if last := all[len(all)-1]; last.Status != format.Failing || last.State != m.state().String() {
-		t.Errorf("%s is %s, and the operator was last told %s %s at %s", pod, m.state(), last.Status, last.State, last.at)
+		t.Errorf("%s is %s, and the last message said %s %s at %s", pod, m.state(), last.Status, last.State, last.at)
 	}
 }

@@ -18,46 +18,47 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Config is what a [Notifier] needs. Log is required.
+// Config configures a [Notifier]. Log is required.
 type Config struct {
 	Log *slog.Logger
-	// Mark is a variable for the environment of commands, which finds what they leave behind; "" for none.
+	// Mark is an environment variable, NAME=VALUE, for commands. It identifies processes that they leave
+	// behind; "" for none.
 	Mark string
-	// StateFile keeps what receivers know over restarts; "": it is forgotten.
+	// StateFile saves the state of receivers across restarts; "" saves nothing.
 	StateFile string
-	// Exists reports whether there is such a probe now. It is called by the goroutines of receivers. nil:
-	// every probe that was removed is gone.
+	// Exists reports whether a probe exists now. The goroutines of receivers call it. nil: every probe
+	// that was removed is gone.
 	Exists func(Key) bool
-	// Current returns the present state of a probe, with the cause of its newest attempt. It is called by the
-	// goroutines of receivers. nil: messages have the cause of the last change.
+	// Current returns the present state of a probe, with the cause of its newest attempt. The goroutines of
+	// receivers call it. nil: messages have the cause of the last change.
 	Current func(podUID, container string, kind probe.Kind) states.Status
-	// UplinkDown reports whether the witnesses of the network do not answer: then no message says that a probe
-	// is unknown for lack of the network. nil: they always answer.
+	// UplinkDown reports whether the witnesses of the network do not respond. Meanwhile no message reports a
+	// probe that is unknown for lack of the network. nil: they always respond.
 	UplinkDown func() bool
-	// Dial connects to webhooks and smarthosts; nil: over the network.
+	// Dial connects to webhooks and smarthosts; nil uses [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Notifier tells receivers of changes. It tells nobody before [Notifier.Set]. A change costs a tick the
-// insertion into a map for each receiver, which has the newest state of each probe: nothing can overflow, and
-// a receiver that is slow or away delays no tick.
+// Notifier notifies receivers of changes. It has no receivers before [Notifier.Set]. For a tick, a change
+// costs a map insertion for each receiver. The map holds only the newest state of each probe, so that nothing
+// overflows, and a slow receiver delays no tick.
 type Notifier struct {
 	cfg     Config
 	saver   *saver
-	changed chan struct{} // receives when there are receivers to be started
+	changed chan struct{} // receives when there are receivers to start
 
 	mu        sync.Mutex
-	bad       map[Key]*change // the state of each probe that is not well
+	failing   map[Key]*change // the states of probes that are not well
 	receivers []*receiver
-	counts    map[string]*counts // by receiver, also of those that are gone
+	counts    map[string]*counts // by receiver, also of removed ones
 }
 
-// counts are what became of the messages of a receiver.
+// counts counts the messages of a receiver by result.
 type counts struct{ ok, errors, refused, dropped atomic.Uint64 }
 
 var _ states.Reader = (*Notifier)(nil)
 
-// New returns a notifier that must be run. It reads the state file.
+// New returns a notifier, and reads the state file. The caller must call [Notifier.Run].
 func New(cfg Config) *Notifier {
 	if cfg.Exists == nil {
 		cfg.Exists = func(Key) bool { return false }
@@ -68,7 +69,7 @@ func New(cfg Config) *Notifier {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
-	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), bad: make(map[Key]*change), counts: make(map[string]*counts)}
+	n := &Notifier{cfg: cfg, changed: make(chan struct{}, 1), failing: make(map[Key]*change), counts: make(map[string]*counts)}
 	n.saver = newSaver(cfg.StateFile, cfg.Log, n.saved)
 	return n
 }
@@ -76,36 +77,36 @@ func New(cfg Config) *Notifier {
 // Changed implements [states.Reader].
 func (n *Notifier) Changed(c *states.Change) {
 	if c.To == states.Unknown && !c.Removed && c.Reason == string(probe.ReasonHostNetwork) && n.cfg.UplinkDown() {
-		return // the witnesses tell it
+		return // the failing witnesses are notified instead
 	}
 	x := &change{
 		key: Key{c.Info.Namespace, c.Info.Pod, c.Info.Container, c.Info.Kind}, uid: c.Info.PodUID, handler: c.Info.Handler, target: c.Target,
 		state: c.To, removed: c.Removed, at: c.Time, cause: c.Cause,
 	}
 	if x.state == quiet {
-		x.cause = c.Was // which the end of the incident is told with
+		x.cause = c.Was // reported with the end of the incident
 	}
-	x.cause.Text = keep(x.cause.Text)
+	x.cause.Text = clipText(x.cause.Text)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if old := n.bad[x.key]; x.removed && old != nil && old.uid != x.uid {
-		return // a new pod of that name
+	if old := n.failing[x.key]; x.removed && old != nil && old.uid != x.uid {
+		return // the removed pod was replaced by one of the same name
 	}
 	if x.removed || x.state == quiet {
-		delete(n.bad, x.key)
+		delete(n.failing, x.key)
 	} else {
-		n.bad[x.key] = x
+		n.failing[x.key] = x
 	}
 	for _, r := range n.receivers {
 		r.noteLocked(x)
 	}
 }
 
-// maxTextKept is the most bytes of a text in a book.
+// maxTextKept is the limit of a text in a book, in bytes.
 const maxTextKept = 512
 
-// keep returns as much of a text as books keep.
-func keep(text string) string {
+// clipText returns a copy of text, cut to maxTextKept.
+func clipText(text string) string {
 	return strings.Clone(clip.Bytes(text, maxTextKept))
 }
 
@@ -116,9 +117,9 @@ func wake(c chan struct{}) {
 	}
 }
 
-// Set replaces the receivers; nil is none. Those that are the same go on, and a receiver that has changed
-// takes over what the one of its name knows. Paths are from the folder of configFile. It is not called
-// concurrently, and does not wait for receivers.
+// Set replaces the receivers; nil removes all. Unchanged receivers continue. A changed receiver takes over
+// the state of the old one with the same name. Paths are relative to the folder of configFile. Set must not
+// be called concurrently, and does not wait for receivers.
 func (n *Notifier) Set(configFile string, c *config.Notify) {
 	if c == nil {
 		c = &config.Notify{}
@@ -166,16 +167,16 @@ func (n *Notifier) newReceiverLocked(configFile, external string, spec *config.R
 	switch {
 	case before == nil:
 		r.saved = n.saver.take(spec.Name)
-	case !before.started: // it has nothing of its own
+	case !before.started: // it has no book of its own yet
 		r.before, r.saved = before.before, before.saved
 		maps.Copy(r.dirty, before.dirty)
 	}
-	maps.Copy(r.dirty, n.bad)
+	maps.Copy(r.dirty, n.failing)
 	return r
 }
 
-// Run runs the receivers until ctx ends. What is being sent then has 2 s more, and without a state file
-// what is left is tried once.
+// Run runs the receivers until ctx ends. Messages in flight then have 2 s more. Without a state file,
+// it sends pending messages once, without retries.
 func (n *Notifier) Run(ctx context.Context) {
 	var running, saving sync.WaitGroup
 	end := make(chan struct{})
@@ -199,14 +200,14 @@ func (n *Notifier) Run(ctx context.Context) {
 	saving.Wait()
 }
 
-// current returns the receivers.
-func (n *Notifier) current() []*receiver {
+// receiverList returns a copy of the list of receivers.
+func (n *Notifier) receiverList() []*receiver {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.receivers)
 }
 
-// Check returns an error for each receiver whose template cannot be used, with its place in configFile. It
+// Check returns an error for each receiver with an invalid template, with its position in configFile. It
 // reads no secrets.
 func Check(configFile string, c *config.Notify) []error {
 	if c == nil {
@@ -220,8 +221,8 @@ func Check(configFile string, c *config.Notify) []error {
 		}
 		w := &webhook{r.Webhook, configFile, nil}
 		for _, m := range []*format.Message{example(r.Name, c.ExternalURL), newSender(c.ExternalURL, nil).test(r.Name, time.Now())} {
-			if _, err := w.rendered(m); err != nil {
-				errs = append(errs, placed(configFile, r, err))
+			if _, err := w.renderTemplate(m); err != nil {
+				errs = append(errs, fieldError(configFile, r, err))
 				break
 			}
 		}

@@ -22,16 +22,16 @@ const (
 	unknown = states.Unknown
 )
 
-func TestReceiverIsToldOfFailureAndItsEnd(t *testing.T) {
+func TestFailureAndItsEndAreSent(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(time.Minute)
 		w.expect()
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		time.Sleep(time.Minute)
 		w.expect("1m10s: web failure")
 		time.Sleep(time.Minute)
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(time.Minute)
 		w.expect("3m10s: web resolved")
 		time.Sleep(24 * time.Hour)
@@ -42,7 +42,7 @@ func TestReceiverIsToldOfFailureAndItsEnd(t *testing.T) {
 func TestManyProbesAreOneMessage(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
 		for i := range 500 {
-			w.becomes(fmt.Sprintf("web-%03d", i), failure)
+			w.setState(fmt.Sprintf("web-%03d", i), failure)
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Hour)
@@ -61,47 +61,47 @@ func TestManyProbesAreOneMessage(t *testing.T) {
 func TestFlappingWithinGroupWaitSendsNothing(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
 		for range 5 {
-			w.becomes("web", failure)
+			w.setState("web", failure)
 			time.Sleep(4 * time.Second)
-			w.becomes("web", ok)
+			w.setState("web", ok)
 			time.Sleep(4 * time.Second)
 		}
 		time.Sleep(time.Hour)
 		w.expect()
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		time.Sleep(time.Minute)
 		w.expect("1h0m50s: web failure")
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(5 * time.Second)
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		time.Sleep(time.Hour)
 		w.expect()
 	})
 }
 
-// A failure that is over before the interval of its group is not lost.
-func TestShortFailureWithinGroupIntervalIsTold(t *testing.T) {
+// A failure that ends within the group interval is sent all the same.
+func TestShortFailureWithinGroupIntervalIsSent(t *testing.T) {
 	bubble(t, ", groupInterval: 5m", func(t *testing.T, w *world) {
-		w.becomes("a", failure)
+		w.setState("a", failure)
 		time.Sleep(15 * time.Second)
 		w.expect("10s: a failure")
-		w.becomes("b", failure)
+		w.setState("b", failure)
 		time.Sleep(30 * time.Second)
-		w.becomes("b", ok)
-		w.becomes("a", ok)
+		w.setState("b", ok)
+		w.setState("a", ok)
 		time.Sleep(10 * time.Minute)
 		w.expect("5m10s: a resolved, b resolved")
 	})
 }
 
-func TestReloadWithinWaitIsNoChange(t *testing.T) {
+func TestReloadWithinWaitSendsNothing(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		time.Sleep(time.Minute)
 		w.expect("10s: web failure")
 		w.removed("web", "uid-web", false)
-		time.Sleep(3 * time.Minute) // the probe exists, and has decided nothing yet
-		w.becomes("web", failure)
+		time.Sleep(3 * time.Minute) // the probe exists and is undecided
+		w.setState("web", failure)
 		time.Sleep(time.Hour)
 		w.expect()
 		w.removed("web", "uid-web", true)
@@ -110,13 +110,13 @@ func TestReloadWithinWaitIsNoChange(t *testing.T) {
 	})
 }
 
-// The old pod of a name ends after the new one has begun.
-func TestEndOfReplacedPodIsNoChange(t *testing.T) {
+// The replaced pod ends after the new one of the same name began.
+func TestEndOfReplacedPodSendsNothing(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.becomesOf("web", "old", failure, "")
+		w.setStateOf("web", "old", failure, "")
 		time.Sleep(time.Minute)
 		w.expect("10s: web failure")
-		w.becomesOf("web", "new", failure, "")
+		w.setStateOf("web", "new", failure, "")
 		w.removed("web", "old", true)
 		time.Sleep(time.Hour)
 		w.expect()
@@ -125,28 +125,29 @@ func TestEndOfReplacedPodIsNoChange(t *testing.T) {
 
 func TestUnknownEndsNoFailure(t *testing.T) {
 	bubble(t, ", states: [failure]", func(t *testing.T, w *world) {
-		w.becomes("web", failure)
-		w.becomes("blind", unknown)
+		w.setState("web", failure)
+		w.setState("blind", unknown)
 		time.Sleep(time.Minute)
 		w.expect("10s: web failure")
-		w.becomes("web", unknown)
+		w.setState("web", unknown)
 		time.Sleep(time.Hour)
 		w.expect()
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(time.Hour)
 		w.expect("1h1m10s: web resolved")
 	})
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.becomes("blind", unknown)
+		w.setState("blind", unknown)
 		time.Sleep(time.Minute)
-		w.becomes("blind", failure)
+		w.setState("blind", failure)
 		time.Sleep(time.Minute)
 		w.expect("10s: blind unknown", "1m10s: blind failure")
 	})
 }
 
-// While the witnesses of the network do not answer, no message has the targets that are unknown for that.
-func TestLostNetworkIsNotToldOfTargets(t *testing.T) {
+// While the network's witnesses do not respond, messages do not report targets as unknown for lack of the
+// network.
+func TestLostNetworkSendsNoUnknownTargets(t *testing.T) {
 	bubble(t, ", groupWait: 1s, groupInterval: 1s", func(t *testing.T, w *world) {
 		var down atomic.Bool
 		w.stop()
@@ -165,7 +166,7 @@ func TestLostNetworkIsNotToldOfTargets(t *testing.T) {
 			var got []string
 			w.mu.Lock()
 			for i := range w.letters {
-				got = append(got, w.letters[i].words())
+				got = append(got, w.letters[i].summary())
 			}
 			w.letters = nil
 			w.mu.Unlock()
@@ -173,27 +174,27 @@ func TestLostNetworkIsNotToldOfTargets(t *testing.T) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		tells("web failure")
 		down.Store(true)
-		w.becomes("gateway", failure)
+		w.setState("gateway", failure)
 		lost("web", "host_network")
 		lost("db", "host_network")
-		tells("gateway failure, web failure") // a message has all of its group
+		tells("gateway failure, web failure") // a message has all probes of its group
 		lost("trapped", "trap")
 		tells("gateway failure, trapped unknown, web failure")
 		w.removed("db", "uid-db", true)
 		down.Store(false)
 		for _, pod := range []string{"gateway", "web", "trapped"} {
-			w.becomes(pod, ok)
+			w.setState(pod, ok)
 		}
 		tells("gateway resolved, trapped resolved, web resolved")
-		lost("web", "host_network") // not by the witnesses
+		lost("web", "host_network") // the witnesses respond again
 		tells("web unknown")
 	})
 }
 
-// fails tells the state of a failing probe and its cause.
+// fails reports a changed state of a failing probe, with its cause.
 func (w *world) fails(from states.State, reason, text string) {
 	w.mu.Lock()
 	w.probes[key("web")] = true
@@ -201,8 +202,8 @@ func (w *world) fails(from states.State, reason, text string) {
 	w.Changed(&states.Change{Info: info("web", "uid-web"), From: from, To: failure, Time: time.Now(), Cause: states.Cause{Reason: reason, Text: text}})
 }
 
-// causes returns "TIME: STATUS REASON TEXT" of the letters since the last call.
-func (w *world) causes() (all []string) {
+// takeCauses returns "TIME: STATUS REASON TEXT" for each letter since the last call.
+func (w *world) takeCauses() (all []string) {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,11 +218,11 @@ func (w *world) causes() (all []string) {
 	return all
 }
 
-func TestChangedCauseIsTold(t *testing.T) {
+func TestChangedCauseIsSent(t *testing.T) {
 	bubble(t, ", groupInterval: 5m, repeatInterval: 1h", func(t *testing.T, w *world) {
 		expect := func(want ...string) {
 			t.Helper()
-			if got := w.causes(); !slices.Equal(got, want) {
+			if got := w.takeCauses(); !slices.Equal(got, want) {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
 		}
@@ -235,7 +236,7 @@ func TestChangedCauseIsTold(t *testing.T) {
 		expect("5m10s: failing http_status code: 504 in 2ms")
 		w.fails(failure, "http_status", "code: 504 in 12ms")
 		time.Sleep(30 * time.Minute)
-		w.fails(unknown, "http_status", "code: 504 in 2s") // by a restarted agent
+		w.fails(unknown, "http_status", "code: 504 in 2s") // from a restarted agent
 		time.Sleep(10 * time.Minute)
 		expect()
 		w.fails(failure, "body", "no match")
@@ -246,7 +247,7 @@ func TestChangedCauseIsTold(t *testing.T) {
 	})
 }
 
-func TestChangedCauseIsToldAfterRestart(t *testing.T) {
+func TestChangedCauseIsSentAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, ", groupInterval: 5m")
 		w.stop()
@@ -254,13 +255,13 @@ func TestChangedCauseIsToldAfterRestart(t *testing.T) {
 		w.run()
 		w.fails(ok, "connect_refused", "connection refused")
 		time.Sleep(time.Minute)
-		w.causes()
+		w.takeCauses()
 		w.fails(failure, "http_status", "code: 503")
 		time.Sleep(time.Second)
 		w.stop()
 		w.run()
 		time.Sleep(10 * time.Minute)
-		if got := w.causes(); len(got) != 1 || !strings.HasSuffix(got[0], ": failing http_status code: 503") {
+		if got := w.takeCauses(); len(got) != 1 || !strings.HasSuffix(got[0], ": failing http_status code: 503") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -284,55 +285,55 @@ func TestMessageHasTheNewestCause(t *testing.T) {
 		if alert := w.Status().Items[0].Alerts[0]; alert.Reason != "http_status" || alert.Text != "code: 503" {
 			t.Errorf("alert %+v", alert)
 		}
-		w.fails(failure, "http_status", "code: 503") // it has lasted by now, and the receiver knows it
+		w.fails(failure, "http_status", "code: 503") // its duration has passed, and the receiver knows it
 		time.Sleep(10 * time.Minute)
 		now.Store(&states.Cause{Reason: "http_status", Text: "code: 401"})
 		time.Sleep(19*time.Minute + 30*time.Second)
 		w.fails(failure, "http_status", "code: 401")
 		time.Sleep(40 * time.Minute)
 		want := []string{"10s: failing http_status code: 503", "30m10s: failing http_status code: 401", "1h0m10s: failing http_status code: 401 again"}
-		if got := w.causes(); !slices.Equal(got, want) {
+		if got := w.takeCauses(); !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	})
 }
 
-// TestKeptTextIsCutBetweenCharacters has a character where books cut texts.
-func TestKeptTextIsCutBetweenCharacters(t *testing.T) {
+// TestTextIsCutBetweenCharacters uses a character at the position where texts are cut.
+func TestTextIsCutBetweenCharacters(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
 		w.fails(ok, "", "x"+strings.Repeat("é", 1000))
 		time.Sleep(time.Minute)
-		if got := w.causes(); len(got) != 1 || strings.Contains(got[0], "\ufffd") || !strings.HasSuffix(got[0], "é") {
+		if got := w.takeCauses(); len(got) != 1 || strings.Contains(got[0], "\ufffd") || !strings.HasSuffix(got[0], "é") {
 			t.Errorf("got %q", got)
 		}
 	})
 }
 
-func TestWarningMustLast(t *testing.T) {
+func TestWarningIsSentAfterItsDuration(t *testing.T) {
 	bubble(t, ", states: [failure, warning]", func(t *testing.T, w *world) {
 		for range 100 {
-			w.becomes("web", warning)
+			w.setState("web", warning)
 			time.Sleep(10 * time.Second)
-			w.becomes("web", ok)
+			w.setState("web", ok)
 			time.Sleep(10 * time.Second)
 		}
 		w.expect()
-		w.becomes("web", warning)
+		w.setState("web", warning)
 		time.Sleep(2 * time.Minute)
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		time.Sleep(2 * time.Minute)
-		w.becomes("web", warning)
+		w.setState("web", warning)
 		time.Sleep(2 * time.Minute)
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(2 * time.Minute)
 		w.expect("34m30s: web warning", "35m30s: web failure", "38m30s: web warning", "39m30s: web resolved")
 	})
 	bubble(t, ", states: [warning], for: 0s, groupWait: 0s, groupInterval: 0s", func(t *testing.T, w *world) {
-		w.becomes("web", warning)
+		w.setState("web", warning)
 		time.Sleep(time.Minute)
-		w.becomes("web", failure) // which is worse, and ends nothing
+		w.setState("web", failure) // which is worse, and ends no incident
 		time.Sleep(time.Minute)
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(time.Minute)
 		w.expect("200ms: web warning", "2m0.2s: web resolved")
 	})
@@ -340,15 +341,15 @@ func TestWarningMustLast(t *testing.T) {
 
 func TestRepeatAndResolved(t *testing.T) {
 	bubble(t, ", repeatInterval: 1h, resolved: false", func(t *testing.T, w *world) {
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		time.Sleep(2*time.Hour + time.Minute)
 		w.expect("10s: web failure", "1h0m10s: web failure again", "2h0m10s: web failure again")
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(24 * time.Hour)
 		w.expect()
 	})
 	bubble(t, ", repeatInterval: 0s", func(t *testing.T, w *world) {
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		time.Sleep(48 * time.Hour)
 		w.expect("10s: web failure")
 	})
@@ -357,7 +358,7 @@ func TestRepeatAndResolved(t *testing.T) {
 func TestSelection(t *testing.T) {
 	bubble(t, ", match: [{pod: 'web-*', kind: readiness}, {namespace: prod}]", func(t *testing.T, w *world) {
 		for _, pod := range []string{"web", "web-1", "db"} {
-			w.becomes(pod, failure)
+			w.setState(pod, failure)
 		}
 		time.Sleep(time.Minute)
 		w.expect("10s: web-1 failure")
@@ -370,34 +371,34 @@ func TestGroups(t *testing.T) {
 		", groupBy: []":    {"10s: a failure, b failure"},
 	} {
 		bubble(t, fields, func(t *testing.T, w *world) {
-			w.becomes("a", failure)
-			w.becomes("b", failure)
+			w.setState("a", failure)
+			w.setState("b", failure)
 			time.Sleep(time.Minute)
 			w.expect(want...)
 		})
 	}
 }
 
-// A receiver that was away for hours gets the newest state of each probe, once.
+// A receiver that failed for hours gets the newest state of each probe, once.
 func TestOutageOfReceiver(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.answers(status(503))
+		w.answerWith(status(503))
 		for i := range 1000 {
-			w.becomes("flapping", states.State(1+2*(i%2))) // success, failure
+			w.setState("flapping", states.State(1+2*(i%2))) // success, failure
 			time.Sleep(20 * time.Second)
 			if i == 500 {
-				w.becomes("down", failure)
+				w.setState("down", failure)
 			}
 		}
-		w.becomes("flapping", ok)
+		w.setState("flapping", ok)
 		asked := w.requests()
 		if asked > 200 || asked < 50 {
 			t.Errorf("%d requests in 6 hours", asked)
 		}
 		w.expect()
-		w.answers(nil)
+		w.answerWith(nil)
 		time.Sleep(10 * time.Minute)
-		got := w.got()
+		got := w.takeLetters()
 		if len(got) != 1 || !strings.HasSuffix(got[0], "down failure, flapping resolved x500") {
 			t.Errorf("got %q", got)
 		}
@@ -412,11 +413,11 @@ func TestOutageOfReceiver(t *testing.T) {
 
 func TestRetention(t *testing.T) {
 	bubble(t, ", retention: 1h", func(t *testing.T, w *world) {
-		w.answers(status(500))
-		w.becomes("web", failure)
-		w.becomes("down", failure)
+		w.answerWith(status(500))
+		w.setState("web", failure)
+		w.setState("down", failure)
 		time.Sleep(time.Minute)
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(59 * time.Minute)
 		if s := w.Status().Items[0]; s.Pending != 2 || s.Dropped != 0 {
 			t.Errorf("%+v", s)
@@ -425,9 +426,9 @@ func TestRetention(t *testing.T) {
 		if s := w.Status().Items[0]; s.Pending != 1 || s.Dropped != 1 {
 			t.Errorf("%+v", s)
 		}
-		w.answers(nil)
+		w.answerWith(nil)
 		time.Sleep(10 * time.Minute)
-		w.got()
+		w.takeLetters()
 		if s := w.Status().Items[0]; s.Pending != 0 || s.Open != 1 {
 			t.Errorf("%+v", s)
 		}
@@ -439,14 +440,14 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		"120": "2m10s: web failure", "99999999": "15m10s: web failure", "Fri, 31 Dec 1999 23:59:59 GMT": "", "-5": "", "Sat, 01 Jan 2000 00:03:10 GMT": "3m10s: web failure",
 	} {
 		bubble(t, "", func(t *testing.T, w *world) {
-			w.answers(func(out http.ResponseWriter, _ *http.Request) {
+			w.answerWith(func(out http.ResponseWriter, _ *http.Request) {
 				out.Header().Set("Retry-After", after)
-				w.answers(nil)
+				w.answerWith(nil)
 				http.Error(out, "slow down", http.StatusTooManyRequests)
 			})
-			w.becomes("web", failure)
+			w.setState("web", failure)
 			time.Sleep(time.Hour)
-			got := w.got()
+			got := w.takeLetters()
 			if len(got) != 1 || want != "" && got[0] != want || want == "" && !strings.HasPrefix(got[0], "1") {
 				t.Errorf("%s: got %q, want %q", after, got, want)
 			}
@@ -457,8 +458,8 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 func TestRefusedMessageIsNotRepeated(t *testing.T) {
 	for _, code := range []int{400, 403, 404, 410, 302} {
 		bubble(t, "", func(t *testing.T, w *world) {
-			w.answers(status(code))
-			w.becomes("web", failure)
+			w.answerWith(status(code))
+			w.setState("web", failure)
 			time.Sleep(time.Hour)
 			if n := w.requests(); n != 1 {
 				t.Errorf("status %d: %d requests", code, n)
@@ -466,32 +467,32 @@ func TestRefusedMessageIsNotRepeated(t *testing.T) {
 			if s := w.Status().Items[0]; s.State != "refused" || s.Refused != 1 || s.Pending != 1 || !strings.Contains(s.Error, fmt.Sprint("HTTP status ", code)) {
 				t.Errorf("%+v", s)
 			}
-			w.answers(nil)
-			w.becomes("db", failure) // a change is worth another try
+			w.answerWith(nil)
+			w.setState("db", failure) // a change triggers another attempt
 			time.Sleep(time.Minute)
 			w.expect("1h0m10s: db failure, web failure")
 		})
 	}
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.answers(status(404))
-		w.becomes("web", failure)
+		w.answerWith(status(404))
+		w.setState("web", failure)
 		time.Sleep(time.Hour)
-		w.answers(nil)
+		w.answerWith(nil)
 		if r, err := w.Test(t.Context(), "ops"); err != nil || !r.Delivered {
 			t.Error(r, err)
 		}
 		time.Sleep(time.Minute)
-		if got := w.got(); len(got) != 2 || !strings.HasSuffix(got[1], ": web failure") {
+		if got := w.takeLetters(); len(got) != 2 || !strings.HasSuffix(got[1], ": web failure") {
 			t.Errorf("after a test: %q", got)
 		}
 	})
 }
 
-// Groups that exceed the limit share a message, and none is lost.
+// Groups beyond the limit share a message, and none is lost.
 func TestLimitOfMessages(t *testing.T) {
 	bubble(t, ", groupBy: [pod], maxPerMinute: 5", func(t *testing.T, w *world) {
 		for i := range 300 {
-			w.becomes(fmt.Sprintf("web-%03d", i), failure)
+			w.setState(fmt.Sprintf("web-%03d", i), failure)
 		}
 		time.Sleep(5 * time.Minute)
 		w.mu.Lock()
@@ -511,14 +512,14 @@ func TestLimitOfMessagesOfIncidents(t *testing.T) {
 		w.conf = parse(t, "notify: {receivers: [{name: ops, webhook: {url: 'http://x', format: pagerduty, routingKeyFile: "+secretFile(t, "key")+"}, groupBy: [pod], maxPerMinute: 5}]}")
 		w.Set("prober.yaml", w.conf)
 		for i := range 20 {
-			w.becomes(fmt.Sprintf("web-%03d", i), failure)
+			w.setState(fmt.Sprintf("web-%03d", i), failure)
 		}
 		time.Sleep(30 * time.Second)
-		if n := len(w.got()); n > 8 || n < 5 {
+		if n := len(w.takeLetters()); n > 8 || n < 5 {
 			t.Errorf("%d events in 30 s", n)
 		}
 		time.Sleep(10 * time.Minute)
-		if n := len(w.got()); n < 12 {
+		if n := len(w.takeLetters()); n < 12 {
 			t.Errorf("%d more events", n)
 		}
 		if s := w.Status().Items[0]; s.Open != 20 || s.Pending != 0 {
@@ -529,47 +530,47 @@ func TestLimitOfMessagesOfIncidents(t *testing.T) {
 
 func TestChangedConfiguration(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.becomes("web", failure)
-		w.becomes("db", failure)
+		w.setState("web", failure)
+		w.setState("db", failure)
 		time.Sleep(time.Minute)
 		w.expect("10s: db failure, web failure")
 		set := func(more string) {
 			w.Set("prober.yaml", parse(t, "notify: {receivers: ["+more+"]}"))
 		}
 		hook := "{name: ops, webhook: {url: 'http://ops.example/hook'}"
-		set(hook + "}") // as before
+		set(hook + "}") // unchanged
 		time.Sleep(time.Minute)
 		set(hook + ", repeatInterval: 2h, match: [{pod: web}]}")
 		time.Sleep(2 * time.Minute)
-		w.expect("2m10s: db resolved, web failure") // the receiver is not told of db any more
+		w.expect("2m10s: db resolved, web failure") // db is not selected any more
 		set(hook + ", repeatInterval: 2h, match: [{pod: web}]}, {name: new, webhook: {url: 'http://new.example'}}")
 		time.Sleep(time.Minute)
-		w.expect("4m0s: db failure, web failure") // a new receiver is told what is failing
+		w.expect("4m0s: db failure, web failure") // a new receiver gets the failing probes
 		set("{name: ops, webhook: {url: 'http://elsewhere.example'}}")
 		time.Sleep(time.Minute)
-		if got := w.got(); len(got) != 1 || !strings.HasSuffix(got[0], "db failure, web failure") {
-			t.Errorf("another place: %q", got)
+		if got := w.takeLetters(); len(got) != 1 || !strings.HasSuffix(got[0], "db failure, web failure") {
+			t.Errorf("new destination: %q", got)
 		}
 		w.Set("prober.yaml", nil)
-		w.becomes("web", ok)
+		w.setState("web", ok)
 		time.Sleep(time.Hour)
 		w.expect()
 	})
 }
 
-// What changes while a message is under way is told by the next one.
-func TestChangesWhileMessageIsUnderWay(t *testing.T) {
+// Changes while a message is in flight are in the next message.
+func TestChangesDuringDeliveryAreSentNext(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.answersAfter(8 * time.Second)
-		w.becomes("a", failure)
+		w.answerAfter(8 * time.Second)
+		w.setState("a", failure)
 		time.Sleep(12 * time.Second)
-		w.becomes("a", ok) // the failure is under way
-		w.becomes("b", failure)
+		w.setState("a", ok) // the failure is in flight
+		w.setState("b", failure)
 		time.Sleep(2 * time.Minute)
 		w.expect("10s: a failure", "1m18s: a resolved, b failure")
-		w.becomes("b", ok)
+		w.setState("b", ok)
 		time.Sleep(24 * time.Second)
-		w.becomes("b", failure) // the end is under way
+		w.setState("b", failure) // the end is in flight
 		time.Sleep(2 * time.Minute)
 		w.mu.Lock()
 		if n := len(w.letters); n != 2 || !w.letters[1].Probes[0].Since.Equal(w.start.Add(156*time.Second)) {
@@ -579,33 +580,33 @@ func TestChangesWhileMessageIsUnderWay(t *testing.T) {
 		w.expect("2m26s: b resolved", "3m34s: b failure")
 	})
 	bubble(t, ", groupWait: 0s", func(t *testing.T, w *world) {
-		w.answersAfter(8 * time.Second)
-		w.becomes("a", failure)
+		w.answerAfter(8 * time.Second)
+		w.setState("a", failure)
 		time.Sleep(2 * time.Minute)
-		w.becomes("a", ok)
-		time.Sleep(2 * time.Second) // the end is under way
-		w.becomes("a", failure)
+		w.setState("a", ok)
+		time.Sleep(2 * time.Second) // the end is in flight
+		w.setState("a", failure)
 		time.Sleep(2 * time.Second)
-		w.becomes("a", ok)
+		w.setState("a", ok)
 		time.Sleep(2 * time.Minute)
 		w.expect("200ms: a failure", "2m0.2s: a resolved", "3m8.2s: a resolved")
 	})
 	bubble(t, ", resolved: false, repeatInterval: 10m", func(t *testing.T, w *world) {
-		w.answersAfter(8 * time.Second)
-		w.becomes("a", failure)
+		w.answerAfter(8 * time.Second)
+		w.setState("a", failure)
 		time.Sleep(10*time.Minute + 20*time.Second)
-		w.becomes("a", ok) // the repetition is under way
+		w.setState("a", ok) // the repetition is in flight
 		time.Sleep(time.Second)
-		w.becomes("a", failure)
+		w.setState("a", failure)
 		time.Sleep(10 * time.Minute)
 		if s := w.Status().Items[0]; s.Open != 1 || s.Pending != 0 {
 			t.Errorf("%+v", s)
 		}
-		w.becomes("a", ok)
+		w.setState("a", ok)
 		time.Sleep(10 * time.Minute)
-		w.becomes("a", failure)
+		w.setState("a", failure)
 		time.Sleep(time.Minute)
-		if got := w.got(); len(got) < 3 || !strings.HasSuffix(got[len(got)-1], ": a failure") {
+		if got := w.takeLetters(); len(got) < 3 || !strings.HasSuffix(got[len(got)-1], ": a failure") {
 			t.Errorf("%q", got)
 		}
 	})

@@ -21,17 +21,17 @@ import (
 	"github.com/daeace23/prober/core/states"
 )
 
-// patience is far longer than what must happen takes on the slowest machine.
+// patience exceeds the duration of any expected event on the slowest machine.
 const patience = 2 * time.Minute
 
-// await waits until something is true of a notifier.
-func await(t *testing.T, done <-chan struct{}, n *notify.Notifier, what func() bool) {
+// await waits until condition returns true.
+func await(t *testing.T, done <-chan struct{}, n *notify.Notifier, condition func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
-	for !what() {
+	for !condition() {
 		select {
 		case <-done:
-			t.Fatal("it has ended")
+			t.Fatal("the notifier has ended")
 		case <-deadline:
 			t.Fatalf("%+v", n.Status())
 		case <-time.After(10 * time.Millisecond):
@@ -50,13 +50,13 @@ func changeOf(pod string, to states.State, text string) *states.Change {
 	return &states.Change{Info: info(pod, "uid-"+pod), To: to, Time: time.Now(), Cause: states.Cause{Reason: "body", Text: text}}
 }
 
-// secrets that must not be seen.
+// secrets that must not be shown.
 const (
 	urlSecret   = "T000/B000/s3cr3tOfTheURL"
 	tokenSecret = "s3cr3tT0ken"
 )
 
-// What a receiver answers is shown harmlessly, and without the secrets that it repeats.
+// Responses of receivers are shown without dangerous characters, and without secrets that they repeat.
 func TestAnswersOfReceivers(t *testing.T) {
 	reflect := func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
@@ -91,7 +91,7 @@ func TestAnswersOfReceivers(t *testing.T) {
 			w.WriteHeader(200)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		}, "ok", ""}, // it has said that it took the message
+		}, "ok", ""}, // the response accepted the message
 		"resets": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "failing", "EOF"},
 		"long header": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
@@ -101,7 +101,7 @@ func TestAnswersOfReceivers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(c.answer)
 			defer server.Close()
-			n, done := real(t, fmt.Sprintf("{name: ops, groupWait: 0s, webhook: {urlFile: %s, bearerTokenFile: %s, timeout: 500ms}}",
+			n, done := newRealNotifier(t, fmt.Sprintf("{name: ops, groupWait: 0s, webhook: {urlFile: %s, bearerTokenFile: %s, timeout: 500ms}}",
 				secretFile(t, server.URL+"/"+urlSecret), secretFile(t, tokenSecret)))
 			n.Changed(changeOf("web", failure, ""))
 			await(t, done, n, func() bool { return n.Status().Items[0].State != "unused" })
@@ -109,7 +109,7 @@ func TestAnswersOfReceivers(t *testing.T) {
 			if r.State != c.state || !strings.Contains(r.Error, c.text) {
 				t.Errorf("%+v", r)
 			}
-			harmless(t, "error", r.Error, false)
+			checkHarmless(t, "error", r.Error, false)
 			if strings.Contains(r.Error, urlSecret) || strings.Contains(r.Error, tokenSecret) || len(r.Error) > 600 {
 				t.Errorf("%d bytes: %s", len(r.Error), r.Error)
 			}
@@ -124,7 +124,7 @@ func TestTLSOfReceivers(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	put(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})), 0o600)
 	for fields, want := range map[string]string{"": "certificate signed by unknown authority", ", ca: " + ca: "", ", ca: /dev/null": "not a regular file", ", ca: " + secretFile(t, "x"): "has no certificate"} {
-		n, done := real(t, "{name: ops, groupWait: 0s, webhook: {url: '"+server.URL+"'"+fields+"}}")
+		n, done := newRealNotifier(t, "{name: ops, groupWait: 0s, webhook: {url: '"+server.URL+"'"+fields+"}}")
 		n.Changed(changeOf("web", failure, ""))
 		await(t, done, n, func() bool { return n.Status().Items[0].State != "unused" })
 		if r := n.Status().Items[0]; !strings.Contains(r.Error, want) || (r.Error == "") != (want == "") {
@@ -133,19 +133,19 @@ func TestTLSOfReceivers(t *testing.T) {
 	}
 }
 
-// A changed secret is read at the next message; a file that is missing is tried again.
+// A changed secret is read at the next message. A missing file is retried.
 func TestMissingSecret(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
 		file := filepath.Join(t.TempDir(), "url")
 		w.Set("prober.yaml", parse(t, "notify: {receivers: [{name: ops, webhook: {urlFile: "+file+"}}]}"))
-		w.becomes("web", failure)
+		w.setState("web", failure)
 		time.Sleep(time.Minute)
 		if r := w.Status().Items[0]; r.State != "failing" || !strings.Contains(r.Error, "urlFile: open ") {
 			t.Errorf("%+v", r)
 		}
 		put(t, file, "no URL", 0o600)
 		time.Sleep(10 * time.Minute)
-		if r := w.Status().Items[0]; r.State != "refused" || r.Error != "urlFile: must have an http:// or https:// URL" {
+		if r := w.Status().Items[0]; r.State != "refused" || r.Error != "urlFile: must contain an http:// or https:// URL" {
 			t.Errorf("%+v", r)
 		}
 		put(t, file, "http://h/x\n", 0o600)
@@ -171,7 +171,7 @@ func TestCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			script := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
 			put(t, script, "#!/bin/sh\n"+c.script+"\n", 0o755)
-			n, done := real(t, "{name: local, groupWait: 0s, exec: {command: ["+script+"], timeout: 500ms}}")
+			n, done := newRealNotifier(t, "{name: local, groupWait: 0s, exec: {command: ["+script+"], timeout: 500ms}}")
 			n.Changed(changeOf("web", failure, strings.Repeat("x", 1000)))
 			await(t, done, n, func() bool { return n.Status().Items[0].State != "unused" })
 			if r := n.Status().Items[0]; r.State != c.state || !strings.HasPrefix(r.Error, c.text) {
@@ -179,19 +179,20 @@ func TestCommands(t *testing.T) {
 			}
 		})
 	}
-	n, done := real(t, "{name: local, groupWait: 0s, exec: {command: [/no/such/program]}}")
+	n, done := newRealNotifier(t, "{name: local, groupWait: 0s, exec: {command: [/no/such/program]}}")
 	n.Changed(changeOf("web", failure, ""))
 	await(t, done, n, func() bool { return n.Status().Items[0].State == "failing" })
 }
 
-// A change waits for no receiver, whatever that does, and what it keeps is bounded by the number of probes.
-func TestReceiverThatHangsDelaysNoChange(t *testing.T) {
+// A change never waits for a receiver, and the memory of a hanging receiver is bounded by the number of
+// probes.
+func TestHangingReceiverDelaysNoChange(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	n, _ := real(t, "{name: ops, groupWait: 0s, webhook: {url: 'http://"+silent.Addr().String()+"'}}")
+	n, _ := newRealNotifier(t, "{name: ops, groupWait: 0s, webhook: {url: 'http://"+silent.Addr().String()+"'}}")
 	changes := [2]*states.Change{changeOf("web", failure, strings.Repeat("x", 1000)), changeOf("web", ok, "")}
 	worst := time.Duration(0)
 	for i := range 200000 {
@@ -208,7 +209,7 @@ func TestReceiverThatHangsDelaysNoChange(t *testing.T) {
 	t.Logf("the slowest of 200,000 changes took %s", worst)
 }
 
-// A restart neither repeats nor forgets.
+// A restart neither repeats nor loses messages.
 func TestStateSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
@@ -219,44 +220,44 @@ func TestStateSurvivesRestart(t *testing.T) {
 			w.run()
 		}
 		restart()
-		w.becomes("a", failure)
-		w.becomes("gone", failure)
+		w.setState("a", failure)
+		w.setState("gone", failure)
 		time.Sleep(time.Minute)
 		w.expect("10s: a failure, gone failure")
 		w.mu.Lock()
 		w.probes[key("gone")] = false
 		w.mu.Unlock()
 		restart()
-		w.becomes("a", failure) // the new agent learns it
+		w.setState("a", failure) // the new agent's first result
 		time.Sleep(time.Hour)
 		w.expect("3m10s: a failure, gone removed")
 
-		w.answers(status(503))
-		w.becomes("a", ok)
+		w.answerWith(status(503))
+		w.setState("a", ok)
 		time.Sleep(time.Minute)
-		w.becomes("b", failure)
+		w.setState("b", failure)
 		time.Sleep(time.Minute)
-		w.becomes("b", ok)
+		w.setState("b", ok)
 		restart()
-		w.answers(nil)
-		w.becomes("a", ok)
+		w.answerWith(nil)
+		w.setState("a", ok)
 		time.Sleep(20 * time.Minute)
-		if got := w.got(); len(got) != 1 || !strings.HasSuffix(got[0], ": a resolved, b resolved") {
-			t.Errorf("what was pending: %q\n%s", got, w.log)
+		if got := w.takeLetters(); len(got) != 1 || !strings.HasSuffix(got[0], ": a resolved, b resolved") {
+			t.Errorf("pending: %q\n%s", got, w.log)
 		}
 
-		w.becomes("c", failure)
+		w.setState("c", failure)
 		time.Sleep(5 * time.Second)
-		restart() // within the wait
-		w.becomes("c", failure)
+		restart() // within the group wait
+		w.setState("c", failure)
 		time.Sleep(20 * time.Minute)
-		if got := w.got(); len(got) != 1 || !strings.HasSuffix(got[0], ": c failure") {
-			t.Errorf("what waits: %q\n%s", got, w.log)
+		if got := w.takeLetters(); len(got) != 1 || !strings.HasSuffix(got[0], ": c failure") {
+			t.Errorf("waiting: %q\n%s", got, w.log)
 		}
 	})
 }
 
-// An agent that is killed has saved what is older than a second, also while a message is under way.
+// A killed agent has saved everything older than a second, also while a message was in flight.
 func TestStateSurvivesKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "")
@@ -265,7 +266,7 @@ func TestStateSurvivesKill(t *testing.T) {
 		w.cfg.StateFile = filepath.Join(dir, "state")
 		w.run()
 		killed := 0
-		kill := func() { // the next agent has a copy of what the last one had saved by now
+		kill := func() { // the next agent gets a copy of the state saved so far
 			time.Sleep(time.Second)
 			killed++
 			data, err := os.ReadFile(w.cfg.StateFile)
@@ -273,24 +274,24 @@ func TestStateSurvivesKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			put(t, filepath.Join(dir, fmt.Sprint(killed)), string(data), 0o600)
-			w.answers(status(503))
+			w.answerWith(status(503))
 			w.stop()
 			w.cfg.StateFile = filepath.Join(dir, fmt.Sprint(killed))
-			w.answers(nil)
+			w.answerWith(nil)
 			w.run()
 		}
 		for range 10 {
-			w.becomes("a", failure)
+			w.setState("a", failure)
 			kill()
-			w.becomes("a", failure)
+			w.setState("a", failure)
 			time.Sleep(2 * time.Minute)
 			kill()
-			w.answers(behaviours["hangs"])
-			w.becomes("a", ok)
-			time.Sleep(15 * time.Second) // the message about its end is under way
+			w.answerWith(behaviours["hangs"])
+			w.setState("a", ok)
+			time.Sleep(15 * time.Second) // the message about its end is in flight
 			kill()
 			time.Sleep(20 * time.Minute)
-			got := w.got()
+			got := w.takeLetters()
 			for i := range got {
 				_, got[i], _ = strings.Cut(got[i], ": ")
 			}
@@ -301,7 +302,7 @@ func TestStateSurvivesKill(t *testing.T) {
 	})
 }
 
-// The ID of a group is that of before a restart: an incident of PagerDuty must be resolved.
+// The ID of a group survives a restart: an incident of PagerDuty must be resolved.
 func TestIDSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, ", groupBy: [pod]")
@@ -314,7 +315,7 @@ func TestIDSurvivesRestart(t *testing.T) {
 			id, _, _ = strings.Cut(id, `"`)
 			ids = append(ids, id)
 		}
-		w.becomes("a", failure)
+		w.setState("a", failure)
 		time.Sleep(time.Minute)
 		w.stop()
 		data, err := os.ReadFile(w.cfg.StateFile)
@@ -323,7 +324,7 @@ func TestIDSurvivesRestart(t *testing.T) {
 		}
 		put(t, w.cfg.StateFile, strings.ReplaceAll(string(data), ids[0], "of-another-host"), 0o600)
 		w.run()
-		w.becomes("a", ok)
+		w.setState("a", ok)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(ids) != 2 || ids[1] != "of-another-host" {
@@ -335,7 +336,7 @@ func TestIDSurvivesRestart(t *testing.T) {
 	})
 }
 
-func TestStateFileThatIsBroken(t *testing.T) {
+func TestBrokenStateFileIsIgnored(t *testing.T) {
 	for _, text := range []string{"", "{", "[]", `{"version": 2}`, `{"version":1,"receivers":{"ops":{"items":[{"kind":"x"},{"kind":"liveness","state":"x"}],"groups":[{"name":"x"}]},"x":null}}`, `{"version":1,"receivers":{"ops":null}}`} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, "")
@@ -343,7 +344,7 @@ func TestStateFileThatIsBroken(t *testing.T) {
 			w.cfg.StateFile = filepath.Join(t.TempDir(), "notifications.json")
 			put(t, w.cfg.StateFile, text, 0o600)
 			w.run()
-			w.becomes("a", failure)
+			w.setState("a", failure)
 			time.Sleep(time.Minute)
 			w.expect("10s: a failure")
 		})
@@ -353,7 +354,7 @@ func TestStateFileThatIsBroken(t *testing.T) {
 		w.stop()
 		w.cfg.StateFile = filepath.Join(t.TempDir(), "missing", "notifications.json")
 		w.run()
-		w.becomes("a", failure)
+		w.setState("a", failure)
 		time.Sleep(time.Minute)
 		w.expect("10s: a failure")
 		found := false
@@ -366,17 +367,17 @@ func TestStateFileThatIsBroken(t *testing.T) {
 	})
 }
 
-// Without a state file, an agent that ends tells at once what waits.
-func TestLastMessage(t *testing.T) {
+// Without a state file, an agent that stops sends pending messages at once.
+func TestStopSendsPendingMessages(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.becomes("a", failure)
+		w.setState("a", failure)
 		time.Sleep(time.Second)
 		w.stop()
 		w.expect("1s: a failure")
 	})
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.answers(behaviours["hangs"])
-		w.becomes("a", failure)
+		w.answerWith(behaviours["hangs"])
+		w.setState("a", failure)
 		time.Sleep(time.Second)
 		before := time.Now()
 		w.stop()
@@ -388,8 +389,8 @@ func TestLastMessage(t *testing.T) {
 
 func TestTrouble(t *testing.T) {
 	bubble(t, "", func(t *testing.T, w *world) {
-		w.answers(status(503))
-		w.becomes("a", failure)
+		w.answerWith(status(503))
+		w.setState("a", failure)
 		texts := func() (all []string) {
 			for name, text := range w.Trouble(time.Now()) {
 				all = append(all, name+" "+text)

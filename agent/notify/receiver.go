@@ -13,55 +13,55 @@ import (
 )
 
 const (
-	settleTime  = 200 * time.Millisecond // for more changes, before the book is looked at
-	firstPause  = time.Second            // after a first failure
-	longestWait = 5 * time.Minute        // after many
-	lastFlush   = 2 * time.Second        // for what is being sent when the agent ends
+	settleTime  = 200 * time.Millisecond // to collect more changes before the book is updated
+	firstPause  = time.Second            // after the first failure
+	longestWait = 5 * time.Minute        // limit of the pause after repeated failures
+	lastFlush   = 2 * time.Second        // for messages in flight when the agent stops
 )
 
-// transport sends messages. Its errors are of type [*failure] if they say more than that it failed.
+// transport sends messages. It returns a [*failure] where the kind of the error is known.
 type transport interface {
 	send(ctx context.Context, m *format.Message) (answer string, err error)
-	// check returns what is wrong with the files and the command, without sending anything.
+	// check returns an error if files or the command cannot be used. It sends nothing.
 	check() error
 	kind() string
 	mergeable() bool
 }
 
-// receiver tells one receiver. Its goroutine alone waits for it.
+// receiver delivers to one destination. Only its own goroutine waits for the destination.
 type receiver struct {
-	spec     *config.Receiver
-	external string
-	log      *slog.Logger
-	counts   *counts
-	exists   func(Key) bool
-	sender   *sender
-	send     transport
-	keeps    bool                            // what is left is kept over a restart
-	changed  func()                          // the book has changed
-	take     func(*receiver) map[Key]*change // takes dirty
-	before   *receiver                       // of the same name, whose book this one takes over; nil: none
-	saved    *savedReceiver                  // of an earlier agent; nil: none
-	wake     chan struct{}
-	quit     chan struct{} // closed when it is replaced
-	sent     chan struct{} // receives when a message was sent
-	done     chan struct{} // closed at the end of run
+	spec       *config.Receiver
+	external   string
+	log        *slog.Logger
+	counts     *counts
+	exists     func(Key) bool
+	sender     *sender
+	send       transport
+	persistent bool                            // pending incidents survive a restart
+	changed    func()                          // is called when the book has changed
+	take       func(*receiver) map[Key]*change // takes dirty
+	before     *receiver                       // the replaced receiver of the same name, whose book this one takes over; nil: none
+	saved      *savedReceiver                  // state of an earlier run; nil: none
+	wake       chan struct{}
+	quit       chan struct{} // closed when it is replaced
+	sent       chan struct{} // receives when a message was sent
+	done       chan struct{} // closed at the end of run
 
 	// Guarded by Notifier.mu.
-	dirty   map[Key]*change // changes that the book does not have
+	dirty   map[Key]*change // changes that are not in the book yet
 	started bool            // run was called
 
 	mu       sync.Mutex // never held while something is sent
 	book     *book
-	sending  bool // a message is under way
+	sending  bool // a message is in flight
 	health   health
 	failures int       // in a row
-	pause    time.Time // until when nothing is sent after a failure
+	pause    time.Time // nothing is sent until then, after a failure
 }
 
-// health is what is known of a receiver.
+// health is the delivery status of a receiver.
 type health struct {
-	failing  time.Time // since when; zero: the last message was taken, or there was none
+	failing  time.Time // since when; zero: the last message was accepted, or there was none
 	err      string
 	refused  bool
 	lastSent time.Time
@@ -71,7 +71,7 @@ type health struct {
 func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver, c *counts) *receiver {
 	r := &receiver{
 		spec: spec, external: external, log: cfg.Log.With("receiver", spec.Name), counts: c, exists: cfg.Exists, sender: newSender(external, cfg.Current),
-		keeps: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), sent: make(chan struct{}, 1), done: make(chan struct{}),
+		persistent: cfg.StateFile != "", wake: make(chan struct{}, 1), quit: make(chan struct{}), sent: make(chan struct{}, 1), done: make(chan struct{}),
 		dirty: make(map[Key]*change), book: newBook(spec),
 	}
 	switch {
@@ -85,13 +85,13 @@ func newReceiver(cfg *Config, configFile, external string, spec *config.Receiver
 	return r
 }
 
-// noteLocked notes the newest state of a probe. Notifier.mu is held.
+// noteLocked queues the newest state of a probe. Notifier.mu is held.
 func (r *receiver) noteLocked(x *change) {
 	if old := r.dirty[x.key]; old != nil {
 		if x.removed && old.uid != x.uid {
 			return
 		}
-		x = x.after(old)
+		x = x.mergeAfter(old)
 	}
 	r.dirty[x.key] = x
 	wake(r.wake)
@@ -114,9 +114,9 @@ func (r *receiver) run(ctx context.Context) {
 		}
 	})
 	defer cancel()
-	r.adopt()
+	r.takeOver()
 	if err := r.send.check(); err != nil {
-		r.log.Warn("receiver cannot be told as it is configured; it is tried at the next message", "err", err)
+		r.log.Warn("receiver cannot be used as configured; will retry at the next message", "err", err)
 	}
 	var sending sync.WaitGroup
 	for {
@@ -130,15 +130,16 @@ func (r *receiver) run(ctx context.Context) {
 	}
 	sending.Wait()
 	if ctx.Err() == nil {
-		return // the next receiver of this name takes over
+		return // the receiver that replaces it takes over
 	}
 	r.drain(time.Now())
-	if !r.keeps {
+	if !r.persistent {
 		r.flush(requests)
 	}
 }
 
-// await waits until at, or for changes. It returns false at the end of the receiver.
+// await waits until at, for changes, or for the end of a delivery. It returns false when the receiver must
+// stop.
 func (r *receiver) await(ctx context.Context, at time.Time) bool {
 	var due <-chan time.Time
 	if !at.IsZero() {
@@ -169,15 +170,15 @@ func (r *receiver) await(ctx context.Context, at time.Time) bool {
 	}
 }
 
-// adopt takes over the book of the receiver of before, or of an earlier agent.
-func (r *receiver) adopt() {
+// takeOver takes over the book of the replaced receiver, or the saved state of an earlier run.
+func (r *receiver) takeOver() {
 	now := time.Now()
 	if r.before != nil {
 		<-r.before.done
 		left := r.take(r.before)
 		r.mu.Lock()
 		r.before.mu.Lock()
-		r.book.adopt(r.before.book, sameDestination(r.spec, r.before.spec))
+		r.book.takeOver(r.before.book, sameDestination(r.spec, r.before.spec))
 		for _, c := range left {
 			r.book.apply(c, now)
 		}
@@ -202,7 +203,7 @@ func sameDestination(a, b *config.Receiver) bool {
 	return only(a).Equal(only(b))
 }
 
-// drain notes changes in the book. It reports whether they matter to the receiver.
+// drain applies queued changes to the book. It reports whether one changed a state in it.
 func (r *receiver) drain(now time.Time) bool {
 	changes := r.take(r)
 	r.mu.Lock()
@@ -214,21 +215,21 @@ func (r *receiver) drain(now time.Time) bool {
 	return r.book.changes != before
 }
 
-// step notes changes and returns the message to send now, or when to look again.
+// step applies queued changes, and returns the message to send now, or the time of the next step.
 func (r *receiver) step(now time.Time) (groups []plan, m *format.Message, items []*item, at time.Time) {
 	changed := r.drain(now)
-	gone := r.missing(now)
+	gone := r.missingProbes(now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	dropped := r.book.dropped
-	if r.book.settle(now, func(k Key) bool { return !gone[k] }) || changed {
+	if r.book.update(now, func(k Key) bool { return !gone[k] }) || changed {
 		r.changed()
 	}
 	r.counts.dropped.Add(r.book.dropped - dropped)
 	groups, at = r.book.next(now, r.send.mergeable())
 	switch {
 	case r.sending:
-		return nil, nil, nil, r.book.nextSettle(now)
+		return nil, nil, nil, r.book.nextUpdate(now)
 	case len(groups) == 0:
 		return nil, nil, nil, at
 	case now.Before(r.pause):
@@ -239,10 +240,10 @@ func (r *receiver) step(now time.Time) (groups []plan, m *format.Message, items 
 	return groups, r.sender.message(r.spec.Name, groups, items, now), items, at
 }
 
-// missing returns which of the probes that may be gone do not exist. It holds no lock while it asks.
-func (r *receiver) missing(now time.Time) map[Key]bool {
+// missingProbes returns which of the probes to check do not exist. It calls exists without a lock.
+func (r *receiver) missingProbes(now time.Time) map[Key]bool {
 	r.mu.Lock()
-	keys := r.book.unsure(now)
+	keys := r.book.checkDue(now)
 	r.mu.Unlock()
 	gone := make(map[Key]bool)
 	for _, k := range keys {
@@ -260,7 +261,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// deliver sends a message and notes what became of it. Changes are noted meanwhile.
+// deliver sends a message and records the result. The book may change meanwhile.
 func (r *receiver) deliver(ctx context.Context, groups []plan, m *format.Message, items []*item) {
 	answer, err := r.send.send(ctx, m)
 	now := time.Now()
@@ -279,7 +280,7 @@ func (r *receiver) deliver(ctx context.Context, groups []plan, m *format.Message
 	case f == nil:
 		r.counts.ok.Add(1)
 	case ctx.Err() != nil:
-		return // the agent ends, or the receiver is replaced
+		return // the agent stops, or the receiver is replaced
 	case f.final:
 		r.counts.refused.Add(1)
 		r.book.refused(groups, now)
@@ -299,7 +300,7 @@ func asFailure(err error) *failure {
 	return &failure{text: err.Error()}
 }
 
-// healthLocked notes the health of the receiver. It logs the first failure and the recovery.
+// healthLocked updates the health. It logs the first failure and the recovery.
 func (r *receiver) healthLocked(answer string, f *failure, now time.Time) {
 	h := &r.health
 	if f == nil {
@@ -321,7 +322,7 @@ func (r *receiver) healthLocked(answer string, f *failure, now time.Time) {
 	h.err, h.refused = f.text, f.final
 }
 
-// flush tries once to send what is left, when the agent ends.
+// flush sends the pending messages once, when the agent stops.
 func (r *receiver) flush(ctx context.Context) {
 	now := time.Now()
 	r.mu.Lock()
@@ -347,7 +348,7 @@ func (r *receiver) flush(ctx context.Context) {
 	}
 }
 
-// retry has everything tried again at once.
+// retry makes all pending messages due now.
 func (r *receiver) retry() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,10 +18,10 @@ import (
 
 const (
 	stateVersion = 1
-	maxState     = 64 << 20               // bytes of the file
-	saveInterval = 500 * time.Millisecond // between two saves: a kill may repeat the messages of this time
+	maxState     = 64 << 20               // limit of the file, in bytes
+	saveInterval = 500 * time.Millisecond // at least, between two saves: a kill may repeat the messages of this time
 	retrySave    = 30 * time.Second
-	// restoredWait is how long the probes of restored incidents have until they must exist.
+	// restoredWait is how long after a restart the probes of restored incidents may be missing.
 	restoredWait = 2 * time.Minute
 )
 
@@ -64,15 +64,15 @@ type savedGroup struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 
-// save returns what is in b.
+// save returns the state of b for the state file.
 func (b *book) save() *savedReceiver {
 	s := &savedReceiver{}
 	for _, it := range b.items {
 		s.Items = append(s.Items, savedItem{
 			it.Namespace, it.Pod, it.Container, it.Kind.String(), it.uid, it.handler, it.target, it.state.String(), it.at, it.since, it.cause.Reason, it.cause.Text, it.removed,
-			it.told.String(), it.owed, it.worst.String(), it.times, it.news(),
+			it.told.String(), it.owed, it.worst.String(), it.times, it.causeChanged(),
 		})
-		b.group(it)
+		b.groupOf(it)
 	}
 	for _, g := range b.groups {
 		s.Groups = append(s.Groups, savedGroup{g.name, g.id, g.lastSent, g.notBefore})
@@ -80,8 +80,8 @@ func (b *book) save() *savedReceiver {
 	return s
 }
 
-// restore fills b, which is empty. Nothing that is known of the probes is newer, but their probes may be
-// gone. What the receiver is not told of any more ends.
+// restore fills b, which must be empty. Probes that do not exist by restoredWait end their incidents.
+// Incidents that the receiver does not select any more end at once.
 func (s *savedReceiver) restore(b *book, now time.Time) {
 	for i := range s.Items {
 		x := &s.Items[i]
@@ -94,12 +94,12 @@ func (s *savedReceiver) restore(b *book, now time.Time) {
 			cause: states.Cause{Reason: x.Reason, Text: x.Text}, removed: x.Removed, told: parseState(x.Told), owed: x.Owed, worst: parseState(x.Worst), times: x.Times,
 		}
 		if !x.News {
-			it.knows = it.cause
+			it.toldCause = it.cause
 		}
-		it.unsure, it.check = it.state != quiet, now.Add(restoredWait)
+		it.maybeGone, it.check = it.state != quiet, now.Add(restoredWait)
 		it.waits = b.ready(it)
 		b.items[it.Key] = it
-		b.group(it)
+		b.groupOf(it)
 	}
 	for _, x := range s.Groups {
 		if g := b.groups[x.Name]; g != nil {
@@ -118,7 +118,7 @@ func parseState(word string) states.State {
 	return quiet
 }
 
-// saver writes the state file, in a goroutine of its own: a slow disk delays no receiver.
+// saver writes the state file in a goroutine of its own: a slow disk delays no receiver.
 type saver struct {
 	path    string // "": nothing is saved
 	log     *slog.Logger
@@ -130,7 +130,7 @@ type saver struct {
 	err    error // of the last save
 }
 
-// newSaver reads the state file. One that cannot be read is logged: receivers may be told again.
+// newSaver reads the state file. An unreadable file is logged, as receivers may get messages again.
 func newSaver(path string, log *slog.Logger, collect func() map[string]*savedReceiver) *saver {
 	s := &saver{path: path, log: log, collect: collect, wanted: make(chan struct{}, 1)}
 	if path == "" {
@@ -145,10 +145,10 @@ func newSaver(path string, log *slog.Logger, collect func() map[string]*savedRec
 		err = json.Unmarshal(data, &state)
 	}
 	if err == nil && state.Version != stateVersion {
-		err = fmt.Errorf("version %d is not known", state.Version)
+		err = fmt.Errorf("unknown version %d", state.Version)
 	}
 	if err != nil {
-		log.Warn("the state of notifications cannot be read: receivers may be told again", "file", path, "err", err)
+		log.Warn("the state of notifications cannot be read: messages may be repeated", "file", path, "err", err)
 		return s
 	}
 	s.loaded = state.Receivers
@@ -164,7 +164,7 @@ func readState(path string) ([]byte, error) {
 	return regular.ReadAll(f, path, maxState)
 }
 
-// take returns what an earlier agent has saved of a receiver, once.
+// take returns the saved state of a receiver. A second call returns nil.
 func (s *saver) take(name string) *savedReceiver {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,10 +173,10 @@ func (s *saver) take(name string) *savedReceiver {
 	return r
 }
 
-// request has the state saved soon. It does not block.
+// request schedules a save. It does not block.
 func (s *saver) request() { wake(s.wanted) }
 
-// run saves on request until end is closed, and once more then.
+// run saves on request until end is closed, and then once more.
 func (s *saver) run(end <-chan struct{}) {
 	for {
 		select {
@@ -223,13 +223,13 @@ func (s *saver) save() error {
 	return err
 }
 
-// saved returns the books of all receivers.
+// saved returns the state of all receivers for the state file.
 func (n *Notifier) saved() map[string]*savedReceiver {
 	all := make(map[string]*savedReceiver)
-	for _, r := range n.current() {
+	for _, r := range n.receiverList() {
 		r.mu.Lock()
 		if r.saved != nil {
-			all[r.spec.Name] = r.saved // it was not started yet
+			all[r.spec.Name] = r.saved // its run has not taken it yet
 		} else {
 			all[r.spec.Name] = r.book.save()
 		}

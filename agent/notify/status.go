@@ -20,14 +20,14 @@ import (
 
 const (
 	maxAlerts = 100
-	// longFailing is how long a receiver must fail to be reported in /readyz.
+	// longFailing is how long a receiver must fail before /readyz reports it.
 	longFailing = time.Minute
 )
 
-// Status returns what is known of the receivers, in the order of the configuration.
+// Status returns the status of the receivers, in the order of the configuration.
 func (n *Notifier) Status() api.NotificationList {
 	list := api.NotificationList{Items: []api.Receiver{}}
-	for _, r := range n.current() {
+	for _, r := range n.receiverList() {
 		list.Items = append(list.Items, r.status())
 	}
 	return list
@@ -65,13 +65,13 @@ func (r *receiver) status() api.Receiver {
 	return s
 }
 
-// ErrNoReceiver is the error for a receiver that is not configured.
+// ErrNoReceiver is returned for a receiver that is not configured.
 var ErrNoReceiver = errors.New("there is no such receiver")
 
-// Test sends a test message to a receiver, and returns its answer. A receiver that takes it is then told what
-// it has refused before.
+// Test sends a test message to a receiver, and returns its answer. After a success, pending messages are due
+// at once, also refused ones.
 func (n *Notifier) Test(ctx context.Context, name string) (api.NotificationTest, error) {
-	all := n.current()
+	all := n.receiverList()
 	i := slices.IndexFunc(all, func(r *receiver) bool { return r.spec.Name == name })
 	if i < 0 {
 		return api.NotificationTest{}, ErrNoReceiver
@@ -94,16 +94,16 @@ func (n *Notifier) Test(ctx context.Context, name string) (api.NotificationTest,
 
 // Names returns the names of the receivers.
 func (n *Notifier) Names() (names []string) {
-	for _, r := range n.current() {
+	for _, r := range n.receiverList() {
 		names = append(names, r.spec.Name)
 	}
 	return names
 }
 
-// Trouble returns receivers that have failed for long, and why, and the error of the state file.
+// Trouble returns the receivers that have failed for long, with the error, and the error of the state file.
 func (n *Notifier) Trouble(now time.Time) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		for _, r := range n.current() {
+		for _, r := range n.receiverList() {
 			r.mu.Lock()
 			h := r.health
 			r.mu.Unlock()
@@ -126,7 +126,7 @@ func (n *Notifier) Trouble(now time.Time) iter.Seq2[string, string] {
 // Counts returns the counts of the receivers, for metrics.
 func (n *Notifier) Counts() map[string]agentmetrics.NotificationCounts {
 	all := make(map[string]agentmetrics.NotificationCounts)
-	for _, r := range n.current() {
+	for _, r := range n.receiverList() {
 		r.mu.Lock()
 		pending, open := r.book.pending()
 		r.mu.Unlock()
@@ -137,7 +137,7 @@ func (n *Notifier) Counts() map[string]agentmetrics.NotificationCounts {
 	return all
 }
 
-// example returns a message with all fields, which templates are checked with.
+// example returns a message with all fields, to check templates.
 func example(receiver, external string) *format.Message {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	probes := []*item{
@@ -149,8 +149,8 @@ func example(receiver, external string) *format.Message {
 	return newSender(external, nil).message(receiver, groups, probes, now)
 }
 
-// placed returns err with its place in the file.
-func placed(file string, r *config.Receiver, err error) error {
+// fieldError returns err with its position in the file.
+func fieldError(file string, r *config.Receiver, err error) error {
 	field := "template"
 	if r.Webhook.TemplateFile != "" {
 		field = "templateFile"

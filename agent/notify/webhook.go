@@ -22,42 +22,42 @@ import (
 )
 
 const (
-	maxFile       = 64 << 10 // bytes of a secret
+	maxFile       = 64 << 10 // limit of a secret, in bytes
 	maxCA         = 1 << 20
-	maxAnswer     = 16 << 10 // bytes that are read of an answer
-	maxAnswerText = 200      // characters of it that are shown
+	maxAnswer     = 16 << 10 // limit of a response, in bytes
+	maxAnswerText = 200      // characters of a response that are shown
 	maxRetryAfter = 15 * time.Minute
 )
 
-// failure is the error of a receiver that was not told.
+// failure is the error of a message that was not delivered.
 type failure struct {
 	text  string
 	final bool          // the same message would fail again
-	after time.Duration // until the receiver wants to be tried again; 0 if it does not say
+	after time.Duration // minimum pause that the receiver asks for; 0 if it asks for none
 }
 
 // Error implements error.
 func (f *failure) Error() string { return f.text }
 
-// webhook sends messages by HTTP.
+// webhook sends messages over HTTP.
 type webhook struct {
 	spec *config.Webhook
-	dir  string // the file that paths are beside
+	dir  string // the configuration file: paths are relative to its folder
 	dial dialer
 }
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// mergeable reports whether groups may share a message. PagerDuty has an incident for each.
+// mergeable reports whether groups may share a message. PagerDuty needs one incident per group.
 func (w *webhook) mergeable() bool { return w.spec.Format != config.PagerDutyFormat }
 
 func (w *webhook) kind() string { return "webhook " + string(w.spec.Format) }
 
-// check makes a request that is not sent.
+// check builds a request, without sending it.
 func (w *webhook) check() error {
 	secrets := &secretFiles{dir: w.dir}
 	_, err := w.request(context.Background(), example("example", ""), secrets)
-	if _, bad := trusting(w.dir, w.spec.CA).Config(); err == nil {
+	if _, bad := tlsSettings(w.dir, w.spec.CA).Config(); err == nil {
 		err = bad
 	}
 	return secrets.hideError(err)
@@ -71,8 +71,8 @@ func (w *webhook) send(ctx context.Context, m *format.Message) (answer string, e
 	if err != nil {
 		return "", err
 	}
-	client := outbound.New(outbound.Config{ // for one request: messages are rare
-		TLS: trusting(w.dir, w.spec.CA), Timeout: w.spec.Timeout, MaxBody: maxAnswer, DialContext: w.dial, KeepAlive: true, DisableCompression: true,
+	client := outbound.New(outbound.Config{ // for one request, as messages are rare
+		TLS: tlsSettings(w.dir, w.spec.CA), Timeout: w.spec.Timeout, MaxBody: maxAnswer, DialContext: w.dial, KeepAlive: true, DisableCompression: true,
 	})
 	defer client.Close()
 	res, err := client.Do(request)
@@ -80,14 +80,14 @@ func (w *webhook) send(ctx context.Context, m *format.Message) (answer string, e
 		return "", err
 	}
 	defer res.Body.Close()
-	if res.StatusCode >= 200 && res.StatusCode < 300 { // it was taken, whatever follows
+	if res.StatusCode >= 200 && res.StatusCode < 300 { // accepted, whatever the body is
 		return strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode), nil
 	}
 	body, _ := io.ReadAll(res.Body)
 	return "", refusal(res, secrets.hide(string(body)))
 }
 
-// refusal returns the error of an answer that is no success.
+// refusal returns the error of a response without success.
 func refusal(res *http.Response, body string) *failure {
 	text := fmt.Sprintf("HTTP status %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 	if body = format.Clean(body, maxAnswerText); body != "" {
@@ -105,7 +105,7 @@ func refusal(res *http.Response, body string) *failure {
 	return f
 }
 
-// request returns the request for m. secrets gets what must not be shown.
+// request returns the request for m. It adds the texts that must not be shown to secrets.
 func (w *webhook) request(ctx context.Context, m *format.Message, secrets *secretFiles) (*http.Request, error) {
 	target := w.spec.URL
 	if w.spec.URLFile != "" {
@@ -114,7 +114,7 @@ func (w *webhook) request(ctx context.Context, m *format.Message, secrets *secre
 			return nil, err
 		}
 		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, &failure{text: "urlFile: must have an http:// or https:// URL", final: true}
+			return nil, &failure{text: "urlFile: must contain an http:// or https:// URL", final: true}
 		}
 		target = text
 	}
@@ -162,7 +162,7 @@ func (w *webhook) body(m *format.Message, secrets *secretFiles) (body []byte, er
 		}
 		body, err = format.PagerDuty(m, key)
 	case config.TemplateFormat:
-		body, err = w.rendered(m)
+		body, err = w.renderTemplate(m)
 	default:
 		body, err = json.Marshal(m)
 	}
@@ -172,7 +172,7 @@ func (w *webhook) body(m *format.Message, secrets *secretFiles) (body []byte, er
 	return body, nil
 }
 
-func (w *webhook) rendered(m *format.Message) ([]byte, error) {
+func (w *webhook) renderTemplate(m *format.Message) ([]byte, error) {
 	text := w.spec.Template
 	if w.spec.TemplateFile != "" {
 		data, err := regular.Read(config.Beside(w.dir, w.spec.TemplateFile), format.MaxTemplate)
@@ -184,12 +184,12 @@ func (w *webhook) rendered(m *format.Message) ([]byte, error) {
 	return format.Template(text, w.spec.ContentType, m)
 }
 
-// trusting returns the settings of TLS with the authorities of a file.
-func trusting(dir, ca string) *outbound.TLS {
+// tlsSettings returns TLS settings with the certificate authorities of a file.
+func tlsSettings(dir, ca string) *outbound.TLS {
 	return &outbound.TLS{CA: ca, ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(dir, path), maxCA) }}
 }
 
-// secretFiles reads secrets, and hides them in what a receiver answers.
+// secretFiles reads secrets, and hides them in responses and errors.
 type secretFiles struct {
 	dir    string
 	values []string
@@ -202,7 +202,7 @@ func (s *secretFiles) read(field, path string) (string, error) {
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" || strings.ContainsAny(text, "\r\n\x00") {
-		return "", &failure{text: field + ": " + path + " must have one line", final: true}
+		return "", &failure{text: field + ": " + path + " must contain exactly one line", final: true}
 	}
 	s.add(text)
 	return text, nil
@@ -210,7 +210,7 @@ func (s *secretFiles) read(field, path string) (string, error) {
 
 func (s *secretFiles) add(value string) { s.values = append(s.values, value) }
 
-// addURL adds the path and the query of a URL: those of webhooks often have a secret.
+// addURL adds the path and the query of a URL, which often contain a secret in webhooks.
 func (s *secretFiles) addURL(text string) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pipes is a network without sockets: time in a bubble goes on while somebody waits for it.
+// pipes is a network without sockets, so that the time of a bubble advances while a goroutine waits for it.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -65,7 +65,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// letter is a message that a receiver got.
+// letter is a message that a receiver accepted.
 type letter struct {
 	format.Message
 	at     time.Duration // since the start
@@ -73,8 +73,8 @@ type letter struct {
 	raw    string
 }
 
-// words returns what a letter says of each probe: "POD STATUS STATE".
-func (l *letter) words() string {
+// summary returns "POD STATUS STATE" for each probe of a letter.
+func (l *letter) summary() string {
 	var all []string
 	for _, p := range l.Probes {
 		text := p.Pod + " " + p.State
@@ -97,7 +97,7 @@ func (l *letter) words() string {
 	return text
 }
 
-// world has a notifier and its receiver, in a bubble.
+// world has a notifier and its receiver in a bubble.
 type world struct {
 	t      *testing.T
 	start  time.Time
@@ -105,22 +105,22 @@ type world struct {
 	cfg    notify.Config
 	log    *bytes.Buffer
 	conf   *config.Notify
-	probes map[notify.Key]bool // that exist
+	probes map[notify.Key]bool // existing probes
 
 	*notify.Notifier
 	stop func()
 
 	mu      sync.Mutex
-	answer  http.HandlerFunc // nil: takes all
+	answer  http.HandlerFunc // nil: accepts all messages
 	raw     func(body string)
-	delay   time.Duration // until a message that is taken is answered
+	delay   time.Duration // of the response to an accepted message
 	letters []letter
 	asked   int
 }
 
 const head = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 
-// parse returns the section notify of prober.yaml.
+// parse returns the notify section of prober.yaml.
 func parse(t testing.TB, text string) *config.Notify {
 	t.Helper()
 	c, err := config.Parse("prober.yaml", []byte(head+text))
@@ -130,7 +130,7 @@ func parse(t testing.TB, text string) *config.Notify {
 	return c.Notify
 }
 
-// newWorld runs a notifier with one receiver, called ops, with more fields. It must be called in a bubble.
+// newWorld runs a notifier with one receiver, ops, and additional fields. It must be called in a bubble.
 func newWorld(t *testing.T, fields string) *world {
 	w := &world{t: t, start: time.Now(), net: newPipes(), log: new(bytes.Buffer), probes: make(map[notify.Key]bool)}
 	w.conf = parse(t, "notify: {receivers: [{name: ops, webhook: {url: 'http://ops.example/hook'}"+fields+"}]}")
@@ -195,7 +195,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (w *world) answers(h http.HandlerFunc) {
+func (w *world) answerWith(h http.HandlerFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answer = h
@@ -205,13 +205,13 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }
 }
 
-// got returns "TIME: WORDS" of the letters since the last call.
-func (w *world) got() (all []string) {
+// takeLetters returns "TIME: SUMMARY" for each letter since the last call.
+func (w *world) takeLetters() (all []string) {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.letters {
-		all = append(all, w.letters[i].at.String()+": "+w.letters[i].words())
+		all = append(all, w.letters[i].at.String()+": "+w.letters[i].summary())
 	}
 	w.letters = nil
 	return all
@@ -223,10 +223,10 @@ func (w *world) requests() int {
 	return w.asked
 }
 
-// expect compares the letters since the last call.
+// expect compares the letters since the last call with want.
 func (w *world) expect(want ...string) {
 	w.t.Helper()
-	if got := w.got(); !slices.Equal(got, want) {
+	if got := w.takeLetters(); !slices.Equal(got, want) {
 		w.t.Errorf("got  %q\nwant %q\n%s", got, want, w.log)
 	}
 }
@@ -235,12 +235,12 @@ func key(pod string) notify.Key {
 	return notify.Key{Namespace: "default", Pod: pod, Container: "app", Kind: probe.Readiness}
 }
 
-// becomes tells that a probe has a new state.
-func (w *world) becomes(pod string, to states.State) {
-	w.becomesOf(pod, "uid-"+pod, to, "text of "+pod)
+// setState reports a new state of a probe.
+func (w *world) setState(pod string, to states.State) {
+	w.setStateOf(pod, "uid-"+pod, to, "text of "+pod)
 }
 
-func (w *world) becomesOf(pod, uid string, to states.State, text string) {
+func (w *world) setStateOf(pod, uid string, to states.State, text string) {
 	w.mu.Lock()
 	w.probes[key(pod)] = true
 	w.mu.Unlock()
@@ -251,7 +251,7 @@ func info(pod, uid string) worker.Info {
 	return worker.Info{Subject: results.Subject{Namespace: "default", Pod: pod, PodUID: uid, Container: "app"}, Kind: probe.Readiness, Handler: "http"}
 }
 
-// removed tells that a probe has ended. gone means that there is none of its name.
+// removed reports the end of a probe. gone means that no probe of its name exists.
 func (w *world) removed(pod, uid string, gone bool) {
 	w.mu.Lock()
 	w.probes[key(pod)] = !gone
@@ -259,13 +259,13 @@ func (w *world) removed(pod, uid string, gone bool) {
 	w.Changed(&states.Change{Info: info(pod, uid), Time: time.Now(), Removed: true})
 }
 
-// bubble runs f in a bubble, with a world.
+// bubble runs f in a bubble with a new world.
 func bubble(t *testing.T, fields string, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t, fields)) })
 }
 
-// secretFile returns the path of a file with text.
+// secretFile writes text to a file, and returns its path.
 func secretFile(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {

@@ -25,7 +25,7 @@ const (
 	longestWait = 30 * time.Second
 )
 
-// client sends to one collector.
+// client sends requests to one collector.
 type client struct {
 	*outbound.Client
 	spec     *config.OTLP
@@ -45,17 +45,17 @@ func newClient(configFile string, o *config.OTLP) *client {
 	return &client{Client: outbound.New(cfg), spec: o, replaced: make(chan struct{})}
 }
 
-// replace ends requests that wait to be tried again. It is called once.
+// replace aborts requests that wait for a retry. It must be called once.
 func (c *client) replace() {
 	close(c.replaced)
 	c.Close()
 }
 
-// refusal is the answer of a collector that does not take a request.
+// refusal is the response of a collector that does not accept a request.
 type refusal struct {
 	status string
-	retry  bool          // whether the same request may be taken later
-	after  time.Duration // by the collector; 0 if it does not say
+	retry  bool          // whether the request may be retried
+	after  time.Duration // pause that the collector asks for; 0 if it asks for none
 }
 
 // Error implements error.
@@ -63,9 +63,9 @@ func (r *refusal) Error() string {
 	return "HTTP status " + strconv.Quote(clip.Bytes(r.status, 100))
 }
 
-// send sends m to a path below the endpoint, until the collector has taken it, has refused it for good, or
-// ctx ends. When ended is closed, it does not try again. answer gets the response. failed is called after each
-// request that fails.
+// send sends m to a path below the endpoint, and retries until the collector accepts it or refuses it for
+// good, or until ctx ends. Once ended is closed, it does not retry. The response is stored in answer. failed
+// is called after each failed request.
 func (c *client) send(ctx context.Context, ended <-chan struct{}, path string, m, answer proto.Message, failed func(error)) error {
 	body, err := pack(m)
 	if err != nil {
@@ -104,7 +104,7 @@ func pack(m proto.Message) ([]byte, error) {
 	}
 	var body bytes.Buffer
 	zip := gzip.NewWriter(&body)
-	_, _ = zip.Write(data) // a buffer takes all
+	_, _ = zip.Write(data) // a buffer returns no error
 	_ = zip.Close()
 	return body.Bytes(), nil
 }
@@ -113,7 +113,7 @@ func pack(m proto.Message) ([]byte, error) {
 func (c *client) post(ctx context.Context, path string, body []byte, answer proto.Message) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.spec.Endpoint+path, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("the endpoint is not a valid URL") // it was checked
+		return errors.New("the endpoint is not a valid URL") // unexpected: the config was checked
 	}
 	for name, value := range c.spec.Headers {
 		r.Header.Set(name, value)
@@ -133,7 +133,7 @@ func (c *client) post(ctx context.Context, path string, body []byte, answer prot
 	switch res.StatusCode {
 	case http.StatusOK:
 		if err != nil || proto.Unmarshal(data, answer) != nil {
-			proto.Reset(answer) // it was taken, whatever the answer says
+			proto.Reset(answer) // the request was accepted, whatever the response has
 		}
 		return nil
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

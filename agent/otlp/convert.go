@@ -9,12 +9,12 @@ import (
 	metricspb "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 )
 
-// converter makes metrics of OpenTelemetry from families of Prometheus. Names and labels stay as they are.
+// converter converts Prometheus metric families to OpenTelemetry metrics. Names and labels are unchanged.
 type converter struct {
-	start, now uint64 // nanoseconds since 1970: from when counters count, and of the points
+	start, now uint64 // nanoseconds since the epoch: start of the counters, and time of the points
 }
 
-// unit returns the unit of a metric by the end of its name.
+// unit returns the unit of a metric, by the suffix of its name.
 func unit(name string) string {
 	name = strings.TrimSuffix(name, "_total")
 	for suffix, unit := range map[string]string{"_seconds": "s", "_bytes": "By", "_ratio": "1"} {
@@ -25,7 +25,7 @@ func unit(name string) string {
 	return ""
 }
 
-// family returns a metric, and the number of its points.
+// family converts a family. It returns the metric and the number of its points.
 func (c *converter) family(f *dto.MetricFamily) (*metricspb.Metric, int) {
 	m := &metricspb.Metric{Name: f.GetName(), Description: f.GetHelp(), Unit: unit(f.GetName())}
 	switch f.GetType() {
@@ -90,8 +90,8 @@ func (c *converter) summaries(all []*dto.Metric) []*metricspb.SummaryDataPoint {
 	return points
 }
 
-// histograms returns classic histograms. Prometheus counts what is below each bound, OpenTelemetry what is
-// between two.
+// histograms converts classic histograms. Buckets of Prometheus are cumulative, and buckets of OpenTelemetry
+// are not.
 func (c *converter) histograms(all []*dto.Metric) []*metricspb.HistogramDataPoint {
 	points := make([]*metricspb.HistogramDataPoint, len(all))
 	for i, m := range all {
@@ -114,7 +114,7 @@ func (c *converter) histograms(all []*dto.Metric) []*metricspb.HistogramDataPoin
 	return points
 }
 
-// exponential returns native histograms.
+// exponential converts native histograms.
 func (c *converter) exponential(all []*dto.Metric) []*metricspb.ExponentialHistogramDataPoint {
 	points := make([]*metricspb.ExponentialHistogramDataPoint, len(all))
 	for i, m := range all {
@@ -128,8 +128,9 @@ func (c *converter) exponential(all []*dto.Metric) []*metricspb.ExponentialHisto
 	return points
 }
 
-// buckets returns the buckets of a native histogram: spans of counts, each told by its difference from the one before,
-// as one row. A bucket of Prometheus has the index of its upper bound, and one of OpenTelemetry that of its lower bound.
+// buckets returns the buckets of a native histogram as one row. Prometheus has spans of counts, each encoded
+// as the difference from the previous count. Its buckets have the index of their upper bound, and buckets of
+// OpenTelemetry the index of their lower bound.
 func buckets(spans []*dto.BucketSpan, deltas []int64) *metricspb.ExponentialHistogramDataPoint_Buckets {
 	out := &metricspb.ExponentialHistogramDataPoint_Buckets{}
 	if len(spans) == 0 {

@@ -19,17 +19,17 @@ import (
 const (
 	requestTimeout = 10 * time.Second
 	spanInterval   = 5 * time.Second
-	lastFlush      = 2 * time.Second // for what is left when the agent ends
+	lastFlush      = 2 * time.Second // for pending data when the agent stops
 )
 
-// Config is what an [Exporter] needs. All fields but Version are required.
+// Config configures an [Exporter]. All fields but Version are required.
 type Config struct {
-	Metrics http.Handler // answers scrapes in Prometheus' protobuf
+	Metrics http.Handler // serves /metrics in Prometheus' protobuf format
 	Version string       // of the program
 	Log     *slog.Logger
 }
 
-// signal is a kind of what is sent.
+// signal is a kind of telemetry.
 type signal int
 
 const (
@@ -39,9 +39,9 @@ const (
 
 func (s signal) String() string { return [...]string{"metrics", "traces"}[s] }
 
-// Exporter sends metrics in intervals, and a trace for each tick that is wanted. It sends nothing before
-// [Exporter.Set]. A collector that is slow or away delays no tick: a tick appends its spans to a queue of
-// at most 2,048, which drops the oldest.
+// Exporter sends metrics at intervals, and a trace for each selected tick. It sends nothing before
+// [Exporter.Set]. A slow or unavailable collector delays no tick: a tick appends its spans to a queue of at
+// most 2,048, which drops the oldest.
 type Exporter struct {
 	cfg      Config
 	start    time.Time
@@ -52,15 +52,15 @@ type Exporter struct {
 	signals  [2]state
 }
 
-// state is what became of the requests of a signal.
+// state counts the requests of a signal.
 type state struct {
 	ok, errors atomic.Uint64
-	failing    atomic.Bool // which was logged
+	failing    atomic.Bool // and this was logged
 }
 
 var _ worker.Observer = (*Exporter)(nil)
 
-// New returns an exporter that must be run.
+// New returns an exporter. The caller must call [Exporter.Run].
 func New(cfg Config) *Exporter {
 	e := &Exporter{cfg: cfg, start: time.Now(), changed: make(chan struct{}, 1), spans: queue{many: make(chan struct{}, 1)}}
 	attributes := []*commonpb.KeyValue{text("service.name", "prober")}
@@ -74,8 +74,8 @@ func New(cfg Config) *Exporter {
 	return e
 }
 
-// Set replaces where to send; nil ends it. Paths are from the folder of configFile. It is not called
-// concurrently.
+// Set replaces the collector; nil stops the export. Paths are relative to the folder of configFile. It must
+// not be called concurrently.
 func (e *Exporter) Set(configFile string, o *config.OTLP) {
 	now := e.current.Load()
 	switch {
@@ -95,7 +95,7 @@ func (e *Exporter) Set(configFile string, o *config.OTLP) {
 	}
 }
 
-// Run sends until ctx ends. What is being sent then, and what is left, has 2 s more.
+// Run sends until ctx ends. Requests in flight and pending data then have 2 s more.
 func (e *Exporter) Run(ctx context.Context) {
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -111,7 +111,8 @@ func (e *Exporter) Run(ctx context.Context) {
 	}
 }
 
-// runMetrics sends all metrics in the interval of the configuration, and once when that is new, until ctx ends.
+// runMetrics sends all metrics at the configured interval, and at once after a change of the configuration,
+// until ctx ends.
 func (e *Exporter) runMetrics(ctx, requests context.Context) {
 	var c *client
 	var next <-chan time.Time
@@ -134,7 +135,7 @@ func (e *Exporter) runMetrics(ctx, requests context.Context) {
 	}
 }
 
-// runSpans sends the spans every 5 s, and earlier if there are many, until ctx ends.
+// runSpans sends spans every 5 s, or earlier if there is a full batch, until ctx ends.
 func (e *Exporter) runSpans(ctx, requests context.Context) {
 	for {
 		select {
@@ -149,27 +150,27 @@ func (e *Exporter) runSpans(ctx, requests context.Context) {
 	}
 }
 
-// Counts returns the counts of the exporter.
+// Counts returns the counters of the exporter.
 func (e *Exporter) Counts() agentmetrics.OTLPCounts {
-	of := func(s *state) agentmetrics.OTLPRequests {
+	requests := func(s *state) agentmetrics.OTLPRequests {
 		return agentmetrics.OTLPRequests{OK: s.ok.Load, Errors: s.errors.Load}
 	}
-	return agentmetrics.OTLPCounts{Metrics: of(&e.signals[metricSignal]), Traces: of(&e.signals[traceSignal]), SpansDropped: e.spans.dropped.Load}
+	return agentmetrics.OTLPCounts{Metrics: requests(&e.signals[metricSignal]), Traces: requests(&e.signals[traceSignal]), SpansDropped: e.spans.dropped.Load}
 }
 
-// report counts a request, and logs the first failure of a signal and its end.
-func (e *Exporter) report(of signal, err error) {
-	s := &e.signals[of]
+// report counts a request. It logs the first failure of a signal and the recovery.
+func (e *Exporter) report(sig signal, err error) {
+	s := &e.signals[sig]
 	if err == nil {
 		s.ok.Add(1)
 		if s.failing.Swap(false) {
-			e.cfg.Log.Info("OTLP export works again", "signal", of.String())
+			e.cfg.Log.Info("OTLP export works again", "signal", sig.String())
 		}
 		return
 	}
 	s.errors.Add(1)
 	if !s.failing.Swap(true) {
-		e.cfg.Log.Warn("OTLP export failed", "signal", of.String(), "err", err)
+		e.cfg.Log.Warn("OTLP export failed", "signal", sig.String(), "err", err)
 	}
 }
 

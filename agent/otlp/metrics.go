@@ -14,16 +14,16 @@ import (
 	metricspb "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 )
 
-// maxPoints is the most points of a request, but for a family that has more by itself: some hundred KB.
+// maxPoints limits the points of a request to some hundred KB. Only a single family may exceed it.
 const maxPoints = 2000
 
-// sendMetrics sends all metrics, in several requests where there are many. It gives up when the next ones
-// are due.
+// sendMetrics sends all metrics, in several requests if there are many. It gives up when the next interval
+// begins.
 func (e *Exporter) sendMetrics(ctx context.Context, ended <-chan struct{}, c *client) {
 	ctx, cancel := context.WithTimeout(ctx, c.spec.Interval)
 	defer cancel()
 	var batch []*metricspb.Metric
-	var unsent error // of a request, which was reported
+	var unsent error // of a failed request, already reported
 	points := 0
 	flush := func() error {
 		if points == 0 {
@@ -63,8 +63,8 @@ func (e *Exporter) sendBatch(ctx context.Context, ended <-chan struct{}, c *clie
 	return err
 }
 
-// scrape calls each with the families of a scrape in protobuf, until that returns an error. A large family
-// comes in several parts, so that no more than one of them is in memory.
+// scrape calls each with the families of a scrape in protobuf, until each returns an error. A large family
+// arrives in several parts, so that only one of them is in memory.
 func scrape(ctx context.Context, from http.Handler, each func(*dto.MetricFamily) error) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/metrics", http.NoBody)
 	if err != nil {
@@ -103,7 +103,7 @@ func scrape(ctx context.Context, from http.Handler, each func(*dto.MetricFamily)
 	}
 }
 
-// response is the writer of a scrape within the process.
+// response is the response writer of an in-process scrape.
 type response struct {
 	*io.PipeWriter
 	header http.Header

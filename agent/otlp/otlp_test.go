@@ -41,15 +41,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// collector is a server that takes what an exporter sends.
+// collector is a server that receives the requests of an exporter.
 type collector struct {
 	*httptest.Server
 	metrics chan *metricspb.Metric
 	spans   chan *tracepb.Span
 	heads   chan http.Header
-	refuse  atomic.Int32 // status of the next answers; 0 accepts
-	after   atomic.Value // Retry-After of them
-	reject  atomic.Int64 // data points or spans of the next answers that are taken in part
+	refuse  atomic.Int32 // status of the next responses; 0 accepts
+	after   atomic.Value // Retry-After of these responses
+	reject  atomic.Int64 // data points or spans that the next responses reject
 	asked   atomic.Int32
 }
 
@@ -100,7 +100,7 @@ func (c *collector) take(w io.Writer, path string, data []byte) error {
 		for _, m := range request.ResourceMetrics[0].ScopeMetrics[0].Metrics {
 			c.metrics <- m
 		}
-		c.metrics <- nil // the end of a request
+		c.metrics <- nil // end of a request
 		answer = &metricscollector.ExportMetricsServiceResponse{PartialSuccess: &metricscollector.ExportMetricsPartialSuccess{RejectedDataPoints: c.reject.Load(), ErrorMessage: "too old"}}
 	case "/base/v1/traces":
 		var request tracecollector.ExportTraceServiceRequest
@@ -130,7 +130,7 @@ type exporter struct {
 	log     *lines
 }
 
-// lines are the lines of a log.
+// lines receives the lines of a log.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -169,7 +169,7 @@ func (c *collector) spec(traces config.Traces) *config.OTLP {
 	return &config.OTLP{Endpoint: c.URL + "/base", Interval: time.Hour, Traces: traces}
 }
 
-// take returns what ch has within 10 s.
+// take receives from ch, and waits at most 10 s.
 func take[T any](t *testing.T, ch <-chan T) T {
 	t.Helper()
 	select {
@@ -183,7 +183,7 @@ func take[T any](t *testing.T, ch <-chan T) T {
 
 var info = worker.Info{Subject: results.Subject{Namespace: "shop", Pod: "web", PodUID: "u1", Container: "main"}, Kind: probe.Readiness, Handler: "http"}
 
-// tick is a tick of 30 ms.
+// tick returns a tick of 30 ms.
 func tick(result probe.Result, output string) *worker.Tick {
 	start := time.Unix(1000, 0)
 	counted := results.Success
@@ -196,7 +196,7 @@ func tick(result probe.Result, output string) *worker.Tick {
 	}
 }
 
-// point is one series: its name and labels.
+// point formats a series: its name and labels.
 func point(name string, labels map[string]string) string {
 	all := []string{name}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
@@ -213,7 +213,8 @@ func labelsOf(attributes []*commonpb.KeyValue) map[string]string {
 	return all
 }
 
-// scraped returns the series of a scrape as text, by Prometheus' own parser, with the values of counters, gauges and counts.
+// scraped returns the series of a scrape, read by Prometheus' own parser, with the values of counters, gauges
+// and counts.
 func scraped(t *testing.T, h http.Handler) map[string]float64 {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -272,7 +273,7 @@ func received(t *testing.T, c *collector) (all map[string]float64, byName map[st
 	return all, byName
 }
 
-func TestMetricsAreThoseOfAScrape(t *testing.T) {
+func TestMetricsEqualScrape(t *testing.T) {
 	for _, buckets := range []metrics.Buckets{metrics.ClassicBuckets, metrics.NativeBuckets, metrics.NoBuckets} {
 		t.Run(string(buckets), func(t *testing.T) {
 			c, e := newCollector(t, (*httptest.Server).Start), run(t, buckets)
@@ -319,7 +320,8 @@ func checkBuckets(t *testing.T, buckets metrics.Buckets, m *metricspb.Metric) {
 		if len(p.Positive.BucketCounts) != 1 || p.Positive.BucketCounts[0] != 3 || p.Scale != 3 {
 			t.Fatalf("scale %d, buckets %v", p.Scale, p.Positive)
 		}
-		// OpenTelemetry's own formula, not Prometheus': base^offset < value <= base^(offset+1), base = 2^(2^-scale).
+		// OpenTelemetry's own formula, not Prometheus': base^offset < value <= base^(offset+1), base =
+		// 2^(2^-scale).
 		lower, upper := pow(int(p.Positive.Offset)), pow(int(p.Positive.Offset)+1)
 		if lower >= 0.03 || upper < 0.03 {
 			t.Errorf("0.03 is not within %v and %v", lower, upper)
@@ -347,7 +349,7 @@ func TestTracesOfFailures(t *testing.T) {
 	decided := tick(probe.Success, "ok again")
 	decided.Before = results.Failure
 	p.Tick(decided)
-	e.stop() // sends what is left
+	e.stop() // sends pending spans
 	failed := take(t, c.spans)
 	if failed.Name != "probe readiness" || failed.Status.Code != tracepb.Status_STATUS_CODE_ERROR || failed.Status.Message != "\uFFFD is not UTF-8\x1b[31m" ||
 		failed.EndTimeUnixNano-failed.StartTimeUnixNano != 30_000_000 || len(failed.TraceId) != 16 || len(failed.SpanId) != 8 {
@@ -391,12 +393,12 @@ func TestAllTracesAndNone(t *testing.T) {
 	}
 }
 
-func TestCollectorThatIsAwayGetsTheSpansLater(t *testing.T) {
+func TestUnavailableCollectorGetsSpansLater(t *testing.T) {
 	c, e := newCollector(t, (*httptest.Server).Start), run(t, metrics.NoBuckets)
 	c.refuse.Store(http.StatusServiceUnavailable)
 	e.Set("prober.yaml", c.spec(config.AllTraces))
 	p := e.Observe(info)
-	for range 600 { // more than a request
+	for range 600 { // more than a request holds
 		p.Tick(tick(probe.Success, "ok"))
 	}
 	if line := take(t, e.log.new); !strings.Contains(line, `level=WARN msg="OTLP export failed" signal=`) || !strings.Contains(line, "503 Service Unavailable") {
@@ -421,14 +423,14 @@ func TestQueueDropsTheOldest(t *testing.T) {
 	p := e.Observe(info)
 	for i := range 2048 + 10 {
 		p.Tick(tick(probe.Success, fmt.Sprint(i)))
-		for i == 600 && !strings.Contains(take(t, e.log.new), "signal=traces") { // the first request waits to be made again
+		for i == 600 && !strings.Contains(take(t, e.log.new), "signal=traces") { // the first request waits for a retry
 		}
 	}
 	if n := e.Counts().SpansDropped(); n != 10 {
 		t.Errorf("dropped %d spans, want 10", n)
 	}
 	c.refuse.Store(0)
-	e.Set("prober.yaml", nil) // ends the wait that the collector asked for
+	e.Set("prober.yaml", nil) // ends the wait for the retry
 	e.Set("prober.yaml", c.spec(config.AllTraces))
 	if first := take(t, c.spans); labelsOf(first.Attributes)["prober.output"] != "10" {
 		t.Errorf("first is %v", labelsOf(first.Attributes)["prober.output"])
@@ -441,14 +443,14 @@ func TestQueueDropsTheOldest(t *testing.T) {
 	}
 }
 
-func TestRefusedForGoodIsNotRepeated(t *testing.T) {
+func TestRefusedRequestIsNotRetried(t *testing.T) {
 	c, e := newCollector(t, (*httptest.Server).Start), run(t, metrics.NoBuckets)
 	c.refuse.Store(http.StatusUnauthorized)
 	e.Set("prober.yaml", c.spec(config.AllTraces))
 	take(t, e.log.new)
 	e.Observe(info).Tick(tick(probe.Success, "ok"))
 	e.stop()
-	if n := c.asked.Load(); n != 3 { // metrics at the begin, and at the end both
+	if n := c.asked.Load(); n != 3 { // metrics at the start, and both at the end
 		t.Errorf("asked %d times, want 3", n)
 	}
 	if counts := e.Counts(); counts.SpansDropped() != 1 || counts.Traces.Errors() != 1 || counts.Metrics.Errors() != 2 {
@@ -460,7 +462,7 @@ func TestPartialSuccessIsLogged(t *testing.T) {
 	c, e := newCollector(t, (*httptest.Server).Start), run(t, metrics.NoBuckets)
 	c.reject.Store(7)
 	e.Set("prober.yaml", c.spec(config.NoTraces))
-	if line := take(t, e.log.new); !strings.Contains(line, `rejected 7 of them: \"too old\"`) {
+	if line := take(t, e.log.new); !strings.Contains(line, `rejected 7 items: \"too old\"`) {
 		t.Errorf("log line %q", line)
 	}
 }

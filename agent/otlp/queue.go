@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	maxQueue = 2048 // spans
-	maxBatch = 512  // spans of a request
+	maxQueue = 2048 // number of spans
+	maxBatch = 512  // spans in a request
 )
 
-// queue keeps spans until they are sent. When it is full, it drops the oldest.
+// queue holds spans until they are sent. When it is full, it drops the oldest.
 type queue struct {
-	many    chan struct{} // receives when there is a batch
+	many    chan struct{} // receives when there is a full batch
 	dropped atomic.Uint64
 
 	mu    sync.Mutex
 	spans []*tracepb.Span
-	taken int // spans at the front that are being sent
+	taken int // number of spans at the front that are being sent
 }
 
 // add appends spans.
@@ -53,7 +53,7 @@ func (q *queue) take() []*tracepb.Span {
 	return append([]*tracepb.Span(nil), q.spans[:q.taken]...)
 }
 
-// remove removes the spans of the last take that are still there, and returns their number.
+// remove removes the spans of the last take that are still in the queue, and returns their number.
 func (q *queue) remove() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

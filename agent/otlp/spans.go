@@ -39,7 +39,7 @@ func (e *Exporter) Observe(info worker.Info) worker.ProbeObserver {
 	return &observed{exporter: e, attributes: attributes, name: "probe " + info.Kind.String()}
 }
 
-// observed makes the spans of one probe. The probe's ticks own it.
+// observed creates the spans of one probe. The probe's ticks own it.
 type observed struct {
 	exporter   *Exporter
 	attributes []*commonpb.KeyValue // read-only
@@ -64,9 +64,9 @@ func (*observed) Skipped(worker.SkipReason, int) {}
 // Close implements [worker.ProbeObserver].
 func (*observed) Close() {}
 
-// spans returns the span of a tick, and one below it for each attempt if there was more than one. What
-// happened inside an attempt are the events of its span. Their times are sums of what each took: a handler
-// does not tell when it began.
+// spans returns the span of a tick, and a child span for each attempt if there were several. Events of an
+// attempt become events of its span. Their times are sums of durations, as handlers do not report when they
+// began.
 func (o *observed) spans(t *worker.Tick) []*tracepb.Span {
 	tick := &tracepb.Span{
 		TraceId: random(16), SpanId: random(8), Name: o.name, Kind: tracepb.Span_SPAN_KIND_CLIENT,
@@ -109,7 +109,7 @@ func (o *observed) spans(t *worker.Tick) []*tracepb.Span {
 	return all
 }
 
-// attemptOf returns the span of an attempt, which ends with the tick.
+// attemptOf returns the span of an attempt. It ends with the tick.
 func attemptOf(tick *tracepb.Span, n int, start time.Time) *tracepb.Span {
 	return &tracepb.Span{
 		TraceId: tick.TraceId, SpanId: random(8), ParentSpanId: tick.SpanId, Name: fmt.Sprintf("attempt %d", n), Kind: tracepb.Span_SPAN_KIND_INTERNAL,
@@ -117,7 +117,7 @@ func attemptOf(tick *tracepb.Span, n int, start time.Time) *tracepb.Span {
 	}
 }
 
-// event returns what happened inside an attempt, and ended at the time at.
+// event converts an event of an attempt that ended at at.
 func event(e *probe.TraceEvent, at time.Time) *tracepb.Span_Event {
 	out := &tracepb.Span_Event{TimeUnixNano: nanos(at), Name: string(e.Type) + " " + valid(e.Name)}
 	if e.Detail != "" {
@@ -162,7 +162,7 @@ func seconds(key string, d time.Duration) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: d.Seconds()}}}
 }
 
-// valid returns the beginning of a text as valid UTF-8, which the protocol requires.
+// valid returns the beginning of a text as valid UTF-8, as required by the protocol.
 func valid(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxText), "\uFFFD") }
 
 func nanos(t time.Time) uint64 { return uint64(t.UnixNano()) }
@@ -173,7 +173,7 @@ func random(n int) []byte {
 	return id
 }
 
-// sendSpans sends all spans, unless the collector does not take them for a minute.
+// sendSpans sends all spans. It gives up if the collector does not accept them for a minute.
 func (e *Exporter) sendSpans(ctx context.Context, ended <-chan struct{}, c *client) {
 	ctx, cancel := context.WithTimeout(ctx, maxSend)
 	defer cancel()
@@ -189,7 +189,7 @@ func (e *Exporter) sendSpans(ctx context.Context, ended <-chan struct{}, c *clie
 		err := c.send(ctx, ended, "/v1/traces", request, &answer, func(err error) { e.report(traceSignal, err) })
 		_, refused := errors.AsType[*refusal](err)
 		if err != nil && !refused {
-			return // they stay in the queue
+			return // the spans stay in the queue
 		}
 		removed := e.spans.remove()
 		if refused {
@@ -200,12 +200,12 @@ func (e *Exporter) sendSpans(ctx context.Context, ended <-chan struct{}, c *clie
 	}
 }
 
-// rejected returns the error of a request that was taken in part; nil if all of it was.
+// rejected returns the error of a request that was accepted in part; nil if all of it was accepted.
 func rejected(n int64, why string) error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("the collector rejected %d of them: %.200q", n, why)
+	return fmt.Errorf("the collector rejected %d items: %.200q", n, why)
 }
 
 func (e *Exporter) scope() *commonpb.InstrumentationScope {

@@ -1,6 +1,6 @@
-// Package page serves the status page: HTML, scripts and styles that are part of the program. The
-// page has no build step; a browser reads static as it is. Read static/app.js first: the start of the
-// page, which lists the other modules. page.go serves the files, docs.go the documents of this version.
+// Package page serves the status page: HTML, scripts and styles embedded in the program. The page has no
+// build step; a browser reads static as it is. Read static/app.js first: it starts the page, and lists the
+// other modules. page.go serves the files, docs.go the documents of this version.
 package page
 
 import (
@@ -20,8 +20,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy allows the page its own files and the agent's API. It has no inline script or style, and
-// text cannot become markup.
+// policy is the Content-Security-Policy. The page may only use its own files and the agent's API. It has no
+// inline script or style, and text cannot become markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -30,11 +30,11 @@ var types = map[string]string{
 	".png": "image/png",
 }
 
-// file is a file as it is sent.
+// file is a file ready to send.
 type file struct {
 	mediaType string
 	text      []byte
-	packed    []byte // by gzip
+	packed    []byte // compressed with gzip
 	tag       string // changes with the text
 }
 
@@ -43,7 +43,7 @@ var files = sync.OnceValue(func() map[string]*file {
 	all := make(map[string]*file)
 	entries, err := static.ReadDir("static")
 	if err != nil {
-		return all // cannot happen: the folder is embedded
+		return all // cannot happen, as the folder is embedded
 	}
 	for _, e := range entries {
 		text, err := static.ReadFile("static/" + e.Name())
@@ -61,14 +61,14 @@ func pack(text []byte) []byte {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err == nil {
-		_, _ = w.Write(text) // a buffer takes all
+		_, _ = w.Write(text) // a buffer returns no error
 		_ = w.Close()
 	}
 	return b.Bytes()
 }
 
-// OrElse returns a handler that sends the page to browsers, and passes other requests to next. A
-// browser accepts text/html.
+// OrElse returns a handler that sends the page to browsers, and passes other requests to next. A browser is a
+// client that accepts text/html.
 func OrElse(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept, Accept-Encoding")
@@ -86,7 +86,7 @@ func File(w http.ResponseWriter, r *http.Request) {
 	send(w, r, r.PathValue("file"))
 }
 
-// send sends a file, or says that the caller has it.
+// send sends a file, or status 304 if the client has it.
 func send(w http.ResponseWriter, r *http.Request, name string) {
 	f := files()[name]
 	if f == nil {
@@ -101,13 +101,13 @@ func send(w http.ResponseWriter, r *http.Request, name string) {
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", tag)
-	if has(r, tag) {
+	if hasTag(r, tag) {
 		h.Del("Content-Type")
 		h.Del("Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	_, _ = w.Write(text) // fails if the caller has left
+	_, _ = w.Write(text) // an error means that the client has left
 }
 
 // setHeaders sets the headers of a file of the page or of the documents.
@@ -120,8 +120,8 @@ func setHeaders(h http.Header, mediaType string) {
 	h.Set("Cache-Control", "no-cache") // ask each time: the tag changes with the program
 }
 
-// has reports whether the caller of r has the file with this tag.
-func has(r *http.Request, tag string) bool {
+// hasTag reports whether the caller of r has the file with this tag.
+func hasTag(r *http.Request, tag string) bool {
 	for given := range strings.SplitSeq(r.Header.Get("If-None-Match"), ",") {
 		if strings.TrimPrefix(strings.TrimSpace(given), "W/") == tag {
 			return true
@@ -130,7 +130,7 @@ func has(r *http.Request, tag string) bool {
 	return false
 }
 
-// acceptsGzip reports whether the caller of r reads gzip.
+// acceptsGzip reports whether the client accepts gzip.
 func acceptsGzip(r *http.Request) bool {
 	for encoding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, weight, _ := strings.Cut(strings.TrimSpace(encoding), ";")

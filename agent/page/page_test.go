@@ -80,8 +80,8 @@ func TestFilesAreCachedByTag(t *testing.T) {
 	}
 }
 
-// Each file has its type and the policy, and a name in index.html or in another module leads to a file.
-func TestFilesAreWhole(t *testing.T) {
+// Each file has its media type and the policy, and references in index.html and in modules lead to files.
+func TestFilesAreServedAndReferencesExist(t *testing.T) {
 	h := serve(t)
 	entries, err := os.ReadDir("static")
 	if err != nil {
@@ -110,8 +110,8 @@ func TestFilesAreWhole(t *testing.T) {
 	}
 }
 
-// Data becomes text only: no function that makes markup, scripts or addresses of it is used.
-func TestNoSourceMakesMarkup(t *testing.T) {
+// Data only becomes text: no function that creates markup, scripts or addresses from it is used.
+func TestSourcesCreateNoMarkup(t *testing.T) {
 	banned := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|DOMParser|https?://(?:[^w]|w[^w])`)
 	err := fs.WalkDir(os.DirFS("static"), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".js") && !strings.HasSuffix(name, ".html") {

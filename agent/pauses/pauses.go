@@ -1,5 +1,5 @@
-// Package pauses keeps who has paused which probes, why and until when, and ends pauses at their
-// time. Read [Table] first, then request.go: what a caller may ask for.
+// Package pauses stores which probes are paused, by whom, why and until when, and ends pauses on time. Read
+// [Table] first, then request.go: the parameters of a request.
 package pauses
 
 import (
@@ -13,14 +13,15 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// Probes are the probes that a [Table] pauses: a [manager.Manager].
+// Probes pauses and resumes probes for a [Table]. It is a [manager.Manager].
 type Probes interface {
 	Pause(manager.Key) error
 	Resume(manager.Key) error
 	Latest(manager.Key) (manager.ProbeStatus, bool)
 }
 
-// ErrConfigured means that a probe is paused by its configuration, and cannot be paused for a time.
+// ErrConfigured is returned for a pause with a duration if the configuration already pauses the probe: the
+// end of the pause would resume it.
 var ErrConfigured = errors.New("the probe is paused by its configuration, and the end of a pause with a time would resume it; leave out the time")
 
 // Pause is a pause of one probe.
@@ -29,16 +30,16 @@ type Pause struct {
 	Reason string        // "" for none
 	By     string        // who has paused it
 	until  time.Time
-	// configured means that the probe was already paused by its configuration.
+	// configured means that the configuration already paused the probe.
 	configured bool
 }
 
-// Status returns what the API shows of p.
+// Status returns p as shown by the API.
 func (p *Pause) Status() api.Pause {
 	return api.Pause{PausedUntil: p.until, PauseReason: p.Reason, PausedBy: p.By}
 }
 
-// minWait is the shortest time between two looks at all pauses. A pause may end this much late.
+// minWait is the minimum time between two scans of all pauses. A pause may end this much late.
 const minWait = 50 * time.Millisecond
 
 // Table pauses probes. It has one timer for all pauses. It is safe for concurrent use.
@@ -46,14 +47,14 @@ type Table struct {
 	probes Probes
 	ended  func(manager.Key, Pause)
 
-	mu     sync.Mutex // also keeps the calls of probes in order
+	mu     sync.Mutex // also serializes the calls of probes
 	pauses map[manager.Key]Pause
 	timer  *time.Timer
 	next   time.Time // when the timer is due; zero if it is not running
 	closed bool
 }
 
-// New returns a table without pauses. ended is called after a pause has ended at its time.
+// New returns an empty table. It calls ended after a pause has expired.
 func New(probes Probes, ended func(manager.Key, Pause)) *Table {
 	t := &Table{probes: probes, ended: ended, pauses: make(map[manager.Key]Pause)}
 	t.timer = time.AfterFunc(time.Hour, t.end)
@@ -61,8 +62,8 @@ func New(probes Probes, ended func(manager.Key, Pause)) *Table {
 	return t
 }
 
-// Pause pauses a probe. If it is paused already, p replaces the time and the reason. The error is
-// [ErrConfigured], which leaves the probe as it is, or means that there is no such probe.
+// Pause pauses a probe. For a paused probe, p replaces the duration and the reason. It returns
+// [ErrConfigured], which leaves the probe unchanged, or an error if there is no such probe.
 func (t *Table) Pause(key manager.Key, p Pause) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +85,7 @@ func (t *Table) Pause(key manager.Key, p Pause) error {
 	return nil
 }
 
-// Resume ends a pause. The error means that there is no such probe.
+// Resume ends a pause. It returns an error if there is no such probe.
 func (t *Table) Resume(key manager.Key) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +93,7 @@ func (t *Table) Resume(key manager.Key) error {
 	return t.probes.Resume(key)
 }
 
-// Of returns the pause of a probe that is paused. It is empty if the probe was paused by its
-// configuration.
+// Of returns the pause of a probe. It is empty if the configuration paused the probe.
 func (t *Table) Of(key manager.Key) api.Pause {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,21 +101,21 @@ func (t *Table) Of(key manager.Key) api.Pause {
 	return p.Status()
 }
 
-// Keys returns the probes that are paused, in no order.
+// Keys returns the paused probes, unsorted.
 func (t *Table) Keys() []manager.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Keys(t.pauses))
 }
 
-// Forget drops what is known of a probe that has ended.
+// Forget removes the pause of a probe that has ended.
 func (t *Table) Forget(key manager.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.pauses, key)
 }
 
-// Close leaves all pauses as they are.
+// Close stops the timer. Paused probes stay paused.
 func (t *Table) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,7 +123,7 @@ func (t *Table) Close() {
 	t.timer.Stop()
 }
 
-// wakeLocked makes the timer run at a time at the latest; zero means never.
+// wakeLocked sets the timer to fire at at or earlier; the zero time means never.
 func (t *Table) wakeLocked(at time.Time) {
 	if t.closed || at.IsZero() || !t.next.IsZero() && !at.Before(t.next) {
 		return
@@ -132,7 +132,7 @@ func (t *Table) wakeLocked(at time.Time) {
 	t.timer.Reset(time.Until(at))
 }
 
-// end ends the pauses whose time has come.
+// end resumes the probes whose pause has expired.
 func (t *Table) end() {
 	due := make(map[manager.Key]Pause)
 	t.mu.Lock()
@@ -147,7 +147,7 @@ func (t *Table) end() {
 			}
 		default:
 			delete(t.pauses, key)
-			if t.probes.Resume(key) == nil { // else the probe has just ended
+			if t.probes.Resume(key) == nil { // otherwise the probe has just ended
 				due[key] = p
 			}
 		}

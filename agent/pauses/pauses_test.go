@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/core/manager"
 )
 
-// fakeProbes are probes that write down what is done with them. A probe called "gone" is missing.
+// fakeProbes records pauses and resumes. A probe called "gone" does not exist.
 type fakeProbes struct {
 	mu     sync.Mutex
 	done   []string
@@ -49,7 +49,7 @@ func (f *fakeProbes) Latest(key manager.Key) (s manager.ProbeStatus, ok bool) {
 	return s, key.Container != "gone"
 }
 
-// take returns what was done since it was called last.
+// take returns the calls since the last take.
 func (f *fakeProbes) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

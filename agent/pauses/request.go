@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// MaxFor is the longest time of a pause.
+	// MaxFor is the longest duration of a pause.
 	MaxFor = 366 * 24 * time.Hour
 	minFor = time.Second
 	// MaxReason is the limit of a reason, in bytes.
 	MaxReason = 256
 )
 
-// Read returns the pause that a request asks for: with the parameters "for" and "reason" of its
-// query, or with a body, the JSON of an [api.PauseRequest], whose size the caller limits. By is not set.
+// Read returns the pause that a request asks for: from the parameters "for" and "reason" of its query, or
+// from its body, a JSON [api.PauseRequest]. The caller must limit the size of the body. By is not set.
 func Read(r *http.Request) (Pause, error) {
 	asked, err := fromBody(r.Body)
 	if err != nil {
@@ -78,7 +78,7 @@ func parse(asked api.PauseRequest) (p Pause, err error) {
 	return p, nil
 }
 
-// Reason returns text without spaces around it, and an error if it cannot be the reason of a pause.
+// Reason returns text without surrounding spaces, and an error if it is not valid as the reason of a pause.
 func Reason(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if len(text) > MaxReason || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {

@@ -18,13 +18,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// asked is a guard that refuses a destination if refuse reports true, and counts its refusals.
-type asked struct {
+// countingGuard is a guard that refuses destinations for which refuse returns true, and counts its refusals.
+type countingGuard struct {
 	refuse func(to netns.To) bool
 	count  atomic.Int32
 }
 
-func (a *asked) check(_ string, to netns.To) error {
+func (a *countingGuard) check(_ string, to netns.To) error {
 	if a.refuse(to) {
 		a.count.Add(1)
 		return errors.New("refused by the guard")
@@ -32,14 +32,14 @@ func (a *asked) check(_ string, to netns.To) error {
 	return nil
 }
 
-// TestGuardOfEveryHandlerInNamespaceOfPod has the host of each target refused, and allowed.
+// TestGuardOfEveryHandlerInNamespaceOfPod refuses and allows the host of each target.
 func TestGuardOfEveryHandlerInNamespaceOfPod(t *testing.T) {
 	path := serveIn(t, first).Path
 	for i := range kinds {
 		kind := &kinds[i]
 		for _, refuses := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/refuses=%t", kind.name, refuses), func(t *testing.T) {
-				guard := &asked{refuse: func(to netns.To) bool { return refuses && to.Host != "" }}
+				guard := &countingGuard{refuse: func(to netns.To) bool { return refuses && to.Host != "" }}
 				s := newSet(t, nil)
 				s.SetNetworks(func(string) (string, bool) { return path, true }, guard.check)
 				target := probe.Target{Host: "127.0.0.1", Port: kind.port}
@@ -65,7 +65,7 @@ func TestGuardOfEveryHandlerInNamespaceOfPod(t *testing.T) {
 	}
 }
 
-// TestGuardOfEveryHandler counts the connections to servers on the network of the program and on a socket.
+// TestGuardOfEveryHandler counts the connections to servers in the network of the program and on a socket.
 func TestGuardOfEveryHandler(t *testing.T) {
 	var connections atomic.Int32
 	serve := func(network, address string) net.Addr {
@@ -104,7 +104,7 @@ func TestGuardOfEveryHandler(t *testing.T) {
 		for _, handler := range []string{"tcp", "http", "grpc", "expect", "httpcheck"} {
 			for _, refuses := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s of %s/refuses=%t", c.name, handler, refuses), func(t *testing.T) {
-					guard := &asked{refuse: func(to netns.To) bool { return refuses && c.refuse(to) }}
+					guard := &countingGuard{refuse: func(to netns.To) bool { return refuses && c.refuse(to) }}
 					s := newSet(t, nil)
 					s.SetNetworks(func(string) (string, bool) { return "", false }, guard.check)
 					config := map[string]string{"expect": `{"queryResponse":[{"expect":"x"}]}`}[handler]
@@ -120,7 +120,7 @@ func TestGuardOfEveryHandler(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // expect waits for a banner
 					defer cancel()
 					out, err := h.Probe(ctx, inPod("a", c.target))
-					success := err == nil && out.Result == probe.Success // of tcp, before the server has seen it
+					success := err == nil && out.Result == probe.Success // tcp succeeds before the server notices
 					if made := connections.Load() > before || success; made == refuses {
 						t.Errorf("got %s, %q, %v", out.Result, out.Output, err)
 					}

@@ -8,13 +8,12 @@ import (
 	"github.com/daeace23/prober/core/declared"
 )
 
-// holds keep the plugins that manifests name from being unloaded. Each field has functions
-// that release them.
+// holds keeps the plugins that manifests refer to loaded. Each field has functions that release holds.
 type holds struct {
 	mu      sync.Mutex
-	checked []func() // of the manifests that are being checked
-	refused []func() // of the manifests that were refused last
-	applied []func() // of the pods that run
+	checked []func() // manifests that are being checked
+	refused []func() // manifests that were refused last
+	applied []func() // running pods
 }
 
 func release(holds ...func()) {
@@ -23,7 +22,7 @@ func release(holds ...func()) {
 	}
 }
 
-// BeginCheck begins a check of manifests. Plugins that did not answer are asked again.
+// BeginCheck begins a check of manifests. Plugins that did not respond before are tried again.
 func (s *Set) BeginCheck() {
 	s.live.AskAgain()
 	h := &s.holds
@@ -47,8 +46,8 @@ func (s *Set) HoldChecked(pod *declared.Pod) {
 	h.checked = append(h.checked, hold)
 }
 
-// HoldRefused records that the checked manifests were refused. It holds their plugins until the
-// next result: the manifests may have been refused because of a plugin.
+// HoldRefused records that the checked manifests were refused. It holds their plugins until the next result,
+// as a plugin may be the reason.
 func (s *Set) HoldRefused() {
 	h := &s.holds
 	h.mu.Lock()
@@ -58,7 +57,7 @@ func (s *Set) HoldRefused() {
 	release(ended...)
 }
 
-// HoldApplied holds the plugins of the pods that run, and releases all others.
+// HoldApplied holds the plugins of the running pods, and releases all other holds.
 func (s *Set) HoldApplied(pods []*declared.Pod) {
 	h := &s.holds
 	all := make(map[string]bool)
@@ -75,13 +74,13 @@ func (s *Set) HoldApplied(pods []*declared.Pod) {
 	release(ended...)
 }
 
-// handlersOf returns the names of the handlers of a pod's probes, each once; none if all are fields of its
-// containers, which have built-in ones.
+// handlersOf returns the distinct handler names of a pod's probes. It returns none if all probes are fields
+// of containers, which only use built-in handlers.
 func handlersOf(pod *declared.Pod) (names []string) {
 	if pod.Plain() {
 		return nil
 	}
-	for _, c := range pod.Probes() { // probes with errors are never prepared
+	for _, c := range pod.Probes() { // without probes that have errors, which are never prepared
 		if !slices.Contains(names, c.Handler) {
 			names = append(names, c.Handler)
 		}

@@ -22,7 +22,7 @@ func podWith(field string) *declared.Pod {
 	})
 }
 
-// The error of a plugin is dropped as soon as no manifest names the plugin.
+// The error of a plugin is dropped as soon as no manifest refers to the plugin.
 func TestHoldsOfManifests(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -38,7 +38,7 @@ func TestHoldsOfManifests(t *testing.T) {
 	for _, step := range []struct {
 		name   string
 		checks []*declared.Pod
-		runs   []*declared.Pod // nil: they are refused
+		runs   []*declared.Pod // nil: the manifests are refused
 		held   bool
 	}{
 		{"a pod names it", []*declared.Pod{demo}, []*declared.Pod{demo}, true},

@@ -25,7 +25,7 @@ func (h held) RunInContainer(context.Context, string, []string, time.Duration) (
 	return nil, nil
 }
 
-// The limit of prober.yaml holds for all probes of a built-in handler, and changes with a reload.
+// The limit in prober.yaml applies to all probes of a built-in handler, and changes with a reload.
 func TestMaxInFlight(t *testing.T) {
 	file, commands := filepath.Join(t.TempDir(), "prober.yaml"), held{make(chan struct{}), make(chan struct{})}
 	configure := func(entries string) {
@@ -46,7 +46,7 @@ func TestMaxInFlight(t *testing.T) {
 	attempt := func() {
 		h, err := s.Prepare("exec", []byte(`{"command": ["true"]}`), probe.Target{})
 		if err == nil {
-			_, err = h.Probe(t.Context(), probe.Request{ContainerID: "c1"}) // without a period it does not wait
+			_, err = h.Probe(t.Context(), probe.Request{ContainerID: "c1"}) // without a period, it does not wait
 		}
 		results <- err
 	}

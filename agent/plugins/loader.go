@@ -47,7 +47,7 @@ func loaded[H interface {
 	return live.Loaded{Handler: h, Stats: func() live.Stats { return processStats(h.Stats()) }}, nil
 }
 
-// wasmHost returns the host of WebAssembly plugins. The first call makes it.
+// wasmHost returns the host of WebAssembly plugins. The first call creates it.
 func (s *Set) wasmHost() (*wasm.Host, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Set) wasmHost() (*wasm.Host, error) {
 	return host, err
 }
 
-// fingerprint returns a string that changes with the command of a check; "" for other plugins.
+// fingerprint returns a string that changes with the command of a check plugin; "" for other plugins.
 func fingerprint(p admit.Plugin) string {
 	if p.Manifest.Runtime != plugin.Nagios {
 		return ""
@@ -85,7 +85,7 @@ func wasmStats(s wasm.Stats) live.Stats {
 	return live.Stats{Idle: s.Idle, Busy: s.Busy, Denied: s.Denied, Limits: s.Limits}
 }
 
-// processStats returns stats with the process of a plugin as its one instance.
+// processStats converts stats. The process of a plugin counts as its one instance.
 func processStats(stats process.Stats) live.Stats {
 	s := live.Stats{Limits: stats.Limits}
 	switch {

@@ -10,68 +10,68 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// networks are the open network namespaces in which pods are probed.
+// networks has the open network namespaces in which pods are probed.
 type networks struct {
-	of    func(podUID string) (path string, ok bool) // see pods.Source
-	guard func(podUID string, to netns.To) error     // see pods.Source; nil: there is none
+	pathOf func(podUID string) (path string, ok bool) // see pods.Source
+	guard  func(podUID string, to netns.To) error     // see pods.Source; nil: no guard
 
 	mu   sync.Mutex
 	open map[string]*shared // by path
 }
 
-// shared is an open namespace. It is closed when no probe uses it any more.
+// shared is an open namespace. It is closed when the last probe stops using it.
 type shared struct {
 	namespace *netns.Namespace
 	users     int // guarded by networks.mu
 }
 
-// SetNetworks has the attempts of pods made in network namespaces. of returns the path of a pod's, see
-// NetworkOf of pods.Source; nil: all pods are in the network of the agent. guard limits what the attempts of a
-// pod connect to, see Guard of pods.Source; nil: nothing does. SetNetworks is called before the first probe
-// begins.
-func (s *Set) SetNetworks(of func(podUID string) (path string, ok bool), guard func(podUID string, to netns.To) error) {
-	if of == nil {
-		of = func(string) (string, bool) { return "", false }
+// SetNetworks sets the network namespaces and the guard for the attempts of pods. pathOf returns the path of
+// a pod's namespace, see NetworkOf of pods.Source; nil: all pods use the network of the agent. guard limits
+// the destinations of a pod's attempts, see Guard of pods.Source; nil: no limits. SetNetworks must be called
+// before the first probe begins.
+func (s *Set) SetNetworks(pathOf func(podUID string) (path string, ok bool), guard func(podUID string, to netns.To) error) {
+	if pathOf == nil {
+		pathOf = func(string) (string, bool) { return "", false }
 	}
-	s.networks.Store(&networks{of: of, guard: guard, open: make(map[string]*shared)})
+	s.networks.Store(&networks{pathOf: pathOf, guard: guard, open: make(map[string]*shared)})
 }
 
-// placed returns the handler of one probe, whose attempts are made in the namespace of its pod.
-func (s *Set) placed(h probe.Handler) probe.Handler {
+// inNetwork returns a handler for one probe that makes the attempts of h in the namespace of the probe's pod.
+func (s *Set) inNetwork(h probe.Handler) probe.Handler {
 	if n := s.networks.Load(); n != nil {
-		return &placed{inside: h, networks: n}
+		return &networkHandler{inside: h, networks: n}
 	}
 	return h
 }
 
-// placed is the handler of one probe of an agent whose pods have network namespaces, or a guard. It embeds no
-// other handler, whose Probe would be made without both if this one had another name.
-type placed struct {
+// networkHandler is the handler of one probe of an agent whose pods have network namespaces, or a guard. It
+// does not embed the inner handler: a promoted Probe method would bypass both.
+type networkHandler struct {
 	inside   probe.Handler
 	networks *networks
 
 	mu       sync.Mutex
-	at       *shared // nil until an attempt needs one
+	at       *shared // nil until an attempt needs it
 	released bool
 }
 
 var (
-	_ probe.Wrapper  = (*placed)(nil)
-	_ probe.Releaser = (*placed)(nil)
+	_ probe.Wrapper  = (*networkHandler)(nil)
+	_ probe.Releaser = (*networkHandler)(nil)
 )
 
 // Unwrap implements [probe.Wrapper].
-func (p *placed) Unwrap() probe.Handler { return p.inside }
+func (p *networkHandler) Unwrap() probe.Handler { return p.inside }
 
 // Probe implements [probe.Handler].
-func (p *placed) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
+func (p *networkHandler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, error) {
 	if req.Pod == nil {
 		return p.inside.Probe(ctx, req)
 	}
 	if guard, uid := p.networks.guard, req.Pod.UID; guard != nil {
 		ctx = netns.WithGuard(ctx, func(to netns.To) error { return guard(uid, to) })
 	}
-	path, ok := p.networks.of(req.Pod.UID)
+	path, ok := p.networks.pathOf(req.Pod.UID)
 	if !ok {
 		return p.inside.Probe(ctx, req)
 	}
@@ -93,12 +93,13 @@ func podError(pod *probe.Pod, err error) error {
 
 var (
 	errNoNetwork = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("its network namespace is not known yet")}
-	errOwn       = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("its network namespace is that of the agent")}
+	errOwn       = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("its network namespace is the agent's")}
 	errReleased  = &probe.Error{Reason: probe.ReasonHostResources, Err: errors.New("the probe has ended")}
 )
 
-// enter returns the open namespace at path, which the probe keeps open until it has ended or has another.
-func (p *placed) enter(path string) (*netns.Namespace, error) {
+// enter returns the open namespace at path. The probe keeps it open until it ends or enters another
+// namespace.
+func (p *networkHandler) enter(path string) (*netns.Namespace, error) {
 	if path == "" {
 		return nil, errNoNetwork
 	}
@@ -119,9 +120,8 @@ func (p *placed) enter(path string) (*netns.Namespace, error) {
 	return at.namespace, nil
 }
 
-// keep makes at the namespace of the probe, in place of the one before. It returns false if the probe has
-// ended.
-func (p *placed) keep(at *shared) (ok bool) {
+// keep replaces the namespace of the probe by at. It returns false, and closes at, if the probe has ended.
+func (p *networkHandler) keep(at *shared) (ok bool) {
 	p.mu.Lock()
 	before := p.at
 	if ok = !p.released; ok {
@@ -137,7 +137,7 @@ func (p *placed) keep(at *shared) (ok bool) {
 }
 
 // Release implements [probe.Releaser].
-func (p *placed) Release() {
+func (p *networkHandler) Release() {
 	probe.Release(p.inside)
 	p.mu.Lock()
 	at := p.at
@@ -148,7 +148,7 @@ func (p *placed) Release() {
 	}
 }
 
-// acquire returns the namespace at path for one more probe.
+// acquire returns the namespace at path for an additional probe.
 func (n *networks) acquire(path string) (*shared, error) {
 	n.mu.Lock()
 	at := n.open[path]
@@ -160,19 +160,19 @@ func (n *networks) acquire(path string) (*shared, error) {
 		if at.namespace.Current() == nil {
 			return at, nil
 		}
-		n.leave(at) // its path leads to another one, or nowhere
+		n.leave(at) // the path leads to another namespace, or nowhere
 	}
-	namespace, err := netns.Open(path) // with no lock held
+	namespace, err := netns.Open(path) // without a lock
 	if err != nil {
 		return nil, err
 	}
-	if namespace.IsOwn() { // such as by a number of a process that was used again: its loopback is not the pod's
+	if namespace.IsOwn() { // for example after a PID was reused: its loopback is not the pod's
 		_ = namespace.Close()
 		return nil, errOwn
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if other := n.open[path]; other != nil && other.namespace.Same(namespace) { // opened meanwhile
+	if other := n.open[path]; other != nil && other.namespace.Same(namespace) { // opened by another probe meanwhile
 		_ = namespace.Close()
 		other.users++
 		return other, nil
@@ -182,7 +182,7 @@ func (n *networks) acquire(path string) (*shared, error) {
 	return at, nil
 }
 
-// leave closes the namespace after its last probe.
+// leave releases the namespace, and closes it after its last probe.
 func (n *networks) leave(at *shared) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

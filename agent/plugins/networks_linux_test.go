@@ -33,10 +33,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// longService is too long for the grpc handler's own frames: grpc-go makes the attempt.
+// longService is too long for the grpc handler's own frames, so that grpc-go makes the attempt.
 var longService = strings.Repeat("s", 3000)
 
-// answers are what the servers of one namespace say, at the same ports of 127.0.0.1 in all of them.
+// answers has the responses of the servers in one namespace. The ports of 127.0.0.1 are the same in all
+// namespaces.
 type answers struct {
 	text    string // of http, and the banner of port 7070
 	serving healthpb.HealthCheckResponse_ServingStatus
@@ -50,7 +51,7 @@ var (
 	second = answers{"b", healthpb.HealthCheckResponse_NOT_SERVING, [4]byte{10, 0, 0, 2}, 99, false}
 )
 
-// serveIn starts the servers of a new namespace.
+// serveIn starts the servers in a new namespace.
 func serveIn(t *testing.T, says answers) *netnstest.Net {
 	t.Helper()
 	n := netnstest.New(t)
@@ -138,7 +139,7 @@ func accept(t *testing.T, l net.Listener, banner string) {
 	})
 }
 
-// serveNames answers each question with record.
+// serveNames responds to each DNS query with record.
 func serveNames(t *testing.T, n *netnstest.Net, record [4]byte) {
 	t.Helper()
 	var packets net.PacketConn
@@ -175,8 +176,8 @@ func serveNames(t *testing.T, n *netnstest.Net, record [4]byte) {
 	})
 }
 
-// newSet returns a Set whose pods have the networks that of names.
-func newSet(t *testing.T, of func(uid string) (path string, ok bool)) *plugins.Set {
+// newSet returns a Set with the network namespaces of pathOf.
+func newSet(t *testing.T, pathOf func(uid string) (path string, ok bool)) *plugins.Set {
 	t.Helper()
 	s, _, err := plugins.New(t.Context(), plugins.Config{
 		StateDir: t.TempDir(), Runner: &builtin.HostRunner{}, Metrics: metrics.New(metrics.Config{}), Log: slog.New(slog.DiscardHandler),
@@ -185,13 +186,13 @@ func newSet(t *testing.T, of func(uid string) (path string, ok bool)) *plugins.S
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if of != nil {
-		s.SetNetworks(of, nil)
+	if pathOf != nil {
+		s.SetNetworks(pathOf, nil)
 	}
 	return s
 }
 
-// inPod returns the request of an attempt for a pod, whose address is not a loopback address.
+// inPod returns a request for a pod, whose address is not a loopback address.
 func inPod(uid string, target probe.Target) probe.Request {
 	return probe.Request{
 		Pod: &probe.Pod{Namespace: "shop", Name: "pod-" + uid, UID: uid}, PodIP: "10.0.0.7", Target: target,
@@ -199,7 +200,7 @@ func inPod(uid string, target probe.Target) probe.Request {
 	}
 }
 
-// kinds are the probes of the test, with the outcomes that each namespace must show.
+// kinds are the tested probes, with the outcome expected in each namespace.
 var kinds = []struct {
 	name, handler, config string
 	port                  int
@@ -227,7 +228,7 @@ var kinds = []struct {
 	{name: "plugin of icmp", handler: "icmp", config: `{}`, port: 1, first: "success 64 hops", second: "success 99 hops"},
 }
 
-// shown returns what the test compares of an outcome.
+// shown returns the part of an outcome that the test compares.
 func shown(handler string, out probe.Outcome) string {
 	switch {
 	case handler == "http" && out.Result == probe.Success:
@@ -253,9 +254,9 @@ func threadNamespace(t *testing.T) string {
 	return name
 }
 
-// TestProbesSeeTheNetworkOfTheirPod makes 200 attempts of each kind, half of them in each of two namespaces with
+// TestProbesUseNetworkOfTheirPod makes 200 attempts of each kind, half of them in each of two namespaces with
 // the same addresses.
-func TestProbesSeeTheNetworkOfTheirPod(t *testing.T) {
+func TestProbesUseNetworkOfTheirPod(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	paths := map[string]string{"a": serveIn(t, first).Path, "b": serveIn(t, second).Path}
 	s := newSet(t, func(uid string) (string, bool) {
@@ -304,7 +305,7 @@ func TestProbesSeeTheNetworkOfTheirPod(t *testing.T) {
 	}
 }
 
-// TestNamespacesAreClosedWithTheirProbes also has a pod whose sandbox is made again.
+// TestNamespacesAreClosedWithTheirProbes includes a pod whose sandbox is created again.
 func TestNamespacesAreClosedWithTheirProbes(t *testing.T) {
 	one, other := serveIn(t, first), serveIn(t, second)
 	path := one.Path
@@ -396,8 +397,8 @@ func TestAttemptWithoutNamespaceHasNoVerdict(t *testing.T) {
 	}
 }
 
-// TestPodsOfTheAgentsNetworkStayThere has a source of networks, and a pod without one.
-func TestPodsOfTheAgentsNetworkStayThere(t *testing.T) {
+// TestHostNetworkPodsUseAgentNetwork has a source of networks, and a pod without a network of its own.
+func TestHostNetworkPodsUseAgentNetwork(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -422,9 +423,9 @@ func TestPodsOfTheAgentsNetworkStayThere(t *testing.T) {
 	}
 }
 
-// TestNetworkOfThePodIsNotTheAgents has a source with a path that leads to the agent's own namespace: what
-// listens there on loopback must not be reached.
-func TestNetworkOfThePodIsNotTheAgents(t *testing.T) {
+// TestPodPathToAgentNamespaceIsRefused has a source with a path to the agent's own namespace. Servers on its
+// loopback must not be reachable.
+func TestPodPathToAgentNamespaceIsRefused(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -437,7 +438,7 @@ func TestNetworkOfThePodIsNotTheAgents(t *testing.T) {
 	}
 	defer probe.Release(h)
 	out, err := h.Probe(t.Context(), inPod("a", probe.Target{}))
-	if want := "pod shop/pod-a: its network namespace is that of the agent"; err == nil || err.Error() != want || !probe.IsHostTrouble(err) {
+	if want := "pod shop/pod-a: its network namespace is the agent's"; err == nil || err.Error() != want || !probe.IsHostTrouble(err) {
 		t.Errorf("got %+v, %v, want %s", out, err, want)
 	}
 	if got := netnstest.Open(t); got != 0 {
@@ -445,7 +446,7 @@ func TestNetworkOfThePodIsNotTheAgents(t *testing.T) {
 	}
 }
 
-func BenchmarkPlaced(b *testing.B) {
+func BenchmarkInNetwork(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		of   func(string) (string, bool)
@@ -476,7 +477,7 @@ func BenchmarkPlaced(b *testing.B) {
 	}
 }
 
-// quick is a runner that runs nothing.
+// quick is a runner that does nothing.
 type quick struct{}
 
 func (quick) RunInContainer(context.Context, string, []string, time.Duration) ([]byte, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// static is a plugin that is a program, which is checked without running it.
+// static is a process plugin that is checked without running it.
 type static struct {
 	probe.HandlerFunc // nil: it probes nothing
 	plugin            *plugin.Manifest
@@ -27,8 +27,8 @@ var (
 	_ io.Closer           = static{}
 )
 
-// loadOffline returns a handler that checks configs. It does not check whether this host has the command of
-// a check.
+// loadOffline returns a handler that checks configs. It does not check whether this host has the command of a
+// check plugin.
 func (s *Set) loadOffline(p admit.Plugin) (live.Loaded, error) {
 	if p.Manifest.Runtime == plugin.Nagios {
 		if _, _, _, err := process.CommandOf(p.Found); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func (s *Set) loadOffline(p admit.Plugin) (live.Loaded, error) {
 	return live.Loaded{Handler: static{plugin: p.Manifest, warn: func(text string) { s.cfg.Log.Warn(text) }}, Stats: func() live.Stats { return live.Stats{} }}, nil
 }
 
-// CheckSecrets implements [probe.SecretChecker] as a check does.
+// CheckSecrets implements [probe.SecretChecker] like a check plugin.
 func (s static) CheckSecrets(fields []string) error { return s.plugin.CheckSecrets(fields) }
 
 // Prepare implements [probe.Preparer].

@@ -16,10 +16,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// padding is how many bytes a plugin of these tests has in a section of its own.
+// padding is the size of a custom section in the plugins of these tests, in bytes.
 const padding = 1 << 20
 
-// succeeding returns a plugin that succeeds: a memory, and the function probe, which returns 0.
+// succeeding returns a plugin that always succeeds: it has a memory, and a function probe that returns 0.
 func succeeding(t *testing.T, name, version string) []byte {
 	t.Helper()
 	const code = "\x00asm\x01\x00\x00\x00" + "\x01\x05\x01\x60\x00\x01\x7f" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x01" +
@@ -33,7 +33,7 @@ func succeeding(t *testing.T, name, version string) []byte {
 	return module
 }
 
-// bytesRead returns how many bytes do has read from files, by this process.
+// bytesRead returns how many bytes this process reads from files during do.
 func bytesRead(t *testing.T, do func()) (n int) {
 	t.Helper()
 	count := func() (n int) {
@@ -51,8 +51,9 @@ func bytesRead(t *testing.T, do func()) (n int) {
 	return count() - before
 }
 
-// A manifest names 20 plugins, which come into use one after another: each takes a snapshot.
-func TestPluginsThatComeIntoUseAreReadOnce(t *testing.T) {
+// A manifest refers to 20 plugins. They are first used one after another, and each first use takes a
+// snapshot.
+func TestPluginsAreReadOnceWhenFirstUsed(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	const n = 20
 	dir, old := t.TempDir(), time.Now().Add(-time.Hour)
@@ -114,7 +115,7 @@ func TestPluginsThatComeIntoUseAreReadOnce(t *testing.T) {
 	}
 }
 
-// changedAt returns when the file at path was last changed, which no program can choose.
+// changedAt returns the change time (ctime) of the file at path, which programs cannot set.
 func changedAt(t *testing.T, path string) syscall.Timespec {
 	t.Helper()
 	var s syscall.Stat_t
@@ -124,8 +125,8 @@ func changedAt(t *testing.T, path string) syscall.Timespec {
 	return s.Ctim
 }
 
-// A plugin is replaced in place by one of the same size, which keeps the time of the file.
-func TestReloadOfPluginThatKeepsItsTime(t *testing.T) {
+// A plugin is replaced in place by one of the same size, which keeps the modification time of the file.
+func TestReloadOfPluginWithUnchangedTime(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, old := t.TempDir(), time.Now().Add(-time.Hour)
 	path := filepath.Join(dir, "a.wasm")
@@ -147,7 +148,7 @@ func TestReloadOfPluginThatKeepsItsTime(t *testing.T) {
 	}
 	h := prepare()
 	before := s.Stamp()
-	for was := changedAt(t, path); changedAt(t, path) == was; { // the clock of the file system ticks
+	for was := changedAt(t, path); changedAt(t, path) == was; { // until the clock of the file system ticks
 		put("1.0.1")
 	}
 	if s.Stamp() == before {
@@ -166,8 +167,8 @@ func TestReloadOfPluginThatKeepsItsTime(t *testing.T) {
 	}
 }
 
-// Another plugin comes into use while one is being loaded, which is in use by then.
-func TestStampSeesPluginThatIsBeingLoaded(t *testing.T) {
+// A second plugin comes into use while the first is being loaded, which is in use by then.
+func TestStampIncludesPluginBeingLoaded(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, started := t.TempDir(), filepath.Join(t.TempDir(), "started")
 	program := filepath.Join(dir, "prober-plugin-slow")

@@ -9,8 +9,8 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// TestRedirectsAreGranted has the plugin httpcheck follow redirects only where that is asked for, and where prober.yaml says
-// nothing else.
+// TestRedirectsAreGranted checks that httpcheck gets grants for redirects only if the config asks for them
+// and prober.yaml has no grants for it.
 func TestRedirectsAreGranted(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "prober.yaml")
 	text := "apiVersion: prober.dev/v1\nkind: AgentConfig\nplugins:\n- name: httpcheck\n  grants: [\"https://shop.example:443\"]\n"

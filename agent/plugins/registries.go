@@ -9,9 +9,9 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// Pull queries the registries of plugins and logs which plugins are not current. It calls
-// changed for each new answer. With all, it also logs plugins whose registry answered as before.
-// With retry, it also queries registries that have answered a short time ago.
+// Pull queries the registries of plugins and logs which plugins are not current. It calls changed for each
+// new response. With all, it also logs plugins whose registry responded as before. With retry, it also
+// queries registries that have responded recently.
 func (s *Set) Pull(ctx context.Context, all, retry bool, changed func()) {
 	incomplete, err := s.scanner.Refresh(ctx, admit.RefreshConfig{All: all, Again: retry, Each: func(r admit.Refreshed) {
 		if r.Changed {
@@ -22,7 +22,7 @@ func (s *Set) Pull(ctx context.Context, all, retry bool, changed func()) {
 		}
 	}})
 	if err != nil {
-		return // a scan reports it
+		return // a scan reports the error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *Set) logPulled(r *admit.Refreshed) {
 	log := s.cfg.Log.With("handler", r.Name, "source", r.Source)
 	switch {
 	case r.Stale != nil:
-		log.Warn("plugin source is not available; the last good version goes on", "digest", r.Found.Digest, "error", r.Stale.Error())
+		log.Warn("plugin source is not available; the last good version stays in use", "digest", r.Found.Digest, "error", r.Stale.Error())
 	case r.WasStale && r.Err == nil:
 		log.Info("plugin source is available again", "digest", r.Found.Digest)
 	}
@@ -46,12 +46,13 @@ func (s *Set) logPulled(r *admit.Refreshed) {
 	}
 }
 
-// AwaitsRegistry reports whether the registry of a plugin has not answered yet.
+// AwaitsRegistry reports whether the registry of a plugin has not responded yet.
 func (s *Set) AwaitsRegistry() bool {
 	return s.live.Latest().IsPending()
 }
 
-// Away returns why plugins cannot be had at present whose registry is not available; nil if there are none.
+// Away joins the errors of plugins that cannot be loaded because their registry is unavailable; nil if there
+// are none.
 func (s *Set) Away() error {
 	var all []error
 	for _, e := range s.live.Latest().Plugins() {
@@ -62,11 +63,11 @@ func (s *Set) Away() error {
 	return errors.Join(all...)
 }
 
-// firstAgain is how soon a registry is asked again that has not answered. The wait doubles.
-const firstAgain = 5 * time.Second
+// firstRetry is the pause before a registry without a response is queried again. The pause doubles.
+const firstRetry = 5 * time.Second
 
-// UntilNextPull returns how long to wait before the next Pull, which notices a tag that has
-// moved and a registry that is available again.
+// UntilNextPull returns how long to wait before the next Pull. It detects a moved tag, or a registry that is
+// available again.
 func (s *Set) UntilNextPull() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +76,7 @@ func (s *Set) UntilNextPull() time.Duration {
 		s.misses = 0
 		return pace.Jitter(every, every+every/5)
 	}
-	every = pace.Doubled(min(firstAgain, every/5), every/5, s.misses)
+	every = pace.Doubled(min(firstRetry, every/5), every/5, s.misses)
 	s.misses++
 	return pace.Jitter(every, every+every/5)
 }

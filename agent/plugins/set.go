@@ -29,11 +29,11 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Config is what a [Set] needs. Runner, Metrics and Log are required.
+// Config configures a [Set]. Runner, Metrics and Log are required.
 type Config struct {
 	PluginDirs []string
 	ConfigFile string            // prober.yaml; "": defaults
-	LockFile   string            // prober.plugins.lock, which must name every plugin; "": none
+	LockFile   string            // prober.plugins.lock, which must list every plugin; "": none
 	DevPlugins map[string]string // see [admit.Config]
 	StateDir   string            // stores plugins of registries; "": see [admit.CacheDir]
 	Version    string            // of the agent
@@ -41,29 +41,29 @@ type Config struct {
 	UserAgent  string // see [builtin.Config]
 	ShowOutput bool   // see [builtin.Config.ShowBody]
 	Compiler   string // see [wasm.Config]
-	// Redirects grants the shipped plugin httpcheck what redirects and proxies lead to, unless prober.yaml
-	// has grants for it.
+	// Redirects grants the shipped plugin httpcheck the destinations of redirects and proxies, unless
+	// prober.yaml has grants for it.
 	Redirects bool
 	LookupEnv func(name string) (string, bool) // finds the credentials of registries; nil: there are none
 
 	Runner    builtin.CommandRunner // runs the commands of exec probes
-	Mark      string                // an environment variable of the programs of plugins
+	Mark      string                // environment variable, NAME=VALUE, for the programs of plugins
 	Listeners []net.Addr            // of the agent itself, which no plugin may reach
-	IdleAfter time.Duration         // how long a plugin that no probe uses stays loaded
-	AskEvery  time.Duration         // about how often registries are asked for tags
+	IdleAfter time.Duration         // how long an unused plugin stays loaded
+	AskEvery  time.Duration         // approximate interval of queries for tags
 
-	// Credentials returns credentials beside those of prober.yaml, with absolute paths; nil: there are
-	// none. It is called at each snapshot.
+	// Credentials returns credentials in addition to those in prober.yaml, with absolute paths; nil: none. It
+	// is called at each snapshot.
 	Credentials func() []credentials.Entry
 
-	// Offline reads all plugins, asks no registry and runs no program: the handlers of plugins that are
-	// programs check configs by their schemas.
+	// Offline reads all plugins, but queries no registries and runs no programs. Process plugins check
+	// configs by their schemas.
 	Offline bool
 
-	// Configured is called with prober.yaml at each snapshot, and not concurrently; nil: nobody asks. Its
-	// error is one of [Set.Reload].
+	// Configured is called with prober.yaml at each snapshot, never concurrently; it may be nil. Its error is
+	// returned by [Set.Reload].
 	Configured func(*config.Agent) error
-	// Judge wraps the handler of each probe, to judge its attempts; nil: they are as they are.
+	// Judge wraps the handler of each probe to judge its attempts; it may be nil.
 	Judge func(probe.Handler) probe.Handler
 	// Demanded is called with the result of loading a plugin for a probe.
 	Demanded func(err error)
@@ -71,9 +71,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Set has the built-in handlers and the plugins. It connects the plugins to files, registries,
-// runtimes and metrics: package admit decides which may be loaded, and package live loads,
-// replaces and unloads them.
+// Set has the built-in handlers and the plugins. It connects the plugins to files, registries, runtimes and
+// metrics: package admit decides which may be loaded, and package live loads, replaces and unloads them.
 type Set struct {
 	cfg      Config
 	registry handlers.Registry
@@ -82,12 +81,12 @@ type Set struct {
 	limits   map[string]*limit.Limit // of the built-in handlers; read-only after New
 	live     *live.Manager
 
-	waits    context.Context         // its end ends every wait for a plugin
+	waits    context.Context         // ends every wait for a plugin when it ends
 	endWaits context.CancelCauseFunc // of waits
-	detached func() bool             // separates waits from the context of New; false if that has ended
+	detached func() bool             // detaches waits from the context of New; false if that has ended
 
 	holds    holds
-	networks atomic.Pointer[networks] // of the pods; nil: all are probed in that of the agent
+	networks atomic.Pointer[networks] // of the pods; nil: all use the agent's network
 
 	credentials credentials.Store // of prober.yaml
 
@@ -98,14 +97,14 @@ type Set struct {
 	total        uint64           // memory of all plugins
 	appliedTotal uint64           // total at the last Reload
 	scanned      bool             // there was a snapshot
-	refused      error            // of Configured, by the latest snapshot
-	secrets      secrets.Policy   // by the latest snapshot
+	refused      error            // error of Configured for the latest snapshot
+	secrets      secrets.Policy   // of the latest snapshot
 	lastSecrets  secrets.Policy   // at the last SecretPolicyChanged
-	watched      []string         // files that the latest snapshot depends on, beside those in plugin folders
-	replaced     map[string]bool  // names of shipped plugins of which another one is used
-	incomplete   bool             // a registry has not answered, or with an error
-	misses       int              // times in a row that incomplete was found
-	unused       *map[string]bool // see unusedPaths, by the latest snapshot; never nil, and read-only
+	watched      []string         // files that the latest snapshot depends on, except files in plugin folders
+	replaced     map[string]bool  // names of shipped plugins that are replaced by others
+	incomplete   bool             // a registry has not responded, or with an error
+	misses       int              // number of consecutive times that incomplete was found
+	unused       *map[string]bool // see unusedPaths, of the latest snapshot; never nil, and read-only
 
 	stamps unusedStamps // of Stamp
 }
@@ -115,13 +114,13 @@ var (
 	_ metrics.PluginHost = (*Set)(nil)
 )
 
-// startPatience is how long registries may delay the start of an agent. They are asked again later.
+// startPatience is how long registries may delay the start of an agent. They are queried again later.
 const startPatience = 10 * time.Second
 
-// New makes the built-in handlers, queries registries, and takes the first snapshot of the
-// plugins. A registry that is not available is no error, see [Set.Away]. stamp is the stamp of the files from before they were read. The end of ctx ends New,
-// and until [Set.Detach] every wait for a plugin. A Set that is returned with an error must be
-// closed too.
+// New creates the built-in handlers, queries registries, and takes the first snapshot of the plugins. An
+// unavailable registry is no error, see [Set.Away]. stamp is the stamp of the files before they were read.
+// The end of ctx ends New and, until [Set.Detach], every wait for a plugin. If New returns a Set with an
+// error, the Set must be closed too.
 func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 	s = &Set{cfg: cfg, unused: new(map[string]bool)}
 	s.waits, s.endWaits = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -141,26 +140,26 @@ func New(ctx context.Context, cfg Config) (s *Set, stamp string, err error) {
 	})
 	stamp = s.Stamp()
 	if !cfg.Offline {
-		brief, cancel := context.WithTimeoutCause(ctx, startPatience, fmt.Errorf("it did not answer within %s", startPatience))
+		brief, cancel := context.WithTimeoutCause(ctx, startPatience, fmt.Errorf("no response within %s", startPatience))
 		s.Pull(brief, true, true, func() {})
 		cancel()
 	}
 	_, err = s.Reload(ctx, false)
 	s.SecretPolicyChanged() // no manifests have been read yet
 	if away := s.Away(); away != nil {
-		cfg.Log.Warn("plugins are not available yet; their probes end in errors until they are", "error", away.Error())
+		cfg.Log.Warn("plugins are not available yet; their probes fail with errors until then", "error", away.Error())
 		err = admit.WithoutAway(err)
 	}
 	return s, stamp, err
 }
 
-// Detach lets the Set outlive the context of New. It returns false if that has ended.
+// Detach lets the Set outlive the context of New. It returns false if that context has ended.
 func (s *Set) Detach() bool { return s.detached() }
 
 // End ends every wait for a plugin, now and later, with cause.
 func (s *Set) End(cause error) { s.endWaits(cause) }
 
-// NewScanner returns the scanner of the plugins of cfg, with those that are part of this program.
+// NewScanner returns the scanner of the plugins of cfg, including shipped plugins.
 func NewScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.Scanner {
 	own, err := shipped.Plugins()
 	if err != nil && cfg.Log != nil {
@@ -177,11 +176,11 @@ func NewScanner(cfg *Config, builtins []string, sources *admit.Sources) *admit.S
 	})
 }
 
-// anyWeb returns the grants of all hosts but those on loopback, link-local and metadata addresses.
+// anyWeb returns grants for all hosts except loopback, link-local and metadata addresses.
 func anyWeb() []plugin.Grant {
 	grants, err := plugin.ParseGrants([]string{"http://*:*", "https://*:*"})
 	if err != nil {
-		panic(err) // they are constants
+		panic(err) // the grants are constants
 	}
 	return grants
 }
@@ -213,9 +212,9 @@ func (s *Set) Close() error {
 	return err
 }
 
-// Reload takes a snapshot and applies it. If retry is true, it reads all plugins in use, also those
-// whose files look the same. It retries versions that could not be loaded if retry is true, or if
-// totalMemory has changed.
+// Reload takes a snapshot and applies it. If retry is true, it reads all plugins in use, also plugins whose
+// files look unchanged. It retries versions that could not be loaded if retry is true, or if totalMemory has
+// changed.
 func (s *Set) Reload(ctx context.Context, retry bool) (changed bool, err error) {
 	if retry {
 		s.scanner.Forget()
@@ -233,18 +232,18 @@ func (s *Set) Reload(ctx context.Context, retry bool) (changed bool, err error) 
 	return changed, errors.Join(refused, err)
 }
 
-// Scanned reports whether there was a snapshot: without one, nothing is known of plugins.
+// Scanned reports whether there was a snapshot. Without one, plugins are unknown.
 func (s *Set) Scanned() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.scanned
 }
 
-// Scan takes a snapshot of the plugins. It reads those that something uses, unless their files are the
-// same as before. An error means that nothing is known of any plugin.
+// Scan takes a snapshot of the plugins. It reads the plugins in use, unless their files are unchanged. After
+// an error, plugins are unknown.
 func (s *Set) Scan() (*admit.Snapshot, error) { return s.scanFor(s.live.Wants) }
 
-// scanFor is [Set.Scan] that reads the plugins whose names are wanted.
+// scanFor is [Set.Scan] for the plugins whose names are wanted.
 func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
@@ -285,7 +284,7 @@ func (s *Set) scanFor(wanted func(name string) bool) (*admit.Snapshot, error) {
 	return v, nil
 }
 
-// noteReplacedLocked logs once for each shipped plugin that another one of its name replaces it.
+// noteReplacedLocked logs once for each shipped plugin that another plugin of the same name replaces it.
 func (s *Set) noteReplacedLocked(v *admit.Snapshot) {
 	for _, name := range shipped.Names() {
 		e := v.Plugin(name)
@@ -296,7 +295,7 @@ func (s *Set) noteReplacedLocked(v *admit.Snapshot) {
 			s.replaced = make(map[string]bool)
 		}
 		s.replaced[name] = true
-		s.cfg.Log.Info("plugin replaces the one of its name that is part of prober", "handler", name, "path", e.Plugin.Path)
+		s.cfg.Log.Info("plugin replaces the shipped plugin of the same name", "handler", name, "path", e.Plugin.Path)
 	}
 }
 
@@ -313,7 +312,7 @@ func commands(v *admit.Snapshot) (files []string) {
 	return files
 }
 
-// Handlers returns the attempts of the built-in handlers for [metrics.RegisterHandlers].
+// Handlers returns statistics of the built-in handlers for [metrics.RegisterHandlers].
 func (s *Set) Handlers() map[string]metrics.HandlerStats {
 	all := make(map[string]metrics.HandlerStats, len(s.limits))
 	for name, l := range s.limits {
@@ -323,20 +322,20 @@ func (s *Set) Handlers() map[string]metrics.HandlerStats {
 	return all
 }
 
-// Prepare implements [manager.Handlers]. It loads the plugin for its first probe. The attempts
-// of the handler that it returns are counted.
+// Prepare implements [manager.Handlers]. It loads a plugin for its first probe. The attempts of the returned
+// handler are counted.
 func (s *Set) Prepare(name string, config []byte, target probe.Target) (probe.Handler, error) {
 	return s.PrepareWithin(s.waits, name, config, target)
 }
 
-// PrepareWithin is Prepare that ends with ctx.
+// PrepareWithin is Prepare with a context: it returns when ctx ends.
 func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, target probe.Target) (probe.Handler, error) {
 	if slices.Contains(s.builtins, name) {
 		h, err := s.registry.Prepare(name, config, target)
 		if err != nil {
 			return nil, err
 		}
-		return s.judged(s.limits[name].Wrap(s.placed(s.cfg.Metrics.CountInFlight(h)))), nil
+		return s.judged(s.limits[name].Wrap(s.inNetwork(s.cfg.Metrics.CountInFlight(h)))), nil
 	}
 	h, err := s.live.Prepare(ctx, name, config, target)
 	if _, unknown := errors.AsType[*handlers.UnknownError](err); unknown && len(s.cfg.PluginDirs) == 0 {
@@ -345,7 +344,7 @@ func (s *Set) PrepareWithin(ctx context.Context, name string, config []byte, tar
 	if err != nil {
 		return nil, err
 	}
-	return s.judged(s.placed(s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h)))), nil
+	return s.judged(s.inNetwork(s.cfg.Metrics.CountInFlight(s.cfg.Metrics.TimeCalls(name, h)))), nil
 }
 
 func (s *Set) judged(h probe.Handler) probe.Handler {
@@ -355,15 +354,15 @@ func (s *Set) judged(h probe.Handler) probe.Handler {
 	return s.cfg.Judge(h)
 }
 
-// SecretPolicy returns the secrets that prober.yaml allows.
+// SecretPolicy returns the policy of secrets in prober.yaml.
 func (s *Set) SecretPolicy() secrets.Policy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.secrets
 }
 
-// SecretPolicyChanged reports whether the policy of secrets has changed since the last call.
-// Manifests that the policy refused may be allowed now, and those that run may be no more.
+// SecretPolicyChanged reports whether the policy of secrets has changed since the last call. Manifests that
+// the old policy refused may be allowed now, and running pods may be forbidden.
 func (s *Set) SecretPolicyChanged() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

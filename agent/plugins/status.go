@@ -16,8 +16,7 @@ import (
 	"github.com/daeace23/prober/plugin/live"
 )
 
-// Statuses returns the status of all plugins, sorted by name, including those that may not be
-// loaded.
+// Statuses returns the status of all plugins, sorted by name, including plugins that may not be loaded.
 func (s *Set) Statuses() []api.PluginStatus {
 	all, known := []api.PluginStatus{}, make(map[string]bool)
 	latest := s.live.Latest()
@@ -36,7 +35,7 @@ func (s *Set) Statuses() []api.PluginStatus {
 
 var stateNames = map[live.State]string{live.Running: "running", live.Unused: "unused", live.Withdrawn: "withdrawn", live.Failed: "failed", live.Awaited: "failed"}
 
-// pluginStatus returns the status of a plugin for the API. v is the latest snapshot.
+// pluginStatus returns the API status of a plugin. v is the latest snapshot.
 func pluginStatus(s *live.Status, v *admit.Snapshot) api.PluginStatus {
 	p := api.PluginStatus{Name: s.Name, State: stateNames[s.State], Generation: s.Generation, Probes: s.Probes, Changed: s.Changed}
 	if f := s.Plugin; f.Manifest != nil {
@@ -84,7 +83,7 @@ func (s *Set) RunsPrograms(name string) bool {
 	return ok && p.Plugin.Manifest != nil && runtimeOf(p.Plugin) != string(plugin.Wasm)
 }
 
-// refusedStatus returns the version that err says may not be loaded; nil for other errors.
+// refusedStatus returns the status of the version that err refuses; nil for other errors.
 func refusedStatus(err error) *api.RefusedStatus {
 	r, ok := errors.AsType[*admit.RefusedError](err)
 	if !ok {
@@ -120,7 +119,7 @@ func (s *Set) Promote(ctx context.Context, name string) (api.PluginStatus, error
 	return pluginStatus(&status, s.live.Latest()), nil
 }
 
-// PromoteDue promotes the shadows that are due, and reports whether there were any.
+// PromoteDue promotes shadows that are due, and reports whether there were any.
 func (s *Set) PromoteDue(ctx context.Context) bool { return s.live.PromoteDue(ctx) }
 
 // UnloadUnused unloads plugins that no probe has used for a while.

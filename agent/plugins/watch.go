@@ -39,8 +39,8 @@ func (s *Set) Stamp() string {
 	return b.String()
 }
 
-// OnlyMoreFiles reports whether all files that are in both stamps are the same in both. Files
-// that prober.yaml names are in a stamp only after prober.yaml was read.
+// OnlyMoreFiles reports whether all files that are in both stamps are unchanged. Files that prober.yaml
+// refers to are in a stamp only after prober.yaml was read.
 func OnlyMoreFiles(a, b string) bool {
 	lines := make(map[string]string)
 	for line := range strings.Lines(a) {
@@ -56,45 +56,46 @@ func OnlyMoreFiles(a, b string) bool {
 	return true
 }
 
-// unusedEvery is how often the files of plugins that nothing uses are looked at. Who asks for such
-// a plugin reads it anyway.
+// unusedEvery is how often the files of unused plugins are checked. The first use of a plugin reads it
+// anyway.
 const unusedEvery = 30 * time.Second
 
-// unusedStamps are the stamps of plugins that nothing uses, so that a folder of a thousand costs
-// little. They are for one goroutine at a time.
+// unusedStamps caches the stamps of unused plugins, so that a folder with a thousand plugins costs little. It
+// is for one goroutine at a time.
 type unusedStamps struct {
 	since   time.Time
-	size    int                // of the whole stamp, last time
+	size    int                // of the last whole stamp
 	lines   map[string]string  // by path of the file or folder in a plugin folder
 	folders map[string]listing // by path of a plugin folder
 }
 
-// listing is what was in a plugin folder.
+// listing is the contents of a plugin folder.
 type listing struct {
-	folder string           // the stamp of the folder itself, which changes with the names in it
-	unused *map[string]bool // by which it was made
+	folder string           // stamp of the folder itself, which changes with the names in it
+	unused *map[string]bool // the paths that it was built with
 	parts  []part
 }
 
 // part is a part of the stamp of a folder.
 type part struct {
-	text string // the stamps of plugins that nothing uses
-	path string // of the file or folder after them, which is looked at each time; "" for none
+	text string // stamps of unused plugins
+	path string // of the file or folder after them, which is checked each time; "" for none
 }
 
-// begin drops the stamps that are older than [unusedEvery].
+// begin drops stamps older than [unusedEvery].
 func (u *unusedStamps) begin(now time.Time) {
 	if u.lines == nil || now.Sub(u.since) >= unusedEvery {
 		u.since, u.lines, u.folders = now, make(map[string]string), make(map[string]listing)
 	}
 }
 
-// settled is how old the change of a folder must be to be told from the next one by its time.
+// settled is the minimum age of a folder's modification time to rely on it: later changes get a different
+// time.
 const settled = 2 * time.Second
 
-// folder adds the files in a plugin folder, and in its folders. unused are the paths of files and
-// folders in it that need not be looked at each time. The names in the folder are read again when its
-// time has changed: those of a thousand plugins take a millisecond.
+// folder adds the files in a plugin folder and in its folders. unused are the paths of files and folders in
+// it that need not be checked each time. It reads the names in the folder again only if the time of the
+// folder has changed: reading a thousand names takes a millisecond.
 func (u *unusedStamps) folder(b *strings.Builder, dir string, unused *map[string]bool) {
 	var own strings.Builder
 	info, err := os.Stat(dir)
@@ -140,8 +141,7 @@ func (u *unusedStamps) list(dir string, unused map[string]bool) (parts []part, e
 	return append(parts, part{text: text.String()}), nil
 }
 
-// unusedPaths returns the files and folders of plugin folders that only belong to plugins which
-// nothing uses.
+// unusedPaths returns the files and folders in plugin folders that only belong to unused plugins.
 func unusedPaths(dirs []string, v *admit.Snapshot) map[string]bool {
 	paths := make(map[string]bool)
 	for _, e := range v.Plugins() {
@@ -188,8 +188,7 @@ func stampEntry(b *strings.Builder, path string, depth int) {
 	}
 }
 
-// stampFile adds the file at path with its signatures and its manifest, or the files in the
-// folder at path.
+// stampFile adds the file at path with its signatures and its manifest, or the files in the folder at path.
 func stampFile(b *strings.Builder, path string) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {

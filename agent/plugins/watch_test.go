@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// open returns the set of cfg, whose files may be bad.
+// open returns the Set of cfg, whose files may be invalid.
 func open(t testing.TB, cfg plugins.Config) *plugins.Set {
 	t.Helper()
 	cfg.Runner, cfg.Log = &builtin.HostRunner{}, slog.New(slog.DiscardHandler)
@@ -49,7 +49,7 @@ func TestStampIsStableWithDevPlugins(t *testing.T) {
 	}
 }
 
-// The files that prober.yaml names are watched after it was read.
+// The files that prober.yaml refers to are watched after it was read.
 func TestOnlyMoreFiles(t *testing.T) {
 	dir := t.TempDir()
 	config, named := filepath.Join(dir, "prober.yaml"), filepath.Join(dir, "named.lock")
@@ -62,7 +62,7 @@ func TestOnlyMoreFiles(t *testing.T) {
 	put(config, "a")
 	one, two := open(t, plugins.Config{ConfigFile: config}), open(t, plugins.Config{ConfigFile: config, LockFile: named})
 	first := one.Stamp()
-	more := two.Stamp() // with a file that is not there
+	more := two.Stamp() // includes a missing file
 	put(named, "a")
 	there := two.Stamp()
 	put(config, "other")
@@ -81,7 +81,7 @@ func TestOnlyMoreFiles(t *testing.T) {
 	}
 }
 
-// A change of a plugin that nothing uses is seen within 30 s, a new one at once.
+// A change of an unused plugin is detected within 30 s, a new plugin at once.
 func TestStampOfUnusedPlugins(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {
@@ -128,7 +128,7 @@ func TestStampOfUnusedPlugins(t *testing.T) {
 }
 
 // The names in a plugin folder are read again when the folder has changed.
-func TestStampSeesNewPluginInAnOldFolder(t *testing.T) {
+func TestStampIncludesNewPluginInOldFolder(t *testing.T) {
 	dir, old := t.TempDir(), time.Now().Add(-time.Hour)
 	put := func(name string) {
 		t.Helper()
@@ -169,7 +169,7 @@ func TestStampSeesNewPluginInAnOldFolder(t *testing.T) {
 	}
 }
 
-// BenchmarkStamp looks for changes of a folder of plugins that nothing uses.
+// BenchmarkStamp checks a folder of unused plugins for changes.
 func BenchmarkStamp(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("plugins=%d", n), func(b *testing.B) {

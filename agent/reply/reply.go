@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
-// JSON writes v.
+// JSON responds with v as JSON.
 func JSON(w http.ResponseWriter, v any) {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(v); err != nil {
@@ -19,14 +19,14 @@ func JSON(w http.ResponseWriter, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(b.Bytes()) // fails if the caller has left
+	_, _ = w.Write(b.Bytes()) // an error means that the client has left
 }
 
-// Fail writes an error as an [api.Status].
+// Fail responds with an error, as an [api.Status].
 func Fail(w http.ResponseWriter, code int, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	status := api.Status{Kind: "Status", APIVersion: "v1", Status: "Failure", Message: message, Reason: reasons[code], Code: code}
-	//lint:ignore SA1019 Clients of before read Error.
+	//lint:ignore SA1019 Older clients read Error.
 	status.Error = message
 	text, err := json.Marshal(status)
 	if err != nil {
@@ -38,7 +38,7 @@ func Fail(w http.ResponseWriter, code int, format string, args ...any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// reasons are those of Kubernetes for a status of HTTP.
+// reasons maps HTTP status codes to the reasons of Kubernetes.
 var reasons = map[int]string{
 	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden",
 	http.StatusNotFound: "NotFound", http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusConflict: "Conflict",
@@ -46,8 +46,8 @@ var reasons = map[int]string{
 	http.StatusInternalServerError: "InternalError", http.StatusServiceUnavailable: "ServiceUnavailable",
 }
 
-// Router returns mux with its own errors as an [api.Status]: of paths that it does not have, and of
-// methods that a path does not have.
+// Router returns mux, except that it responds with an [api.Status] to unknown paths and to methods that a
+// path does not support.
 func Router(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
@@ -68,7 +68,7 @@ func Router(mux *http.ServeMux) http.Handler {
 // errorWriter keeps the status of an error, and drops its text.
 type errorWriter struct {
 	http.ResponseWriter
-	status int // 0 if it is no error
+	status int // 0 if the response is no error
 }
 
 // WriteHeader implements [http.ResponseWriter].

@@ -10,21 +10,21 @@ import (
 	"github.com/daeace23/prober/internal/filestamp"
 )
 
-// Files are the files that probes refer to with ${file:…}. It is safe for concurrent use. The
-// zero value is ready to use.
+// Files has the files that probes refer to with ${file:…}. It is safe for concurrent use. The zero value is
+// ready to use.
 type Files struct {
 	mu    sync.Mutex
-	files map[string]noted // by the names that references have
+	files map[string]noted // by the names in references
 }
 
 // noted is a file that was read.
 type noted struct {
 	path  string // see [Policy.path]
-	stamp string // from before it was last read
+	stamp string // taken before the file was last read
 }
 
-// Begin records that all files are about to be read again. It returns those that have changed
-// since they were last read, sorted.
+// Begin records that all files are about to be read again. It returns the names of the files that have
+// changed since they were last read, sorted.
 func (s *Files) Begin() (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,12 +39,12 @@ func (s *Files) Begin() (changed []string) {
 	return changed
 }
 
-// note records that the file at path, which references call name, is about to be read.
+// note records that the file at path, with the name in references, is about to be read.
 func (s *Files) note(name, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.files[name].path == path {
-		return // another probe may have read the file since that stamp
+		return // another probe may have read the file after that stamp
 	}
 	if s.files == nil {
 		s.files = make(map[string]noted)
@@ -52,7 +52,7 @@ func (s *Files) note(name, path string) {
 	s.files[name] = noted{path, filestamp.Of(path)}
 }
 
-// Keep forgets the files that none of the pods refers to.
+// Keep removes the files that none of the pods refers to.
 func (s *Files) Keep(pods []*declared.Pod) {
 	s.mu.Lock()
 	none := len(s.files) == 0
@@ -71,7 +71,7 @@ func (s *Files) Keep(pods []*declared.Pod) {
 	maps.DeleteFunc(s.files, func(name string, _ noted) bool { return !used[name] })
 }
 
-// Stamps returns the stamp of all files from before they were last read, and their stamp now.
+// Stamps returns the joined stamps of all files before they were last read, and their stamps now.
 func (s *Files) Stamps() (known, now string) {
 	s.mu.Lock()
 	files := maps.Clone(s.files)
@@ -89,7 +89,7 @@ func filesOf(pod *declared.Pod) (files []string) {
 	if pod.Plain() {
 		return nil
 	}
-	for _, c := range pod.Probes() { // probes with errors are never prepared
+	for _, c := range pod.Probes() { // without probes that have errors, which are never prepared
 		for _, r := range c.SecretReferences() {
 			if r.Source == "file" {
 				files = append(files, r.Name)

@@ -30,7 +30,7 @@ func TestFilesKeep(t *testing.T) {
 	policy, files := secrets.PolicyOf("/etc/prober.yaml", &file), new(secrets.Files)
 	for i, step := range []struct {
 		pods []*declared.Pod
-		want string // the files that are watched
+		want string // watched files
 	}{
 		{[]*declared.Pod{a, b, other}, "ab"},
 		{[]*declared.Pod{a, b, other}, "ab"},

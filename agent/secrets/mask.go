@@ -14,20 +14,20 @@ import (
 	"github.com/daeace23/prober/core/declared"
 )
 
-// maskText replaces what is not shown.
+// maskText replaces masked values.
 const maskText = "[redacted]"
 
-// publicHeaders are the headers whose values are shown. All others may hold credentials.
+// publicHeaders are the headers whose values are shown. All other headers may contain credentials.
 var publicHeaders = []string{
 	"accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "connection",
 	"content-length", "content-type", "host", "user-agent", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
 }
 
-// lastApplied is the annotation in which kubectl apply stores the whole manifest.
+// lastApplied is the annotation in which kubectl apply stores the manifest.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Mask returns pod without the values of variables, of headers and of the configs of plugins. It does
-// not modify pod. The result shares with pod what has no secrets: it is read-only.
+// Mask returns pod without the values of variables, of headers and of the configs of plugins. It does not
+// modify pod. The result is read-only, as it shares data with pod.
 func Mask(pod *v1.Pod) *v1.Pod {
 	masked := *pod
 	masked.Spec.InitContainers = maskEach(pod.Spec.InitContainers, maskContainer)
@@ -51,7 +51,7 @@ func Mask(pod *v1.Pod) *v1.Pod {
 	return &masked
 }
 
-// maskEach returns a copy of list whose items mask has modified.
+// maskEach returns a copy of list, with mask applied to its items.
 func maskEach[T any](list []T, mask func(*T)) []T {
 	list = slices.Clone(list)
 	for i := range list {
@@ -60,8 +60,8 @@ func maskEach[T any](list []T, mask func(*T)) []T {
 	return list
 }
 
-// maskAt returns a copy of what p points to that mask has modified; nil if p is nil.
-func maskAt[T any](p *T, mask func(*T)) *T {
+// maskCopy returns a copy of *p with mask applied; nil if p is nil.
+func maskCopy[T any](p *T, mask func(*T)) *T {
 	if p == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func maskAt[T any](p *T, mask func(*T)) *T {
 	return &masked
 }
 
-// maskContainer masks c, and replaces what it shares with other copies.
+// maskContainer masks c. It replaces data that c shares with other copies.
 func maskContainer(c *v1.Container) {
 	c.Env = maskEach(c.Env, func(e *v1.EnvVar) {
 		if e.Value != "" {
@@ -78,11 +78,11 @@ func maskContainer(c *v1.Container) {
 		}
 	})
 	for _, p := range []**v1.Probe{&c.LivenessProbe, &c.ReadinessProbe, &c.StartupProbe} {
-		*p = maskAt(*p, func(p *v1.Probe) { p.HTTPGet = maskAt(p.HTTPGet, maskRequest) })
+		*p = maskCopy(*p, func(p *v1.Probe) { p.HTTPGet = maskCopy(p.HTTPGet, maskRequest) })
 	}
-	hook := func(h *v1.LifecycleHandler) { h.HTTPGet = maskAt(h.HTTPGet, maskRequest) }
-	c.Lifecycle = maskAt(c.Lifecycle, func(l *v1.Lifecycle) {
-		l.PostStart, l.PreStop = maskAt(l.PostStart, hook), maskAt(l.PreStop, hook)
+	hook := func(h *v1.LifecycleHandler) { h.HTTPGet = maskCopy(h.HTTPGet, maskRequest) }
+	c.Lifecycle = maskCopy(c.Lifecycle, func(l *v1.Lifecycle) {
+		l.PostStart, l.PreStop = maskCopy(l.PostStart, hook), maskCopy(l.PreStop, hook)
 	})
 }
 
@@ -94,8 +94,8 @@ func maskRequest(r *v1.HTTPGetAction) {
 	})
 }
 
-// maskAnnotation masks the headers and the configs of plugins in the annotation for probes.
-// Comments are lost.
+// maskAnnotation masks the headers and the configs of plugins in the annotation of probes. Comments are
+// lost.
 func maskAnnotation(text string) string {
 	var containers map[string]map[string]map[string]any
 	document, err := declared.AnnotationJSON(text)
@@ -134,7 +134,7 @@ func maskHeaderList(request map[string]any) {
 	}
 }
 
-// maskValues masks all values of a decoded document: only the plugin knows which are secret.
+// maskValues masks all values of a decoded document, as only the plugin knows which are secret.
 func maskValues(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -156,10 +156,10 @@ func maskValues(v any) any {
 	}
 }
 
-// secretReference matches what [manager.Config.ResolveSecret] replaces: it is not a secret.
+// secretReference matches the references that [manager.Config.ResolveSecret] replaces. They are no secrets.
 var secretReference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{(file|env):[^}]+\}`) })
 
-// maskString masks all of text but references to secrets.
+// maskString masks text except for references to secrets.
 func maskString(text string) string {
 	var shown strings.Builder
 	end := 0

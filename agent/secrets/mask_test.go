@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/agent/secrets"
 )
 
-// secretPod has the secret hunter2 in every field that may have one.
+// secretPod returns a pod with the secret hunter2 in every field that may have one.
 const secretPod = `
 metadata:
   name: shop

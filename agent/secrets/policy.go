@@ -16,16 +16,15 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// Policy is the allow-list of ${file:…} and ${env:…}. The zero value allows nothing. It is
-// read-only.
+// Policy is the allow-list for ${file:…} and ${env:…}. The zero value allows nothing. It is read-only.
 // See RATIONALE.md, "Why may manifests refer to no secret by default?"
 type Policy struct {
 	configFile string // "" for none
-	folder     string // absolute, of configFile; "" if it is not known
+	folder     string // absolute folder of configFile; "" if unknown
 	allow      []string
 }
 
-// PolicyOf returns the policy of a prober.yaml and its path, "" for none.
+// PolicyOf returns the policy in a prober.yaml. configFile is its path, "" if there is none.
 func PolicyOf(configFile string, file *config.Agent) Policy {
 	p := Policy{configFile: configFile, folder: folderOf(configFile)}
 	for _, pattern := range file.Secrets.Allow {
@@ -40,12 +39,12 @@ func PolicyOf(configFile string, file *config.Agent) Policy {
 	return p
 }
 
-// folderOf returns the absolute path of the folder of a file. A .. in it follows links, as the system does
-// when it opens the file: the folder before a link is not the one above its target.
+// folderOf returns the absolute path of the folder of a file. It resolves .. after links, as the system does
+// when it opens the file: the parent of a link differs from the parent of its target.
 func folderOf(file string) string {
 	folder := filepath.Dir(file)
 	if i := strings.LastIndexByte(file, filepath.Separator); i >= 0 {
-		folder = file[:i+1] // Dir would remove .. without a look at links
+		folder = file[:i+1] // Dir would remove .. without resolving links
 	}
 	if !filepath.IsAbs(folder) {
 		working, err := os.Getwd()
@@ -57,25 +56,25 @@ func folderOf(file string) string {
 	if !hasParent(folder) {
 		return filepath.Clean(folder)
 	}
-	folder, _ = filepath.EvalSymlinks(folder) // "" if there is no such folder
+	folder, _ = filepath.EvalSymlinks(folder) // "" if the folder does not exist
 	return folder
 }
 
-// hasParent reports whether .. is an element of a path.
+// hasParent reports whether a path contains the element "..".
 func hasParent(path string) bool {
 	return slices.Contains(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == filepath.Separator }), "..")
 }
 
-// escaped returns a pattern of [filepath.Match] that matches path alone.
+// escaped returns a [filepath.Match] pattern that only matches path.
 func escaped(path string) string {
 	if runtime.GOOS == "windows" {
-		return path // it has no escapes
+		return path // patterns on Windows have no escapes
 	}
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// path returns the absolute path of what secrets.allow or a reference names; "" if it is not known. A relative
-// name is from the folder of prober.yaml, which is given as it is or as a pattern.
+// path returns the absolute path for a name in secrets.allow or in a reference; "" if unknown. A relative
+// name is relative to folder, the folder of prober.yaml or a pattern that matches it.
 func (p *Policy) path(name, folder string) string {
 	switch {
 	case filepath.IsAbs(name):
@@ -86,18 +85,18 @@ func (p *Policy) path(name, folder string) string {
 	return filepath.Join(folder, name)
 }
 
-// Equal reports whether two policies allow the same.
+// Equal reports whether two policies allow the same secrets.
 func (p *Policy) Equal(other *Policy) bool {
 	return p.folder == other.folder && slices.Equal(p.allow, other.allow)
 }
 
-// Allows returns an error if ${file:NAME} or ${env:NAME} is not allowed as it is written; source is "file" or
+// Allows returns an error if ${file:NAME} or ${env:NAME} is not allowed as written; source is "file" or
 // "env". It does not access the file.
 func (p *Policy) Allows(source, name string) error {
 	if source == "env" {
 		return p.allowsVariable(name)
 	}
-	_, err := p.written(name)
+	_, err := p.allowedPath(name)
 	return err
 }
 
@@ -117,9 +116,9 @@ func (p *Policy) allowsVariable(name string) error {
 	return p.refusal("not allowed", config.SecretEnv+name)
 }
 
-// file returns the path of the file at a path that written has returned, without links. A link may lead to
-// a file below its own folder, as in the volumes of Kubernetes secrets, or to an allowed file.
-func (p *Policy) file(at string) (string, error) {
+// resolveFile returns the path without links of the file at at, a result of written. A link must lead to a
+// file below its own folder, as in the volumes of Kubernetes secrets, or to an allowed file.
+func (p *Policy) resolveFile(at string) (string, error) {
 	real, err := filepath.EvalSymlinks(at)
 	if err != nil {
 		return "", err
@@ -131,9 +130,9 @@ func (p *Policy) file(at string) (string, error) {
 	return "", p.refusal("not allowed: it leads to "+real, config.SecretFile+real)
 }
 
-// written returns the absolute path of ${file:NAME}, and an error if that is not allowed. It does
-// not access the file.
-func (p *Policy) written(name string) (string, error) {
+// allowedPath returns the absolute path of ${file:NAME}, and an error if it is not allowed. It does not
+// access the file.
+func (p *Policy) allowedPath(name string) (string, error) {
 	if hasParent(name) {
 		return "", errors.New("not allowed: the path must not have .. in it")
 	}
@@ -144,7 +143,7 @@ func (p *Policy) written(name string) (string, error) {
 	return "", p.refusal("not allowed", config.SecretFile+cmp.Or(at, name))
 }
 
-// matching returns the patterns of files that match a path.
+// matching returns the file patterns that match a path.
 func (p *Policy) matching(at string) (patterns []string) {
 	for _, allowed := range p.allow {
 		pattern, isFile := strings.CutPrefix(allowed, config.SecretFile)
@@ -155,9 +154,8 @@ func (p *Policy) matching(at string) (patterns []string) {
 	return patterns
 }
 
-// isBelow reports whether real, where at leads to, is below the folder of at. The part of that
-// folder before the first wildcard of pattern may be a link; the rest may not, since any user may
-// have made it.
+// isBelow reports whether real, the target of at, is below the folder of at. The part of that folder before
+// the first wildcard of pattern may contain links. The rest must not, as any user may have created it.
 func isBelow(pattern, at, real string) bool {
 	fixed := filepath.Dir(pattern)
 	for hasMeta(fixed) && filepath.Dir(fixed) != fixed {
@@ -179,8 +177,8 @@ func hasMeta(pattern string) bool {
 	return strings.ContainsAny(pattern, "*?[") || runtime.GOOS != "windows" && strings.Contains(pattern, `\`)
 }
 
-// Resolve returns the value of ${file:NAME} or ${env:NAME}, if p allows it; source is "file" or
-// "env". It adds the file to files before it reads it. lookupEnv may be nil.
+// Resolve returns the value of ${file:NAME} or ${env:NAME} if p allows it; source is "file" or "env". It adds
+// the file to files before it reads the file. lookupEnv may be nil.
 func (p *Policy) Resolve(lookupEnv func(name string) (string, bool), files *Files, source, name string) (string, error) {
 	if source == "env" {
 		if err := p.allowsVariable(name); err != nil {
@@ -188,18 +186,18 @@ func (p *Policy) Resolve(lookupEnv func(name string) (string, bool), files *File
 		}
 		return Resolve(lookupEnv, source, name)
 	}
-	at, err := p.written(name)
+	at, err := p.allowedPath(name)
 	if err != nil {
 		return "", err
 	}
 	files.note(name, at)
 	for attempt := 1; ; attempt++ {
-		file, err := p.file(at)
+		file, err := p.resolveFile(at)
 		if err != nil {
 			return "", err
 		}
-		// Kubernetes updates a secret by replacing a link and removing its old target. The owner
-		// of a folder on the way may put a link there at any time: links are not followed.
+		// Kubernetes updates a secret by replacing a link and removing the old target. The owner of a folder
+		// in the path may add links at any time, so links are not followed.
 		data, err := regular.ReadNoLinks(file, MaxSize)
 		if attempt == 3 || !errors.Is(err, fs.ErrNotExist) {
 			return string(trimNewline(data)), err

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// folders makes a folder with files and links, and returns its path without links.
+// folders creates a folder with files and links, and returns its path without links.
 func folders(t *testing.T, files []string, links map[string]string) (dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -82,8 +82,8 @@ func TestPolicyResolve(t *testing.T) {
 	}
 }
 
-// A relative path is from the folder of prober.yaml, in secrets.allow and in references, whatever the working
-// directory is.
+// A relative path in secrets.allow and in references is relative to the folder of prober.yaml, and not to the
+// working directory.
 func TestPolicyRelativePath(t *testing.T) {
 	dir := folders(t, []string{
 		"etc/db.pw", "etc/a[b]/db.pw", "etc/ab/db.pw", "etc/sub/token", "work/db.pw", "work/sub/token", "real/inner/keep", "real/db.pw", "secret.pw",

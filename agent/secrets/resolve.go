@@ -6,12 +6,12 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// MaxSize is the limit of the file of a secret, in bytes.
+// MaxSize is the limit of a file with a secret, in bytes.
 const MaxSize = 1 << 20
 
-// Resolve returns the value of ${file:NAME} or ${env:NAME} without a policy: it reads any file that
-// the process can read. source is "file" or "env". A file must be a regular file, or a symbolic
-// link to one, of at most [MaxSize] bytes. lookupEnv may be nil: then there are no variables.
+// Resolve returns the value of ${file:NAME} or ${env:NAME} without a policy: it reads any file that the
+// process can read. source is "file" or "env". A file must be a regular file, or a symbolic link to one, of
+// at most [MaxSize] bytes. If lookupEnv is nil, there are no variables.
 func Resolve(lookupEnv func(name string) (string, bool), source, name string) (string, error) {
 	if source == "env" {
 		if lookupEnv != nil {

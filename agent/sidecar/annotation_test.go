@@ -80,7 +80,7 @@ func TestNamedPortsOfTheFlag(t *testing.T) {
 	}
 }
 
-// releasing is a handler that notes its release.
+// releasing is a handler that records its release.
 type releasing struct {
 	probe.Handler
 	name     string
@@ -134,7 +134,7 @@ func TestFollow(t *testing.T) {
 		}
 		step(first, nil, "", "", "")
 		step("web: {readiness: {plugin: {name: a}}, liveness: {plugin: {name: c}}}", nil, "c{}", "b", `msg="annotation applied" probes=2`)
-		step("web: [", nil, "", "", `level=ERROR msg="the annotation cannot be used; the last good one goes on" error="metadata.annotations[prober.dev/probes]: Invalid value: `)
+		step("web: [", nil, "", "", `level=ERROR msg="the annotation cannot be used; the last good one stays in use" error="metadata.annotations[prober.dev/probes]: Invalid value: `)
 		step("web: {readiness: {plugin: {name: d}}, liveness: {plugin: {name: missing}}}", nil, "d{} d{} d{}", "d d d", "unknown handler")
 		if w := get(s, "/web/liveness"); w.Code != 200 {
 			t.Errorf("after a bad annotation: %d", w.Code)
@@ -156,7 +156,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestFollowVolume changes the annotation as the kubelet changes the volumes of the downward API.
+// TestFollowVolume changes the annotation as the kubelet changes a downward API volume.
 func TestFollowVolume(t *testing.T) {
 	dir := t.TempDir()
 	write := func(version, text string) {

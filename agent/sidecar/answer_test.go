@@ -35,9 +35,9 @@ func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		step   probetest.Step
-		more   string // of the annotation
+		more   string // appended to the annotation
 		status int
-		cut    bool // the body ends before its length
+		cut    bool // the body ends before its Content-Length
 		result string
 		body   string
 		rpc    grpc_health_v1.HealthCheckResponse_ServingStatus

@@ -11,8 +11,8 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// Connections that send half a request, as many as somebody likes, keep the kubelet from no answer.
-func TestCrowdKeepsKubeletFromNoAnswer(t *testing.T) {
+// Any number of connections with incomplete requests does not block the kubelet.
+func TestCrowdDoesNotBlockKubelet(t *testing.T) {
 	address := newRig(t, fmt.Sprintf(web, ""), probetest.NewHandler(probetest.Answer(probe.Success, "fine"))).serve(t)
 	for i := range 300 {
 		conn, err := net.Dial("tcp", address)
@@ -24,7 +24,7 @@ func TestCrowdKeepsKubeletFromNoAnswer(t *testing.T) {
 			_, _ = conn.Write([]byte("GET / HTTP/1.1\r\nHo"))
 		}
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 4 * time.Second} // shorter than those connections last
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 4 * time.Second} // shorter than the lifetime of those connections
 	for range 20 {
 		res, err := client.Get("http://" + address + "/web/readiness")
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/daeace23/prober/probe/probetest"
 )
 
-// TestExample checks the pod of the page and of the examples: each of the kubelet's probes asks for one
-// that the annotation has, at the port of the sidecar, and nothing is set that a kubelet would not know.
+// TestExample checks the pod in the docs and the examples: each of the kubelet's probes requests a probe of
+// the annotation at the port of the sidecar, and all fields are known to the kubelet.
 func TestExample(t *testing.T) {
 	text, err := os.ReadFile("../../examples/kubernetes/sidecar.yaml")
 	if err != nil {

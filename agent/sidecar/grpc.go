@@ -12,13 +12,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// healthServer is grpc.health.v1.Health, whose services are the probes. Watch and List are not implemented.
+// healthServer implements grpc.health.v1.Health. Its services are the probes. Watch and List are not
+// implemented.
 type healthServer struct {
 	grpc_health_v1.UnimplementedHealthServer
 	table *table
 }
 
-// Check implements [grpc_health_v1.HealthServer]. It answers before the deadline of the call, or with
+// Check implements [grpc_health_v1.HealthServer]. It responds before the deadline of the call, or with
 // DEADLINE_EXCEEDED.
 func (h *healthServer) Check(ctx context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	f := h.table.fly(req.GetService())
@@ -29,12 +30,12 @@ func (h *healthServer) Check(ctx context.Context, req *grpc_health_v1.HealthChec
 	if err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
-	_ = grpc.SetHeader(ctx, metadata.Pairs(ResultHeader, v.Result.String())) // fails if the caller has left
+	_ = grpc.SetHeader(ctx, metadata.Pairs(ResultHeader, v.Result.String())) // an error means that the client has left
 	return &grpc_health_v1.HealthCheckResponse{Status: servingStatus(v)}, nil
 }
 
-// servingStatus returns SERVING for what is undecided: the kubelet counts every other status, and every
-// error, as a failure.
+// servingStatus returns SERVING for an undecided verdict, as the kubelet counts every other status and every
+// error as a failure.
 func servingStatus(v Verdict) grpc_health_v1.HealthCheckResponse_ServingStatus {
 	switch {
 	case !v.Failed:

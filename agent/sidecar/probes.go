@@ -18,15 +18,14 @@ import (
 	"github.com/daeace23/prober/core/declared"
 )
 
-// MaxText is the limit of the text of an annotation, in bytes. All annotations of a pod together have
-// 256 KiB at most.
+// MaxText is the limit of the text of an annotation, in bytes. All annotations of a pod together are limited
+// to 256 KiB.
 const MaxText = 256 << 10
 
-// Ports are the ports of containers that have a name, by the name of the container. The downward API
-// does not have them.
+// Ports has the named ports of containers, by container. The downward API does not have them.
 type Ports map[string][]v1.ContainerPort
 
-// ParsePorts reads CONTAINER:NAME=NUMBER of each text.
+// ParsePorts parses texts of the form CONTAINER:NAME=NUMBER.
 func ParsePorts(texts []string) (Ports, error) {
 	all := make(Ports)
 	for _, text := range texts {
@@ -44,8 +43,8 @@ func ParsePorts(texts []string) (Ports, error) {
 	return all, nil
 }
 
-// parse returns the probes of the text of the annotation, and a pod that has their containers.
-// The error joins a [*field.Error] for each thing that is wrong.
+// parse returns the probes in the text of the annotation, and a pod with their containers. The error joins a
+// [*field.Error] for each problem.
 func parse(text string, ports Ports) (*v1.Pod, []declared.Probe, error) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{declared.Annotation: text}}}
 	at := field.NewPath("metadata", "annotations").Key(declared.Annotation)
@@ -65,7 +64,7 @@ func parse(text string, ports Ports) (*v1.Pod, []declared.Probe, error) {
 	}
 	configs, invalid := declared.ProbesOf(pod)
 	for _, err := range invalid {
-		errs = append(errs, aboutPorts(err))
+		errs = append(errs, explainPort(err))
 	}
 	for i := range configs {
 		errs = append(errs, unsupported(&configs[i], ports)...)
@@ -78,8 +77,8 @@ func parse(text string, ports Ports) (*v1.Pod, []declared.Probe, error) {
 
 const whyNoPort = "prober sidecar does not know the names of ports: use the number, or set --ports"
 
-// aboutPorts says in the error of a named port why its name is not known.
-func aboutPorts(err error) error {
+// explainPort replaces the error of a named port by one that explains why its name is unknown.
+func explainPort(err error) error {
 	e, ok := errors.AsType[*field.Error](err)
 	name, isText := "", false
 	if ok {
@@ -91,7 +90,7 @@ func aboutPorts(err error) error {
 	return field.Invalid(field.NewPath(e.Field), name, whyNoPort)
 }
 
-// unsupported returns what a sidecar cannot do of a valid probe.
+// unsupported returns errors for features of a valid probe that a sidecar does not support.
 func unsupported(c *declared.Probe, ports Ports) (errs []error) {
 	if c.Paused {
 		errs = append(errs, field.Forbidden(c.Path.Child("paused"), "prober sidecar has no pauses: the kubelet decides when to probe"))

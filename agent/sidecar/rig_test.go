@@ -23,17 +23,17 @@ import (
 
 const noSecrets = "no secrets here"
 
-// rig has what a server under test is made of.
+// rig has the parts of a server under test.
 type rig struct {
 	sidecar.Config
-	log strings.Builder // safe to read when nothing of the server runs
+	log strings.Builder // safe to read when the server has stopped
 
 	mu   sync.Mutex
 	text string
 	err  error // of reading the text
 }
 
-// newRig returns a rig whose only handler is called fake.
+// newRig returns a rig with a single handler, called fake.
 func newRig(t *testing.T, text string, fake probe.Handler) *rig {
 	t.Helper()
 	r := &rig{text: text}
@@ -67,7 +67,7 @@ func (r *rig) set(text string, err error) {
 	r.text, r.err = text, err
 }
 
-// start makes the server.
+// start creates the server.
 func (r *rig) start(t *testing.T) *sidecar.Server {
 	t.Helper()
 	s, err := sidecar.New(t.Context(), r.Config)
@@ -78,7 +78,7 @@ func (r *rig) start(t *testing.T) *sidecar.Server {
 	return s
 }
 
-// serve makes the server and lets it listen. It returns its address.
+// serve creates the server and lets it listen. It returns its address.
 func (r *rig) serve(t *testing.T) string {
 	t.Helper()
 	s, err := sidecar.New(t.Context(), r.Config)
@@ -102,7 +102,7 @@ func (r *rig) serve(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// get asks s without a connection.
+// get sends a request to s without a connection.
 func get(s http.Handler, path string) *httptest.ResponseRecorder {
 	return do(s, httptest.NewRequest("GET", "http://10.0.0.1:9877"+path, nil))
 }
@@ -113,7 +113,7 @@ func do(s http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// client returns a gRPC client of the address.
+// client returns a gRPC client for the address.
 func client(t *testing.T, address string) grpc_health_v1.HealthClient {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))

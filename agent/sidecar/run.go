@@ -12,19 +12,19 @@ import (
 	"github.com/daeace23/prober/agent/access"
 )
 
-// Limits, so that peers who can connect cannot take the memory of a small container.
+// Limits that keep peers from exhausting the memory of a small container.
 const (
 	maxConns      = 128
-	maxStreams    = 8 // of gRPC, on one connection
+	maxStreams    = 8 // gRPC streams on one connection
 	maxHeader     = 8 << 10
 	shutdownGrace = 5 * time.Second
 )
 
-// Serve answers on listener until ctx ends, and then what is under way.
+// Serve serves on listener until ctx ends. Then it completes the requests in progress.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true) // of gRPC
+	protocols.SetUnencryptedHTTP2(true) // for gRPC
 	server := &http.Server{
 		Handler: s, Protocols: protocols, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
 		MaxHeaderBytes: maxHeader, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
@@ -43,7 +43,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	err := access.Web{}.Serve(listener, server, access.ServeConfig{
 		Log:   s.cfg.Log,
 		First: func(next http.Handler) http.Handler { return next },
-		// The kubelet asks for every path.
+		// The kubelet requests every path.
 		Health: func(string) bool { return true },
 		Crowded: func(from string) {
 			s.cfg.Log.Debug("connection closed for another one", "peer", from)

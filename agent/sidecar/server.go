@@ -20,19 +20,19 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ResultHeader has the result of the attempt, in lower case: the status of HTTP alone does not tell a
-// warning from a success.
+// ResultHeader is the header with the result of the attempt, in lower case. The HTTP status does not
+// distinguish a warning from a success.
 const ResultHeader = "Prober-Result"
 
-// maxShown is the limit of the body of an answer, in bytes.
+// maxShown is the limit of the body of a response, in bytes.
 const maxShown = 1024
 
-// Config is what a [Server] needs. All fields are required but Ports and those of the pod.
+// Config configures a [Server]. All fields are required except Ports and the fields about the pod.
 type Config struct {
-	// Text returns the text of the annotation, as it is now.
+	// Text returns the present text of the annotation.
 	Text  func() (string, error)
 	Ports Ports
-	// Host is the address of the pod, and the default of targets.
+	// Host is the address of the pod, and the default host of targets.
 	Host string
 	// Namespace, Pod and PodUID are for handlers and metrics.
 	Namespace, Pod, PodUID string
@@ -40,12 +40,12 @@ type Config struct {
 	Prepare       func(ctx context.Context, handler string, config []byte, target probe.Target) (probe.Handler, error)
 	ResolveSecret func(source, name string) (string, error) // see [manager.Config]
 	Observer      worker.Observer                           // of attempts
-	Metrics       http.Handler                              // of /metrics
-	AllowHost     func(hostport string) bool                // whether a request with this Host header is answered
+	Metrics       http.Handler                              // serves /metrics
+	AllowHost     func(hostport string) bool                // whether a request with this Host header is allowed
 	Log           *slog.Logger
 }
 
-// Server answers the requests of the kubelet, and of everybody else who can connect.
+// Server serves the requests of the kubelet and of any other client that can connect.
 type Server struct {
 	cfg   Config
 	table table
@@ -54,7 +54,7 @@ type Server struct {
 
 var _ http.Handler = (*Server)(nil)
 
-// New reads the annotation and binds its probes. The end of ctx ends that.
+// New reads the annotation and binds its probes. It returns early if ctx ends.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg}
 	text, err := cfg.Text()
@@ -75,7 +75,7 @@ func (s *Server) Close() {
 	s.table.replace(nil)
 }
 
-// podView is what handlers see of the pod.
+// podView is the pod as handlers see it.
 type podView struct {
 	pod        probe.Pod
 	containers map[string]*probe.Container
@@ -97,9 +97,9 @@ func (s *Server) pod(containers []v1.Container) *podView {
 	return view
 }
 
-// ServeHTTP implements [http.Handler]. Calls of gRPC come over the same port.
+// ServeHTTP implements [http.Handler]. gRPC calls use the same port.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.cfg.AllowHost(r.Host) { // a page of another site, whose name leads here
+	if !s.cfg.AllowHost(r.Host) { // for example a page of another site after DNS rebinding
 		http.Error(w, "the host is not allowed: ask for an IP address", http.StatusForbidden)
 		return
 	}
@@ -112,7 +112,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET is allowed here", http.StatusMethodNotAllowed)
 		return
 	}
-	if r.ContentLength != 0 { // a body that never ends would keep the connection
+	if r.ContentLength != 0 { // a body that never ends would keep the connection open
 		w.Header().Set("Connection", "close")
 		http.Error(w, "the request must not have a body", http.StatusBadRequest)
 		return
@@ -127,7 +127,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveProbe answers GET /CONTAINER/KIND.
+// serveProbe responds to GET /CONTAINER/KIND.
 func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	f := s.table.fly(name)
@@ -137,7 +137,7 @@ func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request) {
 	}
 	v, err := f.wait(r.Context())
 	if err != nil {
-		return // the caller has left
+		return // the client has left
 	}
 	text := cmp.Or(oneLine(v.Text), v.Result.String()) + "\n"
 	h := w.Header()
@@ -156,14 +156,14 @@ func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// breakOff answers that nothing was decided. The kubelet discards the result of an answer whose body
-// ends before its length, as it discards errors of its own. Those who do not read the body see a success.
+// breakOff responds that nothing was decided. The kubelet discards a response whose body ends before its
+// Content-Length, as it discards its own errors. Clients that do not read the body see a success.
 func breakOff(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
-	_, _ = w.Write([]byte(text)) // net/http closes the connection of an answer that is too short
+	_, _ = w.Write([]byte(text)) // net/http closes the connection, as the body is too short
 }
 
-// unknown returns the text for a probe that does not exist.
+// unknown returns the message for a probe that does not exist.
 func unknown(name string, known []string) string {
 	text := fmt.Sprintf("there is no probe %.200q; known: %s", name, strings.Join(known, ", "))
 	if near := nearest.Name(name[:min(len(name), 200)], known); near != "" {
@@ -172,7 +172,7 @@ func unknown(name string, known []string) string {
 	return text
 }
 
-// oneLine returns the first bytes of text as one line without control characters.
+// oneLine returns the beginning of text as one line without control characters.
 func oneLine(text string) string {
 	return explain.OneLine(clip.Marked(text, maxShown, "…"))
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// table has the probes that the annotation declares now, by CONTAINER/KIND.
+// table has the probes that the annotation declares, by CONTAINER/KIND.
 type table struct {
-	mu     sync.RWMutex // held by a request until its attempt has begun
-	probes map[string]*asked
+	mu     sync.RWMutex // held by a request until its flight has started
+	probes map[string]*requestedProbe
 }
 
-// fly begins an attempt of the probe called name, or joins the one under way. It returns nil if there is
-// no such probe.
+// fly starts a flight of the probe called name, or joins the current one. It returns nil if there is no such
+// probe.
 func (t *table) fly(name string) *flight {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -42,8 +42,8 @@ func (t *table) names() []string {
 	return slices.Sorted(maps.Keys(t.probes))
 }
 
-// replace makes next the probes, and closes those that are not among them.
-func (t *table) replace(next map[string]*asked) {
+// replace replaces the probes by next, and closes probes that are not in next.
+func (t *table) replace(next map[string]*requestedProbe) {
 	t.mu.Lock()
 	old := t.probes
 	t.probes = next
@@ -55,22 +55,22 @@ func (t *table) replace(next map[string]*asked) {
 	}
 }
 
-// nameOf returns what requests call a probe.
+// nameOf returns the name of a probe in requests.
 func nameOf(c *declared.Probe) string { return c.Container + "/" + c.Kind.String() }
 
-// apply makes the probes of the text those of the table. A probe that has not changed, nor its secrets,
-// keeps its handler and its attempt under way. With an error, nothing changes.
+// apply replaces the probes of the table by those in the text. A probe whose config and secrets are unchanged
+// keeps its handler and its current flight. On an error, nothing changes.
 func (s *Server) apply(ctx context.Context, text string) (changed bool, err error) {
 	pod, configs, err := parse(text, s.cfg.Ports)
 	if err != nil {
 		return false, err
 	}
-	next, made := make(map[string]*asked, len(configs)), []*asked(nil)
+	next, made := make(map[string]*requestedProbe, len(configs)), []*requestedProbe(nil)
 	var errs []error
-	of := s.pod(pod.Spec.Containers)
+	view := s.pod(pod.Spec.Containers)
 	for i := range configs {
 		c := &configs[i]
-		a, fresh, err := s.probe(ctx, c, of)
+		a, fresh, err := s.probe(ctx, c, view)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.Path, err))
 			continue
@@ -90,8 +90,8 @@ func (s *Server) apply(ctx context.Context, text string) (changed bool, err erro
 	return changed, nil
 }
 
-// probe returns the probe of c: the present one, or a fresh one if c is not the same.
-func (s *Server) probe(ctx context.Context, c *declared.Probe, pod *podView) (a *asked, fresh bool, err error) {
+// probe returns the probe of c: the present one if it is unchanged, else a fresh one.
+func (s *Server) probe(ctx context.Context, c *declared.Probe, pod *podView) (a *requestedProbe, fresh bool, err error) {
 	config, secrets, err := declared.ResolveSecrets(c.Config, s.cfg.ResolveSecret)
 	if err != nil {
 		return nil, false, err
@@ -111,7 +111,7 @@ func (s *Server) probe(ctx context.Context, c *declared.Probe, pod *podView) (a 
 	if target.Host == "" && target.Unix == "" {
 		target.Host = s.cfg.Host
 	}
-	a = &asked{
+	a = &requestedProbe{
 		config: *c, resolved: string(config), handler: secrets.Handler(h), log: s.cfg.Log, told: worker.InitialResult(c.Kind),
 		request: probe.Request{Kind: c.Kind, Spec: c.Spec, Target: target, PodIP: s.cfg.Host, Pod: &pod.pod, Container: container},
 		observer: s.cfg.Observer.Observe(worker.Info{
@@ -122,8 +122,8 @@ func (s *Server) probe(ctx context.Context, c *declared.Probe, pod *podView) (a 
 	return a, true, nil
 }
 
-// Follow reads the annotation every interval until ctx ends, and applies its changes and those of the
-// secrets. A text that cannot be used is logged once, and the last good one goes on.
+// Follow reads the annotation at each interval until ctx ends, and applies changes of it and of the secrets.
+// An invalid text is logged once, and the last good one stays in use.
 func (s *Server) Follow(ctx context.Context, interval time.Duration, maintain func(context.Context)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -144,7 +144,7 @@ func (s *Server) Follow(ctx context.Context, interval time.Duration, maintain fu
 		case ctx.Err() != nil:
 			return
 		case err != nil && now != last:
-			s.cfg.Log.Error("the annotation cannot be used; the last good one goes on", "error", now)
+			s.cfg.Log.Error("the annotation cannot be used; the last good one stays in use", "error", now)
 			last = now
 		case changed || err == nil && last != "":
 			s.cfg.Log.Info("annotation applied", "probes", len(s.table.names()))

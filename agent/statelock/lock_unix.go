@@ -1,6 +1,6 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-// Package statelock keeps two agents from using one state directory.
+// Package statelock prevents two agents from using the same state directory.
 package statelock
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/daeace23/prober/internal/ownership"
 )
 
-// Lock locks the state directory against other agents until the file that it returns is closed, which
-// the end of the process does too. It returns nil if the file cannot be written, as on a read-only or full disk,
-// or if the file system has no locks: an agent runs without.
+// Lock locks the state directory against other agents, until the returned file is closed or the process ends.
+// It returns nil if the lock file cannot be written, as on a read-only or full disk, or if the file system
+// has no locks: the agent runs without a lock then.
 func Lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
@@ -49,15 +49,15 @@ func Lock(dir string) (*os.File, error) {
 	return nil, err
 }
 
-// pidSize is the length of what a lock file has.
+// pidSize is the size of the contents of a lock file.
 const pidSize = 20
 
-// writePID writes the number of this process over the one in f. The lock holds without it.
+// writePID replaces the process ID in f by the ID of this process. The lock does not depend on it.
 func writePID(f *os.File) {
 	_, _ = f.WriteAt(fmt.Appendf(nil, "%-*d\n", pidSize-1, os.Getpid()), 0)
 }
 
-// readPID returns which process has locked f, for an error; "" if it has not written that.
+// readPID returns the ID of the process that has locked f as text for an error; "" if unknown.
 func readPID(f *os.File) string {
 	text, _ := io.ReadAll(io.LimitReader(f, pidSize))
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/core/worker"
 )
 
-// BenchmarkTick is what a tick costs the probe that made it, on every processor at once.
+// BenchmarkTick measures the cost of the hub for a tick, on all processors at once.
 func BenchmarkTick(b *testing.B) {
 	for _, readers := range []int{0, 1, 10} {
 		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {

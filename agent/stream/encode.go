@@ -12,8 +12,7 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// podItem and probeItem are the items of a stream. An object that was removed is sent once more,
-// with Removed set.
+// podItem and probeItem are the items of a stream. A removed object is sent once more, with Removed set.
 type podItem struct {
 	*v1.Pod
 	Removed bool `json:"removed,omitempty"`
@@ -38,7 +37,7 @@ func encodePod(view View, c *pods.Change) (version, error) {
 	return encode(v, podItem{secrets.Mask(c.Pod), c.Removed})
 }
 
-// encodeProbe leaves out the history: the reader has seen the ticks.
+// encodeProbe omits the history, as the reader has seen the ticks.
 func encodeProbe(view View, key manager.Key, s *api.ProbeStatus) (version, error) {
 	v := version{id: probeID(key), label: label{s.Namespace, s.Pod, s.Handler}}
 	if view == Summary {
@@ -63,7 +62,7 @@ func encodeRemoved(view View, key manager.Key, l label) (version, error) {
 
 func encodeEvent(e *v1.Event) (version, error) { return encode(version{id: eventID(e)}, e) }
 
-// encode sets the frame of v: a server-sent event with item as its data.
+// encode sets the frame of v to a server-sent event with item as its data.
 func encode(v version, item any) (version, error) {
 	text, err := json.Marshal(item)
 	if err != nil {

@@ -16,38 +16,38 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// View is what a stream has of each object.
+// View selects the fields of the objects in a stream.
 type View int
 
 // All views.
 const (
-	Full    View = iota // all that the API has but the history of probes
-	Summary             // what a table shows of it
+	Full    View = iota // all fields of the API except the history of probes
+	Summary             // the fields of a table
 	views
 )
 
-// State has the present state that a [Hub] sends. All fields are required.
+// State gives access to the present state that a [Hub] sends. All fields are required.
 type State struct {
-	// Select returns the probes that match, as [manager.Manager.Select].
+	// Select returns the probes for which match returns true, as [manager.Manager.Select].
 	Select func(match func(*worker.Info) bool) []worker.Info
 	// Probe returns the state of a probe, without its history.
 	Probe func(manager.Key) (api.ProbeStatus, bool)
-	// Watch returns all pods, and then their changes until ctx ends. The hub masks their secrets.
+	// Watch yields all pods, and then their changes until ctx ends. The hub masks their secrets.
 	Watch func(ctx context.Context) iter.Seq[pods.Change]
 	// Events returns the newest events, the latest last.
 	Events func() []v1.Event
 }
 
-// Hub gives the changes of probes, pods and events to its readers. It observes the probes; without
-// readers a tick costs it one load for each view. With readers a tick marks its probe, and [Hub.Run]
-// encodes the newest state of what is marked, once for all readers of a view.
+// Hub sends the changes of probes, pods and events to its readers. It observes the probes. Without readers, a
+// tick costs one load per view. With readers, a tick marks its probe, and [Hub.Run] encodes the newest state
+// of marked probes, once for all readers of a view.
 type Hub struct {
-	// Ended is called when a probe has ended. It must not block; nil does nothing. It is read-only from
-	// the first probe on.
+	// Ended is called when a probe has ended; it may be nil. It must not block. It is read-only once the
+	// first probe is observed.
 	Ended func(manager.Key)
 
-	open  atomic.Int64 // watches that are not closed
-	names names        // of their pods
+	open  atomic.Int64 // number of watches that are not closed
+	names names        // of pods with watches
 	lanes [views]lane
 }
 
@@ -55,8 +55,8 @@ type Hub struct {
 type lane struct {
 	hub    *Hub
 	view   View
-	active atomic.Bool           // whether there is a session
-	marked atomic.Pointer[watch] // the first of a list
+	active atomic.Bool           // reports whether there is a session
+	marked atomic.Pointer[watch] // head of a linked list
 	wake   chan struct{}         // holds a token while there may be work for run
 	inbox  inbox
 
@@ -84,14 +84,14 @@ func (h *Hub) Observe(info worker.Info) worker.ProbeObserver {
 	h.open.Add(1)
 	for i := range h.lanes {
 		if l := &h.lanes[i]; l.active.Load() {
-			l.signal() // the session sees that a probe is missing
+			l.signal() // the session detects that a probe is missing
 		}
 	}
 	return &watch{hub: h, pod: h.names.add(types.UID(info.PodUID), info.Pod), container: info.Container, kind: info.Kind}
 }
 
-// Pods returns the UIDs of the pods called name that have probes, in no order. A pod is among them
-// before the manager has its probes, and until all of them have ended.
+// Pods returns the UIDs of the pods called name that have probes, unsorted. It includes a pod before the
+// manager has its probes, and until all of them have ended.
 func (h *Hub) Pods(name string) []types.UID { return h.names.uids(name) }
 
 func keyOf(i *worker.Info) manager.Key {
@@ -107,10 +107,10 @@ type watch struct {
 	marks     [views]mark // for the lanes of the hub
 }
 
-// mark is the place of a watch in the list of a lane.
+// mark is the element of a watch in the list of a lane.
 type mark struct {
 	set  atomic.Bool // in the list
-	next *watch      // owned by the caller that has set it, then by the session
+	next *watch      // owned by the caller that has set the mark, then by the session
 }
 
 func (w *watch) key() manager.Key {
@@ -136,8 +136,8 @@ func (w *watch) mark() {
 	}
 }
 
-// mark puts w into the list of the lane, unless it is there. No lock is taken: marks of other probes
-// delay no tick.
+// mark adds w to the list of the lane, unless it is in the list. It takes no lock, so that other probes delay
+// no tick.
 func (l *lane) mark(w *watch) {
 	m := &w.marks[l.view]
 	if !l.active.Load() || m.set.Load() || !m.set.CompareAndSwap(false, true) {
@@ -155,8 +155,8 @@ func (l *lane) mark(w *watch) {
 	}
 }
 
-// takeMarked empties the list of marked probes. A mark is cleared before the state of its probe is
-// read, so that a later change marks it again.
+// takeMarked empties the list of marked probes. It clears a mark before the state of its probe is read, so
+// that a later change marks the probe again.
 func (l *lane) takeMarked(changed map[manager.Key]struct{}) {
 	for w := l.marked.Swap(nil); w != nil; {
 		m := &w.marks[l.view]
@@ -178,7 +178,7 @@ func (h *Hub) Probe(key manager.Key) {
 	}
 }
 
-// Event records that e is new, or has happened again.
+// Event records that e is new or repeated.
 func (h *Hub) Event(e v1.Event) {
 	for i := range h.lanes {
 		if l := &h.lanes[i]; l.active.Load() {
@@ -241,7 +241,7 @@ func (h *Hub) Attach(view View) *Reader {
 	return r
 }
 
-// detach removes r. Without readers the state that was encoded for them is dropped.
+// detach removes r. After the last reader it drops the encoded state.
 func (l *lane) detach(r *Reader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

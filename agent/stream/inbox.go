@@ -11,14 +11,13 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// inbox has the changes that are not made by a tick, until the session takes them: the newest of
-// each object.
+// inbox has changes without a tick, until the session takes them. It keeps the newest change of each object.
 type inbox struct {
 	mu     sync.Mutex
 	probes map[manager.Key]struct{}
 	pods   map[types.UID]pods.Change
 	events map[string]v1.Event // by name
-	order  []string            // of events, by the first change that was not taken
+	order  []string            // of events, by their first change that was not taken
 }
 
 func (i *inbox) addProbe(key manager.Key) {

@@ -9,15 +9,15 @@ import (
 // names finds pods with probes by name. The zero value is empty.
 type names struct {
 	mu   sync.Mutex
-	pods map[string]*pod // the first of those with the name
+	pods map[string]*pod // head of the list of pods with the name
 }
 
 // pod is a pod with probes.
 type pod struct {
 	uid    types.UID
 	name   string
-	probes int  // guarded by names.mu, as is next
-	next   *pod // of the same name: in another namespace, or while one is replaced
+	probes int  // guarded by names.mu, like next
+	next   *pod // pod of the same name, in another namespace or during a replacement
 }
 
 // add counts a probe of a pod.
@@ -38,7 +38,7 @@ func (n *names) add(uid types.UID, name string) *pod {
 	return p
 }
 
-// remove takes back an add.
+// remove undoes an add.
 func (n *names) remove(p *pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

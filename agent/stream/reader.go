@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	pageBytes    = 32 << 10 // about, that are written at once
+	pageBytes    = 32 << 10 // approximate size of a write
 	writeTimeout = 10 * time.Second
 	heartbeat    = 15 * time.Second
 )
 
-// ErrBehind is the error of a reader that is slower than objects come and go.
+// ErrBehind is returned for a reader that is slower than objects are created and removed.
 var ErrBehind = errors.New("the reader is too far behind")
 
-// Reader is one reader of a [Hub]. It has no copy of what it has not received: while it is slow,
-// newer versions of objects replace those that it would have received.
+// Reader is a reader of a [Hub]. It buffers no versions: while it is slow, newer versions of objects replace
+// older ones that it has not received.
 type Reader struct {
 	lane    *lane
 	session *session
@@ -31,8 +31,8 @@ func (r *Reader) Close() { r.lane.detach(r) }
 // pages are buffers for writes.
 var pages = sync.Pool{New: func() any { return new([]byte) }}
 
-// Serve sends server-sent events to w: the present state of all objects in pages, and then their
-// changes. It returns when ctx ends, when w accepts no page for 10 seconds, or with [ErrBehind].
+// Serve sends server-sent events to w: the present state of all objects, in pages, and then their changes. It
+// returns when ctx ends, when w accepts no page for 10 seconds, or with [ErrBehind].
 func (r *Reader) Serve(ctx context.Context, w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -72,14 +72,14 @@ type writer struct {
 	w       http.ResponseWriter
 }
 
-// send writes frames at once, and clears them.
+// send writes frames in one write, and clears them.
 func (w *writer) send(frames [][]byte) error {
 	if err := w.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
 	page := pages.Get().(*[]byte)
 	defer func() {
-		if cap(*page) <= 4*pageBytes { // an object may be large
+		if cap(*page) <= 4*pageBytes { // drop pages of large objects
 			pages.Put(page)
 		}
 	}()
@@ -87,12 +87,12 @@ func (w *writer) send(frames [][]byte) error {
 	for _, frame := range frames {
 		*page = append(*page, frame...)
 	}
-	clear(frames) // a blocked write does not keep versions that are replaced
+	clear(frames) // a blocked write must not retain replaced versions
 	if _, err := w.w.Write(*page); err != nil {
 		return err
 	}
 	if err := w.control.Flush(); err != nil {
 		return err
 	}
-	return w.control.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, also without a write
+	return w.control.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even without a write
 }

@@ -19,23 +19,23 @@ import (
 
 const (
 	pauseMin = 100 * time.Millisecond // between two updates of the table
-	pauseMax = 250 * time.Millisecond // an update may take 250 ms more before readers are half a second late
-	recount  = 250 * time.Millisecond // until missing probes are searched for again
-	chunk    = 128                    // objects that are encoded between two updates of the table
-	burst    = 16                     // objects that are encoded before ticks that are due go first
+	pauseMax = 250 * time.Millisecond // leaves an update 250 ms before readers are half a second late
+	recount  = 250 * time.Millisecond // pause before missing probes are searched for again
+	chunk    = 128                    // objects encoded between two updates of the table
+	burst    = 16                     // objects encoded before the processor is yielded to ticks
 )
 
-// session is the time from the first reader to the last. Its goroutine, the one of [Hub.Run],
-// encodes every object; so no reader gets an older version after a newer one.
+// session lasts from the first reader to the last. Its goroutine, which [Hub.Run] starts, encodes every
+// object, so that no reader gets an older version after a newer one.
 type session struct {
 	lane  *lane
 	ended chan struct{} // closed when the last reader has left
 	table *table
 
-	// The rest is owned by run.
+	// The fields below are owned by run.
 	state  State
-	probes int  // in the table
-	order  []id // of the events in the table, the latest last
+	probes int  // number in the table
+	order  []id // of the events in the table, newest last
 }
 
 func newSession(l *lane) *session {
@@ -49,14 +49,14 @@ func (s *session) run(ctx context.Context, state State) {
 	defer watching.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.lane.inbox.take() // of the session before
+	s.lane.inbox.take() // drops the changes of the previous session
 	watching.Go(func() {
 		for c := range state.Watch(ctx) {
 			s.lane.inbox.addPod(c)
 			s.lane.signal()
 		}
 	})
-	s.update() // also takes marks that are left from the session before
+	s.update() // also takes marks of the previous session
 	s.putEvents(s.state.Events())
 	pause := time.NewTimer(s.pause(0))
 	defer pause.Stop()
@@ -82,8 +82,8 @@ func (s *session) run(ctx context.Context, state State) {
 	}
 }
 
-// pause returns how long the session pauses after an update that took so long: so long that it
-// takes a third of the time of one processor, but no longer than [pauseMax].
+// pause returns the pause after an update with this duration. It limits the session to a third of a
+// processor's time, but is at most [pauseMax].
 func (s *session) pause(took time.Duration) time.Duration {
 	pause := min(max(pauseMin, 2*took), pauseMax)
 	if !s.counted() {
@@ -92,11 +92,11 @@ func (s *session) pause(took time.Duration) time.Duration {
 	return pause
 }
 
-// counted reports whether the table may have all probes. A probe has no mark before the manager has
-// it, and after it has ended by itself; then the numbers differ.
+// counted reports whether the table may have all probes. A probe has no mark before the manager has it, and
+// after it has ended by itself: the numbers differ then.
 func (s *session) counted() bool { return s.lane.hub.open.Load() == int64(s.probes) }
 
-// update puts the newest state of everything that has changed into the table.
+// update puts the newest state of all changed objects into the table.
 func (s *session) update() {
 	changed := make(map[manager.Key]struct{})
 	s.lane.takeMarked(changed)
@@ -116,8 +116,8 @@ func (s *session) update() {
 	s.table.sweep(time.Now())
 }
 
-// differences returns the probes that are in the table or in the manager, but not in both. The usual
-// result is none: a probe that was removed is open until its attempt has ended.
+// differences returns the probes that are only in the table or only in the manager. Usually there are none: a
+// removed probe stays open until its attempt has ended.
 func (s *session) differences() (keys []manager.Key) {
 	common := 0
 	s.state.Select(func(i *worker.Info) bool {
@@ -154,7 +154,7 @@ func (s *session) putProbes(keys []manager.Key) {
 	})
 }
 
-// putEvents puts events into the table, and drops the oldest if there are too many.
+// putEvents puts events into the table, and drops the oldest beyond the limit.
 func (s *session) putEvents(list []v1.Event) {
 	put(s, list, func(e *v1.Event) (version, error) { return encodeEvent(e) })
 	for i := range list {
@@ -175,7 +175,7 @@ func put[T any](s *session, objects []T, encode func(*T) (version, error)) {
 			if i%burst == 0 {
 				runtime.Gosched()
 			}
-			if v, err := encode(&part[i]); err == nil { // a number that JSON cannot represent
+			if v, err := encode(&part[i]); err == nil { // an error means a number that JSON cannot represent
 				versions = append(versions, v)
 			}
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/daeace23/prober/core/worker"
 )
 
-// The test makes random changes, with readers of all speeds that come and go. Each reader must end
-// with exactly the present objects, in their newest versions; a client checks their order.
+// The test makes random changes, with readers of different speeds that are added and removed. Each reader
+// must end with exactly the present objects in their newest versions. A client checks the order of versions.
 func TestReadersEndWithPresentState(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -94,7 +94,7 @@ func (w *world) change(random *rand.Rand) {
 	}
 }
 
-// All objects change all the time. A reader that takes a page in two seconds, and needs six of them,
+// All objects change all the time. A reader that needs six pages for them, with two seconds per page,
 // receives every object in each round.
 func TestSlowReaderReceivesEveryObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestSlowReaderReceivesEveryObject(t *testing.T) {
 	})
 }
 
-// The last reader leaves while a probe is marked, at every moment of an update.
+// The last reader leaves while a probe is marked, at every point of an update.
 func TestReaderAfterAllHaveLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -276,7 +276,7 @@ func TestIdleReaderReceivesHeartbeats(t *testing.T) {
 	})
 }
 
-// Objects that come and go faster than a reader reads do not accumulate.
+// Objects that are created and removed faster than a reader reads do not accumulate.
 func TestLateReaderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -13,10 +13,10 @@ import (
 	"github.com/daeace23/prober/pods"
 )
 
-// maxText is the most bytes of a text in a summary.
+// maxText is the limit of a text in a summary, in bytes.
 const maxText = 200
 
-// summaryOf returns what a table shows of a probe.
+// summaryOf returns the summary of a probe.
 func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 	s := &api.ProbeSummary{
 		Namespace: p.Namespace, Pod: p.Pod, UID: p.UID, Container: p.Container, Kind: p.Kind, Handler: p.Handler, Target: p.Target,
@@ -34,7 +34,7 @@ func summaryOf(p *api.ProbeStatus) *api.ProbeSummary {
 	return s
 }
 
-// oneLine returns the beginning of text, which a target may have written, as one line.
+// oneLine returns the beginning of text as one line. A target may have written text.
 func oneLine(text string) string {
 	return clip.Text(explain.OneLine(clip.Bytes(strings.TrimSpace(text), 2*maxText)), maxText)
 }
@@ -76,7 +76,7 @@ func summaryOfContainer(c *v1.ContainerStatus, init bool) api.ContainerSummary {
 	return s
 }
 
-// exitText says how a container has ended.
+// exitText returns a description of how a container ended.
 func exitText(t *v1.ContainerStateTerminated) string {
 	text := fmt.Sprintf("%s, exit code %d", cmp.Or(t.Reason, "Ended"), t.ExitCode)
 	if t.Message != "" {

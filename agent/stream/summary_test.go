@@ -72,7 +72,7 @@ func TestViewsAreIndependent(t *testing.T) {
 	})
 }
 
-// summaries returns the newest data of a kind of object in a summary stream of one probe and one pod.
+// summaries returns the newest data of each kind of object in a summary stream of one probe and one pod.
 func summaries(t *testing.T, p api.ProbeStatus, pod *v1.Pod) (probeText, podText string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestSummaryOfHostileProbe(t *testing.T) {
 	}
 }
 
-// A cause is one line and an output is not: the same text is in a summary once.
+// A cause is a single line and an output is not. A summary has the same text only once.
 func TestSummaryHasOneOfCauseAndOutput(t *testing.T) {
 	for output, cause := range map[string]string{
 		"no\n": "no", "no" + strings.Repeat(" \n", 300): "no", strings.Repeat("ü", 300) + "\n": strings.Repeat("ü", 300),

@@ -15,13 +15,13 @@ import (
 
 // id identifies an object of a stream.
 type id struct {
-	uid       types.UID // of the pod; the name of an event
+	uid       types.UID // of the pod; for an event, its name
 	container string    // of a probe
 	object    object
 	kind      probe.Kind // of a probe
 }
 
-// object is what an id identifies.
+// object is the type of an object.
 type object byte
 
 const (
@@ -38,24 +38,24 @@ type version struct {
 	id      id
 	frame   []byte // as readers receive it; read-only
 	removed bool
-	// label has what the frame of a removed probe needs.
+	// label is needed to encode the removal of a probe.
 	label label
 }
 
-// label is what identifies a probe to a user, beside its id.
+// label identifies a probe to users, in addition to its id.
 type label struct{ namespace, pod, handler string }
 
-// table has the newest version of every object, and for each reader the set of the objects that it
-// has not received. Its size is bounded by the number of objects: a reader that is slow misses the
-// versions in between, and a removed object stays until all readers have received its removal.
+// table has the newest version of every object, and for each reader the set of objects that it has not
+// received. Its size is bounded by the number of objects: a slow reader misses intermediate versions, and a
+// removed object stays until all readers have received its removal.
 // See RATIONALE.md, "Why does a stream keep a bit an object for each reader, and no queue?"
 type table struct {
 	mu      sync.Mutex
 	index   map[id]int // into slots
 	slots   []version
 	free    []int             // slots without an object
-	removed map[int]time.Time // when the objects in these slots were removed
-	readers map[*Reader]*mask // the objects that each reader has not received
+	removed map[int]time.Time // times of removal, by slot
+	readers map[*Reader]*mask // slots that each reader has not received
 }
 
 func newTable() *table {
@@ -63,10 +63,10 @@ func newTable() *table {
 }
 
 const (
-	// maxRemoved is how many removed objects are kept for readers that are late, beyond the number
-	// of objects that are not removed.
+	// maxRemoved is how many removed objects are kept for slow readers, in addition to the number of live
+	// objects.
 	maxRemoved = 1000
-	// maxLate is how long after its removal an object may be kept if there are more.
+	// maxLate is how long a removed object is kept beyond maxRemoved.
 	maxLate = time.Minute
 )
 
@@ -76,7 +76,7 @@ func (t *table) count() int {
 	return len(t.readers)
 }
 
-// attach adds a reader that has received nothing.
+// attach adds a reader that has received no objects.
 func (t *table) attach(r *Reader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (t *table) detach(r *Reader) {
 	delete(t.readers, r)
 }
 
-// get returns the version of an object.
+// get returns the newest version of an object.
 func (t *table) get(id id) (version, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,8 +114,7 @@ func (t *table) has(id id) bool {
 	return ok && !t.slots[at].removed
 }
 
-// put replaces the versions of objects, and wakes the readers. It returns by how many there are more
-// probes now.
+// put replaces versions of objects, and wakes the readers. It returns the change in the number of probes.
 func (t *table) put(versions []version) (probes int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +167,7 @@ func (t *table) slotLocked() int {
 	return len(t.slots) - 1
 }
 
-// forget removes an object without telling the readers.
+// forget removes an object without notifying the readers.
 func (t *table) forget(id id) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,9 +188,9 @@ func (t *table) freeLocked(at int) {
 	t.free = append(t.free, at)
 }
 
-// sweep drops the removed objects whose removal all readers have received. If too many are left, it
-// cuts off the readers that are late: objects come and go faster than they read. When they connect
-// again, they begin with the present state.
+// sweep drops removed objects whose removal all readers have received. If too many are left, it disconnects
+// the readers that are late, as objects are created and removed faster than they read. A reader that connects
+// again begins with the present state.
 func (t *table) sweep(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -222,8 +221,8 @@ func (t *table) sweepLocked() {
 	}
 }
 
-// next appends to page the frames of objects that r has not received, up to about limit bytes.
-// ok is false if r was cut off.
+// next appends the frames of objects that r has not received to page, up to about limit bytes. ok is false if
+// r was disconnected.
 func (t *table) next(r *Reader, page [][]byte, limit int) (_ [][]byte, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -242,7 +241,7 @@ func (t *table) next(r *Reader, page [][]byte, limit int) (_ [][]byte, ok bool) 
 	return page, true
 }
 
-// probes returns the probes of the pods that match, without those that were removed.
+// probes returns the live probes of the pods for which match returns true.
 func (t *table) probes(match func(types.UID) bool) map[manager.Key]struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,12 +254,12 @@ func (t *table) probes(match func(types.UID) bool) map[manager.Key]struct{} {
 	return keys
 }
 
-// mask is a set of slots. take goes around, so that an object that changes all the time delays no
-// other object.
+// mask is a set of slots. take cycles through the slots, so that an object that changes all the time delays
+// no other object.
 type mask struct {
 	words []uint64
 	count int
-	at    int // the slot where take goes on
+	at    int // slot at which take continues
 }
 
 func (m *mask) has(slot int) bool {

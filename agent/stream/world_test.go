@@ -28,13 +28,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// world has the present state that a hub streams. Each change of an object has a higher number than
-// all changes before it.
+// world has the state that a hub streams. Each change of an object has a higher number than all earlier
+// changes.
 type world struct {
 	hub    *stream.Hub
 	events *events.Log
 
-	slow time.Duration // that reading the state of a probe takes; read-only after run
+	slow time.Duration // duration of reading a probe's state; read-only after run
 
 	mu      sync.Mutex
 	last    int
@@ -133,7 +133,7 @@ func podOf(uid types.UID, number int) *v1.Pod {
 
 func (w *world) numberLocked() int { w.last++; return w.last }
 
-// add adds a probe; a manager makes its observers before it lists the probe.
+// add adds a probe. Like a manager, it creates the observer before it lists the probe.
 func (w *world) add(key manager.Key) {
 	p := &worldProbe{watch: w.hub.Observe(infoOf(key))}
 	w.mu.Lock()
@@ -154,7 +154,7 @@ func (w *world) remove(key manager.Key) {
 	p.watch.Close()
 }
 
-// tick changes a probe as a tick does; act does so as a request does.
+// tick changes a probe like a tick, and act like a request.
 func (w *world) tick(key manager.Key) { w.number(key).watch.Tick(nil) }
 func (w *world) act(key manager.Key)  { w.number(key); w.hub.Probe(key) }
 
@@ -177,12 +177,12 @@ func (w *world) setPod(uid types.UID, there bool) {
 	w.changed = make(chan struct{})
 }
 
-// happen counts the event of one reason.
+// happen adds an event with the reason, or increments its count.
 func (w *world) happen(reason string) {
 	w.events.Add(v1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "pod"}, v1.EventTypeWarning, reason, "text", 1, time.Now())
 }
 
-// state of all objects: the numbers of probes and pods, the counts of events.
+// numbers returns the numbers of probes and pods, and the counts of events.
 func (w *world) numbers() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,20 +199,20 @@ func (w *world) numbers() map[string]int {
 	return all
 }
 
-// client is the response writer of a reader. It keeps what a reader knows.
+// client is the response writer of a reader. It records the state that the reader received.
 type client struct {
 	t      *testing.T
 	delay  time.Duration // of each write
-	dead   bool          // accepts nothing
+	dead   bool          // accepts no bytes
 	header http.Header
 
 	mu       sync.Mutex
 	deadline time.Time
 	known    map[string]int
-	received int // objects
+	received int // number of objects
 	frames   []string
 	writes   []time.Time
-	keep     bool // frames
+	keep     bool // keep the frames
 }
 
 func newClient(t *testing.T) *client {
@@ -246,7 +246,7 @@ func (c *client) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// receive applies one event of the stream, which must not be older than the one before it.
+// receive applies an event of the stream. Its version must not be older than the previous one.
 func (c *client) receive(frame []byte) {
 	head, data, ok := bytes.Cut(frame, []byte("\ndata: "))
 	if !ok {

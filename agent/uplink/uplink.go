@@ -1,10 +1,10 @@
-// Package uplink tells a target that is down from a host that has lost its network. Targets that the
-// operator names are the witnesses of the network. While none of them answers, a target that does not
-// answer either has not failed: the attempt is an error with the reason host_network.
+// Package uplink distinguishes a target that is down from a host that has lost its network. The operator
+// names targets that are the witnesses of the network. While no witness responds, a target that does not
+// respond has not failed: the attempt is an error with the reason host_network.
 //
-// An attempt without an answer is a failure if a witness answered last before it began, and answers after it. It
-// waits for that: no other probe does, and a host whose targets answer asks the witnesses at their own periods
-// only.
+// An attempt without a response is a failure if a witness responded last before it began, and responds after
+// it. The attempt waits for that response; no other probe does. While targets respond, the witnesses are
+// probed at their own periods only.
 package uplink
 
 import (
@@ -27,46 +27,47 @@ import (
 )
 
 const (
-	// patience is how long an attempt waits for the witnesses at most. Those that have not answered by
-	// then are left out.
+	// patience is how long an attempt waits for the witnesses. Witnesses without a response by then are
+	// ignored.
 	patience = config.MaxWitnessTimeout + time.Second
-	// pause is the least time between two requests to ask the witnesses: that many targets are down must
+	// pause is the minimum time between two requests to probe the witnesses, so that many failing targets do
 	// not flood them.
 	pause = 200 * time.Millisecond
-	// settling is how long after the witnesses were named an attempt waits for the first one.
+	// settling is how long an attempt waits for the first witness after the witnesses were set.
 	settling = 15 * time.Second
 )
 
-// Uplink knows the witnesses, and what their newest attempts have told.
+// Uplink has the witnesses, and the results of their newest attempts.
 type Uplink struct {
-	trigger func(manager.Key) error  // asks a witness
-	groups  atomic.Pointer[[]string] // of targets, which are the witnesses; nil: nothing is judged
-	begun   atomic.Uint64            // attempts so far: their numbers tell which began first
-	fault   atomic.Pointer[string]   // of a witness, if none has answered in its newest attempt; else nil
+	trigger func(manager.Key) error  // requests an attempt of a witness
+	groups  atomic.Pointer[[]string] // target groups of the witnesses; nil: nothing is judged
+	begun   atomic.Uint64            // counter of attempts: their numbers order their begins
+	fault   atomic.Pointer[string]   // of a witness, if no witness responded in its newest attempt; else nil
 
 	mu     sync.Mutex
-	seen   map[manager.Key]seen // of witnesses that answer in time, or fail
-	down   uint64               // the number of the newest attempt when there was a fault last; 0: never
-	last   string               // that fault
+	seen   map[manager.Key]seen // newest attempts of witnesses
+	down   uint64               // number of the newest attempt when there last was a fault; 0: never
+	last   string               // the last fault
 	named  time.Time            // when groups was set
-	asked  time.Time            // the last time
-	news   chan struct{}        // is closed when one of the fields has changed
+	asked  time.Time            // when witnesses were last triggered
+	news   chan struct{}        // closed when one of the fields changes
 	closed bool
 }
 
 // seen is the newest attempt of a witness.
 type seen struct {
-	began uint64 // its number
+	began uint64 // number of the attempt
 	pod   string
-	fault string // why it has not answered; "": it has
+	fault string // why it has no response; "" if it has one
 }
 
-// New returns an Uplink without witnesses. trigger has a probe make an attempt at once; it must not block.
+// New returns an Uplink without witnesses. trigger requests an immediate attempt of a probe; it must not
+// block.
 func New(trigger func(manager.Key) error) *Uplink {
 	return &Uplink{trigger: trigger, seen: make(map[manager.Key]seen), news: make(chan struct{})}
 }
 
-// Set replaces the groups of targets that are the witnesses.
+// Set replaces the target groups of the witnesses.
 func (u *Uplink) Set(groups []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -82,7 +83,7 @@ func (u *Uplink) Set(groups []string) {
 	u.tellLocked()
 }
 
-// Close ends every wait for a witness. Nothing is judged any more.
+// Close ends every wait for a witness. Attempts are not judged after Close.
 func (u *Uplink) Close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -99,11 +100,11 @@ func (u *Uplink) witnesses() []string {
 	return nil
 }
 
-// Down reports whether there are witnesses, none of which has answered in its newest attempt.
+// Down reports whether there are witnesses, and none responded in its newest attempt.
 func (u *Uplink) Down() bool { return u.fault.Load() != nil }
 
-// faultSinceLocked returns why no witness has answered in its newest attempt; "" if one has, or if none has made
-// one since the attempt with a number began.
+// faultSinceLocked returns the fault of a witness if no witness responded in its newest attempt. It returns
+// "" if one responded, or if none has made an attempt since attempt number began started.
 func (u *Uplink) faultSinceLocked(began uint64) (fault string) {
 	pod := ""
 	for _, s := range u.seen {
@@ -111,22 +112,22 @@ func (u *Uplink) faultSinceLocked(began uint64) (fault string) {
 		case s.began < began:
 		case s.fault == "":
 			return ""
-		case pod == "" || s.pod < pod: // always the same one
+		case pod == "" || s.pod < pod: // choose the same witness each time
 			pod, fault = s.pod, s.pod+": "+s.fault
 		}
 	}
 	return fault
 }
 
-// Wrap returns the handler of one probe. The attempts of a witness are noted, and the attempts of other probes are
-// judged by the witnesses.
+// Wrap returns the handler of one probe. It records attempts of witnesses, and judges attempts of other
+// probes by the witnesses.
 func (u *Uplink) Wrap(h probe.Handler) probe.Handler { return &handler{uplink: u, inside: h} }
 
 type handler struct {
 	uplink *Uplink
 	inside probe.Handler
 
-	key atomic.Pointer[manager.Key] // of the witness that it is; nil: it has been none so far
+	key atomic.Pointer[manager.Key] // key of the witness; nil: it has not been a witness
 }
 
 var (
@@ -157,23 +158,23 @@ func (h *handler) Probe(ctx context.Context, req probe.Request) (probe.Outcome, 
 		h.note(ctx, &req, began, out, err)
 		return out, err
 	}
-	text, is := unanswered(ctx, &req, out, err)
-	if !is || isLocal(req.PodIP) || ctx.Err() == context.Canceled {
+	text, isUnanswered := unanswered(ctx, &req, out, err)
+	if !isUnanswered || isLocal(req.PodIP) || ctx.Err() == context.Canceled {
 		return out, err
 	}
 	fault := h.uplink.ask(began, h.uplink.begun.Add(1))
 	if fault == "" && before != nil {
-		fault = *before // it has come back meanwhile
+		fault = *before // the network came back meanwhile
 	}
 	if fault == "" {
 		return out, err
 	}
-	return probe.Outcome{}, &probe.Error{Reason: probe.ReasonHostNetwork, Err: fmt.Errorf("%s; no witness of the uplink answered: %s", text, fault)}
+	return probe.Outcome{}, &probe.Error{Reason: probe.ReasonHostNetwork, Err: fmt.Errorf("%s; no witness of the uplink responded: %s", text, fault)}
 }
 
-// unanswered reports whether an attempt may have failed because its host has no network: nothing shows that the
-// target has sent anything, or it has not sent all before the deadline. text says how.
-func unanswered(ctx context.Context, req *probe.Request, out probe.Outcome, err error) (text string, is bool) {
+// unanswered reports whether an attempt may have failed because its host has no network: there is no sign of
+// a response from the target, or the response was incomplete at the deadline. text describes the failure.
+func unanswered(ctx context.Context, req *probe.Request, out probe.Outcome, err error) (text string, ok bool) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return probe.TimedOut(req.Spec.Timeout).Output, true // as the worker counts it
@@ -190,7 +191,7 @@ func unanswered(ctx context.Context, req *probe.Request, out probe.Outcome, err 
 	}
 }
 
-// isLocal reports whether a pod is on this host, which needs no network.
+// isLocal reports whether a pod is on this host, so that its probes need no network.
 func isLocal(podIP string) bool {
 	addr, err := netip.ParseAddr(podIP)
 	return podIP == "localhost" || err == nil && addr.Unmap().IsLoopback()
@@ -200,10 +201,10 @@ func (h *handler) note(ctx context.Context, req *probe.Request, began uint64, ou
 	key := manager.Key{PodUID: types.UID(req.Pod.UID), Container: req.Container.Name, Kind: req.Kind}
 	h.key.Store(&key)
 	s := seen{began: began, pod: req.Pod.Name}
-	switch text, is := unanswered(ctx, req, out, err); {
-	case is:
+	switch text, isUnanswered := unanswered(ctx, req, out, err); {
+	case isUnanswered:
 		s.fault = req.Redacted(text)
-	case err != nil: // nothing was asked
+	case err != nil: // no request was sent
 		h.uplink.forget(key)
 		return
 	}
@@ -229,14 +230,15 @@ func (u *Uplink) tellLocked() {
 	if fault := u.faultSinceLocked(0); fault != "" {
 		now, u.down, u.last = &fault, u.begun.Load(), fault
 	}
-	u.fault.Store(now) // once: it is read without the mutex
+	u.fault.Store(now) // a single store, as it is read without the mutex
 	close(u.news)
 	u.news = make(chan struct{})
 }
 
-// ask returns why no witness has answered: all of them at a moment since an attempt of a target began, or each
-// since it ended. "" means that one has answered since it ended, or that nothing is known. Those witnesses are
-// asked that have made no attempt since it ended.
+// ask returns why no witness has responded, for an attempt of a target that began and ended with these
+// numbers. All witnesses must have failed at one moment since it began, or each since it ended. ask returns
+// "" if a witness has responded since the attempt ended, or if nothing is known. It triggers witnesses
+// without an attempt since then.
 func (u *Uplink) ask(began, ended uint64) string {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -253,7 +255,7 @@ func (u *Uplink) ask(began, ended uint64) string {
 		}
 		if wait <= 0 {
 			for _, key := range v.open {
-				_ = u.trigger(key) // an error means that it has ended
+				_ = u.trigger(key) // an error means that the witness has ended
 			}
 			wait = patience
 		}
@@ -269,18 +271,18 @@ func (u *Uplink) ask(began, ended uint64) string {
 	}
 }
 
-// verdict is what the witnesses have told.
+// verdict is the judgement from the results of the witnesses.
 type verdict struct {
-	fault string        // why none of those has answered that have made an attempt; "" if one has
-	open  []manager.Key // those that have made none, unless one has answered
-	waits bool          // for open, or for the first witness
+	fault string        // fault, if all witnesses with an attempt failed; else ""
+	open  []manager.Key // witnesses without an attempt, unless one has responded
+	waits bool          // wait for open, or for the first witness
 }
 
 func (u *Uplink) judgeLocked(began, ended uint64) (v verdict) {
 	switch {
 	case u.groups.Load() == nil:
 		return verdict{}
-	case u.down >= began: // also if the network has come back meanwhile
+	case u.down >= began: // also if the network came back meanwhile
 		return verdict{fault: u.last}
 	case len(u.seen) == 0:
 		return verdict{waits: time.Since(u.named) < settling}
@@ -297,8 +299,8 @@ func (u *Uplink) judgeLocked(began, ended uint64) (v verdict) {
 	return v
 }
 
-// giveUp returns the verdict without the witnesses that have not answered in time. Nobody waits for those
-// again before they have made another attempt: they may be paused.
+// giveUp returns the verdict without the witnesses that have not responded in time. No attempt waits for them
+// again before their next attempt, as they may be paused.
 func (u *Uplink) giveUp(began, ended uint64) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// network is a host with witnesses. A test says what each of them and each target answers.
+// network is a host with witnesses. A test sets the response of each witness and target.
 type network struct {
 	*uplink.Uplink
 	mu        sync.Mutex
@@ -55,7 +55,7 @@ func (n *network) pause(paused bool) {
 	n.mu.Unlock()
 }
 
-// witness adds one, and makes its first attempt.
+// witness adds a witness, and makes its first attempt.
 func (n *network) witness(pod string, h probe.HandlerFunc) {
 	n.mu.Lock()
 	n.witnesses[pod] = n.Wrap(h)
@@ -70,8 +70,8 @@ func request(pod, group, ip string) probe.Request {
 	}
 }
 
-// of returns the answer of a target at ip, as "result reason text", and how long it took.
-func (n *network) of(ip string, h probe.HandlerFunc) (string, time.Duration) {
+// probeTarget returns the outcome for a target at ip, as "result reason text", and its duration.
+func (n *network) probeTarget(ip string, h probe.HandlerFunc) (string, time.Duration) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -89,7 +89,7 @@ func answers(result probe.Result, reason probe.Reason, text string) probe.Handle
 	}
 }
 
-// silent does not answer within a second.
+// silent does not respond within a second.
 func silent(context.Context, probe.Request) (probe.Outcome, error) {
 	time.Sleep(time.Second)
 	return probe.TimedOut(time.Second), nil
@@ -98,7 +98,7 @@ func silent(context.Context, probe.Request) (probe.Outcome, error) {
 var ok = answers(probe.Success, "", "")
 
 func TestJudgement(t *testing.T) {
-	const lost = "error host_network shop: no answer; no witness of the uplink answered: gw-1: "
+	const lost = "error host_network shop: no answer; no witness of the uplink responded: gw-1: "
 	timeout := answers(probe.Failure, probe.ReasonConnectTimeout, "shop: no answer")
 	for name, c := range map[string]struct {
 		witnesses []probe.HandlerFunc
@@ -154,7 +154,7 @@ func TestJudgement(t *testing.T) {
 					n.witness(fmt.Sprintf("gw-%d", i+1), h)
 				}
 				time.Sleep(time.Minute)
-				got, took := n.of(cmp.Or(c.ip, "10.0.0.7"), c.target)
+				got, took := n.probeTarget(cmp.Or(c.ip, "10.0.0.7"), c.target)
 				if got != c.want {
 					t.Errorf("got %s\nwant %s", got, c.want)
 				}
@@ -166,8 +166,8 @@ func TestJudgement(t *testing.T) {
 	}
 }
 
-// That a witness has answered before the end of an attempt says nothing.
-func TestVerdictIsNotOld(t *testing.T) {
+// A response of a witness before the end of an attempt does not count.
+func TestEarlierResponseOfWitnessDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		var up atomic.Bool
@@ -179,11 +179,11 @@ func TestVerdictIsNotOld(t *testing.T) {
 			return probe.TimedOut(time.Second), nil
 		})
 		lost := func(context.Context, probe.Request) (probe.Outcome, error) {
-			n.ask("gw") // which still answers
+			n.ask("gw") // which still responds
 			up.Store(false)
 			return probe.TimedOut(time.Second), nil
 		}
-		if got, _ := n.of("10.0.0.7", lost); !strings.HasPrefix(got, "error host_network") {
+		if got, _ := n.probeTarget("10.0.0.7", lost); !strings.HasPrefix(got, "error host_network") {
 			t.Errorf("after the network was lost: %s", got)
 		}
 		if !n.Down() {
@@ -193,10 +193,10 @@ func TestVerdictIsNotOld(t *testing.T) {
 			up.Store(true)
 			return probe.TimedOut(time.Second), nil
 		}
-		if got, _ := n.of("10.0.0.7", back); !strings.HasPrefix(got, "error host_network") {
+		if got, _ := n.probeTarget("10.0.0.7", back); !strings.HasPrefix(got, "error host_network") {
 			t.Errorf("the network came back meanwhile: %s", got)
 		}
-		if got, _ := n.of("10.0.0.7", back); !strings.HasPrefix(got, "failure deadline") {
+		if got, _ := n.probeTarget("10.0.0.7", back); !strings.HasPrefix(got, "failure deadline") {
 			t.Errorf("after the network is back: %s", got)
 		}
 		during := func(context.Context, probe.Request) (probe.Outcome, error) {
@@ -205,7 +205,7 @@ func TestVerdictIsNotOld(t *testing.T) {
 			up.Store(true)
 			return probe.TimedOut(time.Second), nil
 		}
-		if got, _ := n.of("10.0.0.7", during); !strings.HasPrefix(got, "error host_network") {
+		if got, _ := n.probeTarget("10.0.0.7", during); !strings.HasPrefix(got, "error host_network") {
 			t.Errorf("the network was away meanwhile: %s", got)
 		}
 		n.ask("gw")
@@ -215,8 +215,8 @@ func TestVerdictIsNotOld(t *testing.T) {
 	})
 }
 
-// Many targets that are down ask the witnesses five times a second at most, and none waits longer.
-func TestManyTargetsAskOnce(t *testing.T) {
+// Many targets that are down trigger the witnesses at most five times a second, and none waits longer.
+func TestManyTargetsTriggerWitnessesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		n.witness("gw", ok)
@@ -225,7 +225,7 @@ func TestManyTargetsAskOnce(t *testing.T) {
 		for i := range 1000 {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * 10 * time.Millisecond)
-				if got, took := n.of("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); got != "failure connect_timeout x" || took > 200*time.Millisecond {
+				if got, took := n.probeTarget("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); got != "failure connect_timeout x" || took > 200*time.Millisecond {
 					t.Errorf("after %v: %s", took, got)
 				}
 			})
@@ -237,7 +237,7 @@ func TestManyTargetsAskOnce(t *testing.T) {
 	})
 }
 
-// A witness that makes no attempts is waited for once.
+// A witness that makes no attempts is waited for only once.
 func TestPausedWitness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
@@ -245,13 +245,13 @@ func TestPausedWitness(t *testing.T) {
 		n.pause(true)
 		time.Sleep(time.Minute)
 		for i, want := range []time.Duration{3 * time.Second, 0} {
-			if got, took := n.of("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); got != "failure connect_timeout x" || took != want {
+			if got, took := n.probeTarget("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); got != "failure connect_timeout x" || took != want {
 				t.Errorf("attempt %d: after %v: %s", i, took, got)
 			}
 		}
 		n.pause(false)
 		n.witness("gw", silent)
-		if got, _ := n.of("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); !strings.HasPrefix(got, "error host_network") {
+		if got, _ := n.probeTarget("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); !strings.HasPrefix(got, "error host_network") {
 			t.Errorf("after the pause: %s", got)
 		}
 	})
@@ -262,14 +262,14 @@ func TestFirstWitness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t)
 		time.AfterFunc(time.Second, func() { n.witness("gw", silent) })
-		if got, took := n.of("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); !strings.HasPrefix(got, "error host_network") {
+		if got, took := n.probeTarget("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); !strings.HasPrefix(got, "error host_network") {
 			t.Errorf("after %v: %s", took, got)
 		}
 	})
 }
 
-// The end of a witness, and of an agent, ends every wait.
-func TestEnds(t *testing.T) {
+// The end of a witness, or of the agent, ends every wait.
+func TestCloseAndReleaseEndWaits(t *testing.T) {
 	for name, end := range map[string]func(*network){
 		"of the agent":     func(n *network) { n.Close() },
 		"of the witness":   func(n *network) { probe.Release(n.witnesses["gw"]) },
@@ -283,7 +283,7 @@ func TestEnds(t *testing.T) {
 				time.Sleep(time.Minute)
 				time.AfterFunc(time.Second, func() { end(n) })
 				for i, want := range []time.Duration{time.Second, 0} {
-					if got, took := n.of("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); got != "failure connect_timeout x" || took != want {
+					if got, took := n.probeTarget("10.0.0.7", answers(probe.Failure, probe.ReasonConnectTimeout, "x")); got != "failure connect_timeout x" || took != want {
 						t.Errorf("attempt %d: after %v: %s", i, took, got)
 					}
 				}

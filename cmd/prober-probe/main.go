@@ -1,5 +1,5 @@
-// Prober-probe carries out one probe with a built-in handler, as `prober probe` does. It is a program of its
-// own because it is to start quickly, in scripts and exec probes: it links no plugins and no agent.
+// Prober-probe carries out one probe with a built-in handler, as `prober probe` does. It is a separate
+// program without plugins and agent, so that it starts quickly in scripts and exec probes.
 package main
 
 import (

@@ -31,7 +31,7 @@ type probeView struct {
 	}
 }
 
-// state is what the API shows.
+// state is the state in the responses of the API.
 type state struct {
 	pod    v1.Pod
 	probes map[string]probeView // by container and kind, "web/readiness"
@@ -64,7 +64,7 @@ func runAgent(t *testing.T, manifest, plugins string) *agentProcess {
 	return startAgent(t, nil, "-f", path, "--plugins", plugins, "--restart-backoff", "1s")
 }
 
-// startAgent runs `prober run` with flags, and with variables beside those of the test.
+// startAgent runs `prober run` with flags, and with additional environment variables.
 func startAgent(t *testing.T, env []string, flags ...string) *agentProcess {
 	t.Helper()
 	exe, err := os.Executable()
@@ -148,7 +148,7 @@ func (a *agentProcess) follow(t *testing.T) {
 	t.Cleanup(func() { cancel(); reading.Wait() })
 }
 
-// await follows the stream until nothing is wrong.
+// await follows the stream until wrong returns "".
 func (a *agentProcess) await(t *testing.T, name string, wrong func(*state) string) {
 	t.Helper()
 	deadline, last := time.After(patience), "no event came"
@@ -186,7 +186,7 @@ func (s *state) take(t *testing.T, e event) {
 	}
 }
 
-// get returns what the two lists show.
+// get returns the contents of the two lists.
 func (a *agentProcess) get(t *testing.T) state {
 	t.Helper()
 	s := state{probes: make(map[string]probeView)}

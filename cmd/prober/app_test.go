@@ -17,8 +17,8 @@ import (
 // appArgument makes the test binary run appMain, in containers of a test.
 const appArgument = "__app"
 
-// appMain runs `KIND NAME CONTROL ADDRESS`: a server that listens after the test lets it start, and
-// whose health are flags of the test. The kind ask exits with 0 if the flag NAME is set.
+// appMain runs `KIND NAME CONTROL ADDRESS`: a server that listens once the test allows it, and whose health
+// depends on flags of the test. The kind ask exits with 0 if the flag NAME is set.
 func appMain(args []string) int {
 	kind, name, control := args[0], args[1], args[2]
 	if kind == "ask" {
@@ -96,7 +96,7 @@ func appRESP(l net.Listener, control, name string) error {
 					return
 				}
 				switch {
-				case !strings.Contains("PING INFO", strings.TrimSpace(word)): // lengths, and what INFO is about
+				case !strings.Contains("PING INFO", strings.TrimSpace(word)): // lengths, and the argument of INFO
 				case !flagged(control, name+"-ready"):
 					fmt.Fprint(conn, "-LOADING the dataset is not in memory yet\r\n")
 				case strings.HasPrefix(word, "PING"):

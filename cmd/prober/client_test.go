@@ -17,7 +17,7 @@ import (
 	"unicode"
 )
 
-// clientPod has a probe of a server that a test decides, and one that no test changes.
+// clientPod has a probe whose server a test controls, and one that no test changes.
 const clientPod = `
 apiVersion: v1
 kind: Pod
@@ -43,7 +43,7 @@ type clientRig struct {
 	broken atomic.Bool
 }
 
-// hostileText is what the server says while it is broken.
+// hostileText is the response of the server while it is broken.
 const hostileText = "<b>\x1b[31mred\x07\r\n\xff"
 
 func runClientRig(t *testing.T) *clientRig {
@@ -89,7 +89,7 @@ func (r *clientRig) run(t *testing.T, args ...string) (code int, stdout, stderr 
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// times are the words of a table that change.
+// times matches the changing words of a table.
 var times = regexp.MustCompile(`\b[0-9.]+(ns|µs|ms|s|m)\b|\b[0-9]+\b`)
 
 // shape returns the lines of a table with single spaces, and # for each number.
@@ -135,7 +135,7 @@ func TestClientShowsWhatTheAgentHas(t *testing.T) {
 		{"reload", 0, "reloaded", ""},
 		{"trigger shop/web", 0, "default/shop/web readiness triggered", ""},
 		{"trigger", 64, "", "accepts between 1 and 2 arg(s), received 0"},
-		{"status --server 127.0.0.1:1", 3, "", "connection refused\nprober: hint: --server says where the agent is"},
+		{"status --server 127.0.0.1:1", 3, "", "connection refused\nprober: hint: set --server to the address of the agent"},
 	} {
 		code, stdout, stderr := r.run(t, strings.Fields(c.args)...)
 		if got := shape(stdout); code != c.code || got != c.want || !strings.Contains(stderr, c.err) || c.err == "" && stderr != "" {

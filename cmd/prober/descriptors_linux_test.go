@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// leaking is prober, started by a program that lets a descriptor through.
+// leaking starts prober like a program that leaks a descriptor to its children.
 func leaking(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "private")

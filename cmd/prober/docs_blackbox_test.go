@@ -24,8 +24,8 @@ import (
 
 const blackboxPage = "../../docs/migration/blackbox_exporter.md"
 
-// TestBlackboxExporterPage runs an agent with the files of the page, whose hosts are servers of this
-// test. It applies the scrape job to the targets, and looks for what the expressions of the page select.
+// TestBlackboxExporterPage runs an agent with the files of the page, whose hosts are servers of this test. It
+// applies the scrape job to the targets, and checks that the expressions of the page select series.
 func TestBlackboxExporterPage(t *testing.T) {
 	t.Parallel()
 	shop := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -124,7 +124,7 @@ func succeed(t *testing.T, a *agentProcess, pods int) {
 	}
 }
 
-// scrapes returns the URLs that the jobs of a Prometheus ask for targets.
+// scrapes returns the URLs that the jobs of a Prometheus scrape for targets.
 func scrapes(t *testing.T, config, targets string) (urls []string) {
 	t.Helper()
 	var prometheus struct {
@@ -187,8 +187,8 @@ var (
 	matcher  = regexp.MustCompile(`[a-z_]+="[^"]*"`)
 )
 
-// checkSelectors checks that each selector in text selects a series of samples. Those of names with X, as
-// in metric="X", stand for others.
+// checkSelectors checks that each selector in text selects a series of samples. It skips placeholders with X,
+// such as metric="X".
 func checkSelectors(t *testing.T, samples, text string) {
 	t.Helper()
 	for _, m := range selector.FindAllStringSubmatch(text, -1) {

@@ -6,5 +6,5 @@ import "syscall"
 
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// killGroup kills the processes of the group of pid, of which none may be left.
+// killGroup kills the process group of pid, which may have no processes left.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

@@ -20,9 +20,9 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
-// The targets of probes are the witness: they know what they have answered, and when. An answer is a tick
-// of its probe, which has ended when the next request of the probe comes. Every change that had ended a
-// second before the agent was killed must be in the history afterwards.
+// The test compares the history with the answers that the targets of probes have recorded. An answer is one
+// tick of its probe. The tick has ended when the next request of the probe arrives. The history must have
+// every change that had ended a second before the agent was killed.
 func TestKilledAgentsLoseNoTransition(t *testing.T) {
 	const agents, probes = 4, 25
 	kills := 13
@@ -44,7 +44,7 @@ func TestKilledAgentsLoseNoTransition(t *testing.T) {
 // answer is a response of a target.
 type answer struct {
 	code int
-	at   time.Time // when its request came
+	at   time.Time // arrival of its request
 }
 
 // seen is a change of the result of a probe.
@@ -57,13 +57,13 @@ type seen struct {
 // witness has targets whose answers change.
 type witness struct {
 	dir, manifest, port string
-	seen                []seen // what must be in the history
+	seen                []seen // changes that must be in the history
 
 	mu      sync.Mutex
 	starts  int
 	random  *rand.Rand
-	codes   []int      // that targets answer with
-	answers [][]answer // of targets to the agent that runs
+	codes   []int      // status codes of the targets
+	answers [][]answer // answers of the targets to the running agent
 }
 
 func newWitness(t *testing.T, seed uint64, probes int) *witness {
@@ -74,8 +74,8 @@ func newWitness(t *testing.T, seed uint64, probes int) *witness {
 	return w
 }
 
-// write writes the manifest of the next agent. Its probes are told from those of agents before: requests of
-// an agent that was killed may come late.
+// write writes the manifest of the next agent. Each agent's probes have different URLs, since requests of a
+// killed agent may arrive late.
 func (w *witness) write(t *testing.T) {
 	var text strings.Builder
 	for n := range w.codes {
@@ -96,7 +96,7 @@ spec: {containers: [{name: web}]}
 	}
 }
 
-// ServeHTTP answers a probe, mostly as before.
+// ServeHTTP answers a probe, mostly with the previous status.
 func (w *witness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	var start, n int
@@ -160,7 +160,7 @@ func (w *witness) runAndKill(t *testing.T) {
 	}
 }
 
-// testify notes the changes that had happened at a time.
+// testify records the changes that had happened at a time.
 func (w *witness) testify(safe time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,7 +180,7 @@ func (w *witness) testify(safe time.Time) {
 	}
 }
 
-// compare finds all that was seen in the history that the next agent has.
+// compare checks that the history of the next agent has all changes in seen.
 func (w *witness) compare(t *testing.T) {
 	a := w.run(t)
 	deadline := time.After(patience)
@@ -221,7 +221,7 @@ func (w *witness) compare(t *testing.T) {
 	}
 	lost := 0
 	for i := range w.seen {
-		if !w.seen[i].in(&kept[w.seen[i].probe]) {
+		if !w.seen[i].removeFrom(&kept[w.seen[i].probe]) {
 			if lost++; !race { // there a sync may take longer than the half second that the agent counts on
 				t.Errorf("lost: %+v", w.seen[i])
 			}
@@ -239,8 +239,8 @@ func (w *witness) compare(t *testing.T) {
 	}
 }
 
-// in reports whether kept has s, and removes it with all before it: what was seen is in order.
-func (s *seen) in(kept *[]api.Transition) bool {
+// removeFrom reports whether kept has s. It removes s and all changes before it, since changes are in order.
+func (s *seen) removeFrom(kept *[]api.Transition) bool {
 	for i, of := range *kept {
 		inTime := !of.Time.Before(s.after.Truncate(time.Millisecond)) && !of.Time.After(s.until)
 		if inTime && of.To == s.to && (s.text == "" || of.Text == s.text) {

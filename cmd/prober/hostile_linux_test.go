@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// maxHostile is the limit of the memory of an agent with few probes that hostile clients attack, in
-// bytes: docs/secure/what-clients-can-cost.md states it.
+// maxHostile is the maximum memory of an agent with few probes under attack by hostile clients, in bytes. It
+// is the figure in docs/secure/what-clients-can-cost.md.
 const maxHostile = 256 << 20
 
-// attack sends what write writes to the agent, and reads what it responds until it ends the
-// connection or the test is over.
+// attack sends the output of write to the agent, and reads responses until the agent closes the connection or
+// the test ends.
 func (a *agentProcess) attack(t *testing.T, write func(io.Writer) error) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
 	if err != nil {
@@ -93,7 +93,7 @@ func TestHostileClients(t *testing.T) {
 		}
 	}
 	attacking.Wait()
-	r.await(t, "success") // it responds, and goes on probing
+	r.await(t, "success") // it responds, and still probes
 	if got := r.agent.peak(t); got > maxHostile && !race {
 		t.Errorf("the agent took %d MiB, want at most %d", got>>20, maxHostile>>20)
 	} else {
@@ -126,14 +126,14 @@ func wrongTokens(n int) func(io.Writer) error {
 	}
 }
 
-// hostileNames sends an action on a probe with a name that is no name.
+// hostileNames sends an action on a probe with an invalid name.
 func hostileNames(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "POST /api/v1/probes/%s/%%1b%%5b2J/%%ff/%%0alevel=ERROR/pause HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
 		strings.Repeat("<script>", 1000))
 	return err
 }
 
-// peak returns how much memory the agent has had at most, in bytes.
+// peak returns the peak memory of the agent, in bytes.
 func (a *agentProcess) peak(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(a.cmd.Process.Pid), "status"))
@@ -151,8 +151,8 @@ func (a *agentProcess) peak(t *testing.T) int {
 	return kib << 10
 }
 
-// lateTicks returns how many ticks began later than a time after they were due, in seconds: the bound
-// of a bucket, or 0 for all ticks.
+// lateTicks returns the number of ticks that began more than a number of seconds late. This number is the
+// bound of a bucket, or 0 for all ticks.
 func (a *agentProcess) lateTicks(t *testing.T, seconds string) int {
 	t.Helper()
 	res, err := http.Get(a.url + "/metrics")

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// hostileBytes are what a target sends to harm a terminal, a page, a log or an API.
+// hostileBytes are responses of a target that could harm a terminal, a page, a log or an API.
 const hostileBytes = "</script><img src=x onerror=alert(1)>\x1b]0;title\x07\x1b[2J\x1b[31m\"}\r\x00\xff\xfe\u202e\u2028level=ERROR msg=forged\n"
 
 // serveHostile answers each connection with head, and then with rest again and again up to n bytes.

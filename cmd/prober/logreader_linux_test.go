@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLogReaderDoesNotStopAgent closes the reader of the log, or stops reading. Containers run and are
-// probed as before, until a signal stops them gracefully.
+// TestLogReaderDoesNotStopAgent closes the reader of the log, or stops reading. Containers still run and are
+// probed, until a signal stops them gracefully.
 func TestLogReaderDoesNotStopAgent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -88,8 +88,8 @@ spec:
 	}
 }
 
-// runIntoPipe runs an agent whose output goes to one small pipe, which is read until the
-// agent listens; then stop gets its reader.
+// runIntoPipe runs an agent whose output goes to one small pipe. It reads the pipe until the agent listens,
+// and then passes the reader to stop.
 func runIntoPipe(t *testing.T, manifest string, stop func(*os.File) error) (agent *exec.Cmd, url string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pod.yaml")

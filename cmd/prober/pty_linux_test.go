@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a pseudo-terminal with a program on it, and what it shows.
+// terminal is a pseudo-terminal with a running program, and its screen.
 type terminal struct {
 	t      *testing.T
 	master *os.File
@@ -24,7 +24,7 @@ type terminal struct {
 	cmd    *exec.Cmd
 	after  unix.Termios // of the terminal when the program has ended
 	ended  chan error
-	shown  chan struct{} // closed when the screen has all that was written
+	shown  chan struct{} // closed when the screen has all output
 
 	mu       sync.Mutex
 	emulator *vt.Emulator
@@ -32,7 +32,7 @@ type terminal struct {
 	alt      bool          // the alternate screen is shown
 	hidden   bool          // the cursor is
 	noise    []string      // bells and titles
-	raw      []byte        // all that the program wrote
+	raw      []byte        // all output of the program
 }
 
 // openTerminal runs a program on a new terminal.
@@ -82,7 +82,7 @@ func openTerminal(t *testing.T, width, height int, cmd *exec.Cmd) *terminal {
 	return s
 }
 
-// show brings what the program writes to the screen.
+// show copies the output of the program to the screen.
 func (s *terminal) show() {
 	defer close(s.shown)
 	buffer := make([]byte, 4096)
@@ -100,7 +100,7 @@ func (s *terminal) show() {
 	}
 }
 
-// respond sends what a terminal answers to queries.
+// respond sends the terminal's answers to queries.
 func (s *terminal) respond() {
 	buffer := make([]byte, 256)
 	for {
@@ -139,7 +139,7 @@ func (s *terminal) press(keys string) {
 	}
 }
 
-// await waits until the screen has all texts, and none of those that begin with a "!".
+// await waits until the screen has all texts, except texts that begin with "!", which it must not have.
 func (s *terminal) await(texts ...string) string {
 	s.t.Helper()
 	deadline := time.After(patience)

@@ -2,5 +2,5 @@
 
 package main
 
-// The race detector takes memory and time of its own, of which tests do not judge.
+// The race detector needs additional memory and time. Tests do not check limits of either with it.
 const race = true

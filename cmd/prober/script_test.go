@@ -53,7 +53,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// code CODE PROGRAM ARG... runs a program that must end with CODE.
+// code CODE PROGRAM ARG... runs a program that must exit with CODE.
 func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: code CODE PROGRAM ARG...")
@@ -112,7 +112,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.reader.Go(p.read)
 	current.Store(ts, p)
 	ts.Defer(func() {
-		killGroup(p.cmd.Process.Pid) // it has ended if all went well
+		killGroup(p.cmd.Process.Pid) // no effect if it has ended
 		_ = p.cmd.Wait()
 		p.reader.Wait()
 		current.Delete(ts)
@@ -248,8 +248,8 @@ func redis(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), module, 0o600))
 }
 
-// pki DIR writes an authority as ca.pem, and by it the certificate of a server at 127.0.0.1, server.pem, and
-// of a client, client.pem. Each has its key in the same file.
+// pki DIR writes a certificate authority, ca.pem. It signs the certificates server.pem, of a server at
+// 127.0.0.1, and client.pem, of a client. Each has its key in the same file.
 func pki(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: pki DIR")
@@ -309,8 +309,8 @@ func guest(ts *testscript.TestScript, neg bool, args []string) {
 
 var guestCompiled sync.Once // into the cache of all scripts
 
-// compileGuest compiles the guest with the program as it is built for users: under the race detector it takes
-// longer than a module may take.
+// compileGuest compiles the guest with a program without the race detector. With it, the compilation takes
+// longer than the limit for a module.
 func compileGuest(module []byte, cache string) error {
 	dir, err := os.MkdirTemp("", "compile")
 	if err != nil {

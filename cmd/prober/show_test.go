@@ -75,14 +75,14 @@ func TestPodOfSixContainers(t *testing.T) {
 	flags := newControl("proxy")
 	flags.set(true, "web-live", "rpc-live", "worker-live", "ext-ready")
 	server := httptest.NewServer(flags)
-	t.Cleanup(server.Close) // when the agent has ended, whose containers may wait for it
+	t.Cleanup(server.Close) // after the end of the agent, whose containers may use it
 	ports, manifest := fillIn(t, server)
 	a := runAgent(t, manifest, plugins)
 
 	for _, stage := range []struct {
 		name   string
 		change func()
-		wrong  func(s *state) string // "" when the state is right
+		wrong  func(s *state) string // returns "" if the state is right
 	}{
 		{"the sidecar has not started", func() {}, sidecarWaits},
 		{"the sidecar lets the others run", func() { flags.letStart("proxy") }, unready},
@@ -134,8 +134,8 @@ func fillIn(t *testing.T, server *httptest.Server) (ports map[string]string, man
 		t.Fatal(err)
 	}
 	ports = make(map[string]string)
-	// None of the ports that the system gives to who asks for any: another test could have
-	// it before it is used.
+	// The ports are not in the range of ephemeral ports: another test could take such a port before it is
+	// used.
 	for port, names := 20_000+97*os.Getpid()%10_000, []string{"PROXY", "WEB", "RPC", "CACHE"}; len(names) > 0; port++ {
 		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
 		if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
@@ -175,7 +175,7 @@ func (s *state) condition(t v1.PodConditionType) v1.PodCondition {
 	return v1.PodCondition{}
 }
 
-// expectation is what one container must look like: its state, started and ready.
+// expectation is the expected status of one container: its state, started and ready.
 type expectation struct {
 	name           string
 	running        bool
@@ -206,7 +206,7 @@ func (s *state) differs(phase v1.PodPhase, initialized, ready v1.ConditionStatus
 	return ""
 }
 
-// result says what is wrong with one probe.
+// result returns the difference between a probe and its wanted state, "" for none.
 func (s *state) result(key, handler, decided, last, output string) string {
 	p := s.probes[key]
 	got := ""
@@ -264,8 +264,8 @@ func unready(s *state) string {
 	)
 }
 
-// allReady returns what is wrong with a pod whose web container was restarted so often,
-// and where all is well.
+// allReady returns a check for a pod whose probes all succeed, and whose web container has this number of
+// restarts.
 func allReady(restarts int32) func(*state) string {
 	return func(s *state) string {
 		wrong := first(

@@ -37,7 +37,7 @@ spec:
   - name: web
 `, t.TempDir())
 	var stopping sync.WaitGroup
-	stopping.Go(func() { // the agent during each attempt: it makes three, as each is an error
+	stopping.Go(func() { // stop the agent during each of three attempts; it retries since each is an error
 		for {
 			asked, err := listener.Accept()
 			if err != nil {
@@ -79,7 +79,7 @@ spec:
 	}
 }
 
-// page returns what is at a URL.
+// page returns the body of a URL.
 func page(t *testing.T, url string) string {
 	t.Helper()
 	res, err := http.Get(url)

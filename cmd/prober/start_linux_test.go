@@ -34,7 +34,8 @@ var overBudget = map[string]int{
 	"oras.land/oras-go/v2/registry":                  256 << 10,
 }
 
-// initLine is a line of GODEBUG=inittrace=1: the package, and the bytes that its initialization has allocated.
+// initLine is a line of GODEBUG=inittrace=1: the package, and the bytes that its initialization has
+// allocated.
 var initLine = regexp.MustCompile(`^init (\S+) @.* ms clock, (\d+) bytes, \d+ allocs$`)
 
 // initialized returns the bytes that prober allocates to initialize packages, by package: the least of three
@@ -84,7 +85,8 @@ func TestPackagesComputeLittleAtStart(t *testing.T) {
 	}
 }
 
-// TestShimEndsBeforeOthersBegin: each container of pods/local pays for what its shim initializes.
+// TestShimEndsBeforeOthersBegin checks that the shim initializes few packages, since every container of
+// pods/local starts one.
 func TestShimEndsBeforeOthersBegin(t *testing.T) {
 	found, total := initialized(t, "__prober-container-shim"), 0
 	for name, bytes := range found {

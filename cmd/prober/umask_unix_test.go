@@ -4,6 +4,5 @@ package main
 
 import "syscall"
 
-// Keys and locks that a group can write to are refused: whoever runs the tests may have a
-// umask that makes such files.
+// Prober refuses keys and locks that a group can write to. The user's umask could create such files.
 func init() { syscall.Umask(0o022) }

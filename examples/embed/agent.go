@@ -25,8 +25,8 @@ type running struct {
 	start func(*fabric) container
 }
 
-// agent runs pods of goroutines, without package agent of prober: it uses core/manager. A program
-// that keeps package agent, and only brings other pods, makes a pods.Source instead.
+// agent runs pods of goroutines with core/manager, without package agent of prober. A program that uses
+// package agent with other pods implements a pods.Source instead.
 type agent struct {
 	network  *fabric
 	registry handlers.Registry
@@ -122,7 +122,7 @@ func (a *agent) restart(ctx context.Context, id string) {
 	}
 	old.Stop()
 	now, _ := a.statuses.PodStatus(old.pod.UID)
-	status := now.DeepCopy() // what a store returns is read-only
+	status := now.DeepCopy() // statuses in the store are read-only
 	for i, c := range status.ContainerStatuses {
 		if c.ContainerID == id {
 			status.ContainerStatuses[i] = a.run(old.pod, c.Name, old.start, c.RestartCount+1)
@@ -131,7 +131,7 @@ func (a *agent) restart(ctx context.Context, id string) {
 	a.publish(ctx, old.pod, status)
 }
 
-// Close ends the probes, the containers and the plugins.
+// Close stops the probes, the containers and the plugins.
 func (a *agent) Close() error {
 	var errs []error
 	if a.manager != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// backlog is a handler of this agent. It checks how many jobs wait for a container, which only the
-// agent knows. Its config has the threshold.
+// backlog is a custom handler of this agent. It checks the number of jobs in a container's queue, which
+// only the agent knows. Its config has the threshold.
 type backlog struct {
 	waiting func(containerID string) (jobs int, ok bool)
 }

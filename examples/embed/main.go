@@ -1,11 +1,11 @@
 // Command embed is a small platform agent around prober's core. Its containers are goroutines on a
-// network inside the process. agent.go is the agent: it publishes statuses, and applies results. Of
-// what else an agent may bring, handlers.go shows handlers and plugins, backlog.go a handler of its
-// own, and fabric.go a dialer for all of them; demo.go is the pod.
+// network inside the process. agent.go is the agent: it publishes statuses, and applies results.
+// handlers.go registers handlers and plugins, backlog.go is a custom handler, and fabric.go a custom
+// dialer for all handlers; demo.go is the pod.
 //
 //	go run . [plugin.wasm]
 //
-// Two agents without Kubernetes are beside it, in services and registrar.
+// The folders services and registrar have agents without Kubernetes.
 package main
 
 import (

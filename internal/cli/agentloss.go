@@ -46,7 +46,7 @@ func newAgentLoss(env *command.Env) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the service account of this pod)")
 	f.StringVar(&o.Context, "context", "", "context of the kubeconfig (default: its current one)")
-	f.StringVar(&o.namespace, "lease-namespace", "", "namespace of the leases (default: that of this pod, or of the context)")
+	f.StringVar(&o.namespace, "lease-namespace", "", "namespace of the leases (default: the namespace of this pod, or of the context)")
 	f.BoolVar(&o.dryRun, "dry-run", false, "only log which pods would be made unready")
 	o.logFormat, o.logLevel = "text", "info"
 	f.Var(command.OneOf(&o.logFormat, "text", "json"), "log-format", "format of the lines on stderr")
@@ -54,7 +54,7 @@ func newAgentLoss(env *command.Env) *cobra.Command {
 	return c
 }
 
-// run follows leases until a signal comes.
+// run follows leases until a signal arrives.
 func (o *agentLossOptions) run(ctx context.Context, env *command.Env) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {

@@ -1,6 +1,6 @@
 // Package cli is prober's command line: [Main] runs one command and returns the exit code. Read cli.go
-// first; each other file is one command of prober, plugincmd has those below `prober plugin`, probecmd
-// those below `prober probe`, and program what all of them share.
+// first; each other file is one command of prober. plugincmd has the commands below `prober plugin`,
+// probecmd the commands below `prober probe`, and program the common parts.
 package cli
 
 import (
@@ -17,7 +17,7 @@ import (
 // OS returns the Env of this process.
 func OS() command.Env { return command.OS(program.Version) }
 
-// Main runs the command that env.Args asks for and returns the exit code.
+// Main runs the command in env.Args and returns the exit code.
 func Main(env command.Env) int { return program.Main(&env, Root(&env)) }
 
 // Root returns the command prober, with all of its commands.

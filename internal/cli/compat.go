@@ -53,8 +53,8 @@ var concerns = map[probe.Compat]func(s subject) bool{
 	probe.CompatExactTimer:      func(subject) bool { return true },
 }
 
-// followsReadiness reports whether a manager starts a readiness probe of the pod before the probe, in that container
-// or in any if it is "".
+// followsReadiness reports whether a manager starts a readiness probe of the pod before the probe, in that
+// container or in any if it is "".
 func (s subject) followsReadiness(container string) bool {
 	for _, p := range s.pod.Probes() {
 		if p.Name() == s.Name() {
@@ -67,7 +67,7 @@ func (s subject) followsReadiness(container string) bool {
 	return false
 }
 
-// hasUnknownPort reports whether the port is a name that the container does not declare.
+// hasUnknownPort reports whether the port is a name that the container does not define.
 func (s subject) hasUnknownPort() bool {
 	place, _, ok := s.Place()
 	if !ok || place.Port.Type != intstr.String {
@@ -108,14 +108,14 @@ type compatProbe struct {
 	Differences []compatDifference `json:"differences"`
 }
 
-// compatDifference is what a probe does otherwise with some profiles.
+// compatDifference is a difference in a probe's behaviour under some profiles.
 type compatDifference struct {
 	Switch   string   `json:"switch"`   // of probe.Compat
 	Releases []string `json:"releases"` // of the kubelet
 	Text     string   `json:"text"`
 }
 
-// explainCompat returns what the probes of the pods do otherwise with the profiles than without one.
+// explainCompat returns how the behaviour of the pods' probes differs between each profile and no profile.
 func explainCompat(checked []*declared.Pod) compatReport {
 	report := compatReport{Probes: []compatProbe{}}
 	for _, d := range checked {
@@ -148,7 +148,7 @@ func differencesOf(s subject) []compatDifference {
 	return differences
 }
 
-// compatFlags are the flags of the report, and the pods that it is about.
+// compatFlags are the flags of the report, and its pods.
 type compatFlags struct {
 	explain bool
 	output  string

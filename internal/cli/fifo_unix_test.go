@@ -29,7 +29,7 @@ const fifoAgent = "apiVersion: prober.dev/v1\nkind: AgentConfig\n"
 var withoutWriter = []struct {
 	name  string
 	pipe  string            // its path in DIR
-	files map[string]string // beside it
+	files map[string]string // other files
 	args  string
 }{
 	{"run: manifest in a folder", "pods/x.yaml", nil, "run --listen 127.0.0.1:0 -f DIR/pods"},
@@ -161,7 +161,7 @@ func TestRunWaitingForPipeStopsOnSignal(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "stopped by SIGTERM") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
-	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // lets go of the reader
+	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // unblocks the reader
 	if err != nil {
 		t.Fatal(err)
 	}

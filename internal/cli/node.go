@@ -36,8 +36,8 @@ func newNode(env *command.Env) *cobra.Command {
 		Long: "Probe the pods of a Kubernetes node that have the annotation prober.dev/probes, until SIGINT or\n" +
 			"SIGTERM. The kubelet runs the pods. The results become conditions of the pods, such as the\n" +
 			"readiness gate prober.dev/ready, and events. The section kubernetes of prober.yaml (--config)\n" +
-			"says what pods may ask for.\n\n" +
-			"Environment variables set every flag but --plugin-dev: PROBER_LOG_LEVEL sets --log-level, and\n" +
+			"limits what pods may request.\n\n" +
+			"Environment variables set every flag except --plugin-dev: PROBER_LOG_LEVEL sets --log-level, and\n" +
 			"NODE_NAME sets --node-name.\n\n" +
 			"Exit code 0 ended by a signal, 1 an error, 64 wrong usage or an invalid file.",
 		Example: "  prober node --node-name worker-1\n" +
@@ -60,8 +60,8 @@ func newNode(env *command.Env) *cobra.Command {
 	f.StringVar(&o.nodeName, "node-name", "", "name of the node, also NODE_NAME")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file with the API server and credentials; default: the service account of this pod")
 	f.StringVar(&o.context, "context", "", "context of --kubeconfig; default: its current one")
-	f.StringVar(&o.criSocket, "cri-socket", "", "unix socket of the container runtime, for exec probes, restarts and sooner states of containers; default: none")
-	f.StringVar(&o.leaseNamespace, "lease-namespace", "", "namespace of the lease prober-NODE, which says that this agent lives; default: there is no lease")
+	f.StringVar(&o.criSocket, "cri-socket", "", "unix socket of the container runtime, for exec probes, restarts and faster updates of container states; default: none")
+	f.StringVar(&o.leaseNamespace, "lease-namespace", "", "namespace of the lease prober-NODE, which this agent renews; default: no lease")
 	return c
 }
 
@@ -123,7 +123,7 @@ func (o *nodeOptions) newPodSource(_ context.Context, host pods.Host) (pods.Sour
 	return source.ForAgent(), nil
 }
 
-// actor acts within what the other nodes of the cluster allow.
+// actor is a [liveness.Actor] that respects the claims of other nodes in the cluster.
 type actor struct {
 	*liveness.Actor
 	claims *disruption.Claims
@@ -137,7 +137,7 @@ func (a *actor) Run(ctx context.Context) {
 	claims.Wait()
 }
 
-// errNoCluster is the error of an agent that does not know how to reach a cluster.
+// errNoCluster is the error of an agent without an address of an API server.
 var errNoCluster = errors.New("the API server is not known")
 
 // actionsOf returns the limits of actions of a node.

@@ -62,8 +62,8 @@ func everyNameIsLoopback(t *testing.T) {
 	})
 }
 
-// TestNodeRefusesAddressesOfTheNode runs the command beside an API server with a pod whose probes name a host that
-// the operator allows, and that has a loopback address. No probe may reach it.
+// TestNodeRefusesAddressesOfTheNode runs the command beside an API server with a pod whose probes name a host
+// that the operator allows, and that has a loopback address. No probe may reach it.
 func TestNodeRefusesAddressesOfTheNode(t *testing.T) {
 	everyNameIsLoopback(t)
 	signals := make(chan os.Signal, 1)
@@ -107,7 +107,7 @@ func TestNodeRefusesAddressesOfTheNode(t *testing.T) {
 	refused := make(map[string]bool) // containers
 	texts := map[string]string{      // of the first failures
 		"a": "127.0.0.1 would be the node itself", "b": "127.0.0.1 would be the node itself",
-		"c": "failed to connect service", // as the kubelet has it, whatever the cause
+		"c": "failed to connect service", // the kubelet's message for every cause
 	}
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, code int, text string) {

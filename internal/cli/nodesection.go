@@ -9,24 +9,24 @@ import (
 	"github.com/daeace23/prober/config"
 )
 
-// nodeSection is the section kubernetes of prober.yaml that an agent has started with. It says when the file has another
-// one, which only a restart applies. The zero value has none yet.
+// nodeSection is the section kubernetes of prober.yaml at the start of an agent. It logs when the section in
+// the file differs, since only a restart applies it. The zero value is ready to use.
 type nodeSection struct {
 	mu      sync.Mutex
-	applied *config.Kubernetes // nil: the agent has not started
+	applied *config.Kubernetes // nil until the agent has started
 	newest  *config.Kubernetes // in the file
 	log     *slog.Logger
 	file    string
 }
 
-// start takes the section that is applied.
+// start sets the applied section.
 func (s *nodeSection) start(applied *config.Kubernetes, log *slog.Logger, file string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.applied, s.newest, s.log, s.file = applied, applied, log, file
 }
 
-// configured takes the contents of the file after a reload, and logs once that its section has changed.
+// configured handles the contents of the file after a reload. It logs each change of the section once.
 func (s *nodeSection) configured(c *config.Agent) {
 	next := cmp.Or(c.Kubernetes, config.DefaultKubernetes())
 	s.mu.Lock()

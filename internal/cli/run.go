@@ -93,8 +93,8 @@ func newRun(env *command.Env) *cobra.Command {
 		Long: "Run the pods of manifests as local processes, and probe them, until SIGINT or SIGTERM.\n" +
 			"The targets of prober.yaml (--config) are probed too; with them, -f is not required.\n" +
 			"Changed manifests are applied at once. SIGHUP reads all of them again.\n\n" +
-			"Environment variables set every flag but --plugin-dev: PROBER_LOG_LEVEL sets --log-level. Lists\n" +
-			"such as PROBER_PLUGINS have the separators of PATH.\n\n" +
+			"Environment variables set every flag except --plugin-dev: PROBER_LOG_LEVEL sets --log-level. Lists\n" +
+			"such as PROBER_PLUGINS use the separator of PATH.\n\n" +
 			"Exit code 0 ended by a signal, 1 an error, 64 wrong usage or an invalid file.",
 		Example: "  prober run -f pod.yaml --plugins /etc/prober/plugins\n" +
 			"  prober run -f pods -f extra.yaml --config prober.yaml --state-dir /var/lib/prober\n" +
@@ -130,35 +130,36 @@ func (o *agentOptions) flags(c *cobra.Command, stateDir string) {
 	f := c.Flags()
 	f.StringArrayVar(&o.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&o.ConfigFile, "config", "", "the agent's file, prober.yaml")
-	f.StringVar(&o.BlackboxConfig, "blackbox-config", "", "file of blackbox_exporter: its modules are those of /probe")
-	f.StringVar(&o.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
-	f.StringArrayVar(&o.dev, "plugin-dev", nil, "load the plugin NAME from PATH, whatever pins, signatures and the lock say")
+	f.StringVar(&o.BlackboxConfig, "blackbox-config", "", "config file of blackbox_exporter, with the modules of /probe")
+	f.StringVar(&o.LockFile, "plugins-lock", "", "lock file of the allowed plugins, written by prober plugin lock")
+	f.StringArrayVar(&o.dev, "plugin-dev", nil, "NAME=PATH: load the plugin NAME from PATH, without a check of pins, signatures and the lock")
 	command.NotFromEnv(f.Lookup("plugin-dev"))
 	f.StringVar(&o.Listen, "listen", agent.DefaultListen, "address of the HTTP server; port 0 takes any")
-	f.StringSliceVar(&o.AllowedHosts, "allowed-hosts", nil, "host name that requests may have, beside localhost and IP addresses: HOST, HOST:PORT or *.SUFFIX")
+	f.StringSliceVar(&o.AllowedHosts, "allowed-hosts", nil, "allowed host name of requests, in addition to localhost and IP addresses: HOST, HOST:PORT or *.SUFFIX")
 	f.StringVar(&o.WebConfigFile, "web.config.file", "", "TLS and users of the HTTP server, in the format of Prometheus' exporter-toolkit")
 	f.BoolVar(&o.InsecureListen, "insecure-listen", false, "allow reads from other hosts without TLS and credentials")
-	f.StringVar(&o.Socket, "socket", "", "unix socket that takes actions (default: prober.sock in /run/prober for root, else in XDG_RUNTIME_DIR, else in the cache folder)")
+	f.StringVar(&o.Socket, "socket", "", "unix socket for actions (default: prober.sock in /run/prober for root, else in XDG_RUNTIME_DIR, else in the cache folder)")
 	f.StringVar(&o.TokenFile, "token-file", "", "file with the token of actions over TCP, mode 0600; default: a random token")
 	f.StringVar(&o.AddrFile, "addr-file", "", "file to write the bound address to")
 	f.StringVar(&o.StateDir, "state-dir", "", stateDir)
 	o.HistoryBudget, o.HistoryRetention = history.DefaultBudget, history.DefaultRetention
-	f.Var((*size)(&o.HistoryBudget), "history-budget", "most bytes of the history in --state-dir; the oldest is dropped")
+	f.Var((*size)(&o.HistoryBudget), "history-budget", "maximum size of the history in --state-dir; the oldest data is dropped")
 	f.Var((*days)(&o.HistoryRetention), "history-retention", "how long the history in --state-dir is kept")
 	f.BoolVar(&o.ShowOutput, "show-output", false, "show the beginning of the bodies of failed HTTP probes, in the log and in the details of /api/v1/probes")
 	f.BoolVar(&o.Profiling, "pprof", false, "serve /debug/pprof over the socket, and with the token")
 	f.Var(command.OneOf((*string)(&o.MetricsBuckets), "classic", "native", "both", "none"), "metrics-buckets", "buckets of the durations of each probe in /metrics; native: a native histogram for scrapes in protobuf, sum and count in others; none: sum and count")
-	f.Var(command.OneOf(&o.compat, append([]string{""}, slices.Sorted(maps.Keys(profiles))...)...), "compat", "behave as this kubelet does, bugs included")
-	f.BoolVar(&o.ContainerScoped, "container-scoped-probes", false, "begin the schedule of a probe with its container: the first attempt comes when the initial delay ends, without a random delay")
+	f.Var(command.OneOf(&o.compat, append([]string{""}, slices.Sorted(maps.Keys(profiles))...)...), "compat", "behave as this kubelet does, including its bugs")
+	f.BoolVar(&o.ContainerScoped, "container-scoped-probes", false, "start the schedule of a probe with its container: the first attempt is at the end of the initial delay, without a random delay")
 	o.LogFormat, o.logLevel, o.MetricsBuckets = "text", "info", "classic"
 	f.Var(command.OneOf(&o.LogFormat, "text", "json"), "log-format", "format of the lines on stderr")
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
 }
 
-// settleAfter is when the memory that only the start took is given back: the first attempts have ended.
+// settleAfter is the time after the start when the agent returns unused memory to the system. The first
+// attempts have ended then.
 const settleAfter = 10 * time.Second
 
-// run runs the agent with its Source until a signal comes.
+// run runs the agent with its Source until a signal arrives.
 func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	if err := o.complete(env); err != nil {
 		return err
@@ -168,14 +169,14 @@ func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	}
 	settle := time.AfterFunc(settleAfter, footprint.Settle)
 	defer settle.Stop()
-	// Without a reader of the log, writes fail, and the agent goes on. SIGPIPE stays handled, since
-	// the last lines are written after this returns.
+	// If the reader of the log has gone, writes fail and the agent keeps running. SIGPIPE stays handled,
+	// since the last lines are written after this function returns.
 	env.Notify(syscall.SIGPIPE)
 	reload, stopReload := env.Notify(syscall.SIGHUP)
 	defer stopReload()
 	o.Reload = reload
 	var running atomic.Pointer[agent.Agent]
-	ctx, stop := env.InterruptibleTwice(ctx, func() { // the second signal kills what still runs
+	ctx, stop := env.InterruptibleTwice(ctx, func() { // the second signal kills the remaining containers
 		if a := running.Load(); a != nil {
 			a.Kill()
 		}
@@ -204,7 +205,7 @@ func (o *agentOptions) run(ctx context.Context, env *command.Env) error {
 	return nil
 }
 
-// watchdog tells systemd that a lives until stop is called, if its unit has WatchdogSec.
+// watchdog pings the watchdog of systemd until stop is called, if the unit has WatchdogSec.
 func watchdog(a *agent.Agent) (stop func()) {
 	interval := systemd.Interval()
 	if interval == 0 {
@@ -216,7 +217,7 @@ func watchdog(a *agent.Agent) (stop func()) {
 	return func() { cancel(); watching.Wait() }
 }
 
-// profilePrefix is what the words of --compat begin with. A release of the kubelet follows.
+// profilePrefix is the prefix of the words of --compat, before the release of the kubelet.
 const profilePrefix = "kubelet-"
 
 // profiles are the releases of the kubelet, for --compat.
@@ -231,7 +232,7 @@ var profiles = func() map[string]probe.Compat {
 // complete validates the flags, and sets the fields of the agent's config that have no flag.
 func (o *agentOptions) complete(env *command.Env) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		return command.Usage("an address looks like 127.0.0.1:9876; with port 0 any that is free", "--listen: %w", err)
+		return command.Usage("an address looks like 127.0.0.1:9876; port 0 takes a free one", "--listen: %w", err)
 	}
 	if err := o.LogLevel.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return command.Usage("", "--log-level: %w", err)
@@ -256,11 +257,11 @@ func (o *agentOptions) complete(env *command.Env) error {
 	return nil
 }
 
-// stderrTimeout is how long the process waits at its end for the reader of stderr.
+// stderrTimeout is how long the process waits for the reader of stderr when it exits.
 const stderrTimeout = time.Second
 
 // timeoutWriter writes to w. After a write that takes longer than [stderrTimeout] it discards
-// everything. One goroutine uses it.
+// everything. It is not safe for concurrent use.
 type timeoutWriter struct {
 	w     io.Writer
 	stuck bool
@@ -275,7 +276,7 @@ func (t *timeoutWriter) Write(p []byte) (int, error) {
 	text := bytes.Clone(p)
 	go func() {
 		defer close(written)
-		_, _ = t.w.Write(text) // there is nowhere to report it
+		_, _ = t.w.Write(text) // the error cannot be reported
 	}()
 	select {
 	case <-written:
@@ -291,14 +292,14 @@ func notStarted(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {
 		e.Code = command.ExitFailed
 		if errors.Is(err, syscall.EADDRINUSE) {
-			e.Hint = "--listen names another address; with port 0 any that is free"
+			e.Hint = "--listen sets another address; port 0 takes a free one"
 		}
 	}
 	if errors.Is(err, access.ErrExposed) {
-		e.Hint = "--web.config.file has TLS and credentials; --insecure-listen lets everybody read who can connect; 127.0.0.1 needs neither"
+		e.Hint = "--web.config.file sets TLS and credentials; --insecure-listen allows reads by everyone who can connect; 127.0.0.1 needs neither"
 	}
 	if errors.Is(err, access.ErrSocketInUse) {
-		e.Code, e.Hint = command.ExitFailed, "--socket names another path"
+		e.Code, e.Hint = command.ExitFailed, "--socket sets another path"
 	}
 	if errors.Is(err, errNoCluster) {
 		e.Hint = "--kubeconfig names the file of a cluster; without it, the agent runs in a pod of the cluster, with a service account"
@@ -353,10 +354,10 @@ func (o *agentOptions) readDev() error {
 	for _, text := range o.dev {
 		name, path, _ := strings.Cut(text, "=")
 		if !plugin.ValidName(name) || path == "" {
-			return command.Usage("--plugin-dev demo=demo/demo.wasm", "--plugin-dev %q: want NAME=PATH", text)
+			return command.Usage("--plugin-dev demo=demo/demo.wasm", "--plugin-dev %q: must be NAME=PATH", text)
 		}
 		if o.DevPlugins[name] != "" {
-			return command.Usage("", "--plugin-dev %s: the plugin %q is there twice", text, name)
+			return command.Usage("", "--plugin-dev %s: the plugin %q is given twice", text, name)
 		}
 		o.DevPlugins[name] = path
 	}

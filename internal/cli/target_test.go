@@ -9,7 +9,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-// A target on the command line is spelled as one of prober.yaml.
+// A target on the command line has the same form as in prober.yaml.
 func TestProbePluginTakesURL(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

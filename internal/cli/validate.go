@@ -28,14 +28,14 @@ func newValidate(env *command.Env) *cobra.Command {
 		Use:   "validate PATH...",
 		Short: "Check manifests, prober.yaml and configs of plugins, without an agent",
 		Long: "Check manifests (files, folders and -), prober.yaml and plugin.yaml, and check the configs of\n" +
-			"probes with the plugins that are part of prober and those in --plugins folders.\n\n" +
-			"With the flags of prober run it checks what prober run checks before it starts anything, and what\n" +
-			"a reload checks. Plugins that are modules check the configs of their probes, in their sandbox. It\n" +
+			"probes with the plugins that are part of prober and the plugins in --plugins folders.\n\n" +
+			"It makes the same checks as prober run with these flags makes before it starts anything, and as a\n" +
+			"reload makes. Plugins that are modules check the configs of their probes, in their sandbox. It\n" +
 			"runs no program, and reads no registry and no secret. A PATH that is a prober.yaml is used as\n" +
 			"--config. With --config, --blackbox-config or --web.config.file no PATH is\n" +
 			"required.\n\n" +
 			"It prints one line for each error. Exit code 0 no errors, 1 errors, 64 wrong usage.\n\n" +
-			"With --explain-compat, and without errors, it prints what each probe would do otherwise with\n" +
+			"With --explain-compat, and without errors, it prints how each probe would behave differently with\n" +
 			"prober run --compat kubelet-VERSION, for each version.",
 		Example: "  prober validate pods prober.yaml --plugins /etc/prober/plugins\n" +
 			"  kubectl get pod shop -o yaml | prober validate --allow-unsupported -\n" +
@@ -54,13 +54,13 @@ func newValidate(env *command.Env) *cobra.Command {
 	f := c.Flags()
 	f.StringArrayVar(&v.PluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&v.ConfigFile, "config", "", "the agent's file, prober.yaml")
-	f.StringVar(&v.BlackboxConfig, "blackbox-config", "", "file of blackbox_exporter: its modules are those of /probe")
-	f.StringVar(&v.LockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
+	f.StringVar(&v.BlackboxConfig, "blackbox-config", "", "config file of blackbox_exporter, with the modules of /probe")
+	f.StringVar(&v.LockFile, "plugins-lock", "", "lock file of the allowed plugins, written by prober plugin lock")
 	f.StringVar(&v.WebConfigFile, "web.config.file", "", "TLS and users of the HTTP server, in the format of Prometheus' exporter-toolkit")
 	f.BoolVar(&v.allowUnsupported, "allow-unsupported", false, "accept fields that local processes do not support")
-	f.BoolVar(&v.compat.explain, "explain-compat", false, "print what each probe would do otherwise as a kubelet")
+	f.BoolVar(&v.compat.explain, "explain-compat", false, "print how each probe would behave differently with --compat")
 	command.OutputFlag(c, &v.compat.output, command.Table, command.JSON, command.YAML)
-	f.Lookup("output").Usage = "format of what --explain-compat prints"
+	f.Lookup("output").Usage = "output format of --explain-compat"
 	command.NotFromEnv(f.Lookup("output"))
 	return c
 }
@@ -71,9 +71,9 @@ type validation struct {
 	manifests
 	compat     compatFlags
 	env        *command.Env
-	agentFiles []string // among the paths
-	badAgent   bool     // an agent file among the paths is invalid, and its errors were printed
-	wrong      int      // errors printed
+	agentFiles []string // agent files among the paths
+	badAgent   bool     // whether one of them is invalid; its errors have been printed
+	wrong      int      // number of printed errors
 }
 
 // maxFile is the largest size of a file, in bytes.
@@ -124,13 +124,13 @@ func (v *validation) run(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid
-// one were printed already.
+// chooseConfig uses the agent's file among the paths if --config is not set. The errors of an invalid file
+// have been printed already.
 func (v *validation) chooseConfig() error {
 	switch {
 	case v.ConfigFile != "" || len(v.agentFiles) == 0:
 	case len(v.agentFiles) > 1:
-		return command.Usage("--config says which", "more than one path is an agent's file: %s", strings.Join(v.agentFiles, ", "))
+		return command.Usage("set --config to one of them", "more than one path is an agent's file: %s", strings.Join(v.agentFiles, ", "))
 	case !v.badAgent:
 		v.ConfigFile = v.agentFiles[0]
 	}
@@ -159,7 +159,7 @@ func (v *validation) printUnchecked(names []string) {
 	if len(v.PluginDirs) > 0 || v.ConfigFile != "" || v.LockFile != "" {
 		why = "without a registry"
 	}
-	fmt.Fprintf(v.env.Stderr, "prober: %s nothing was checked of what is for %s\n", why, strings.Join(names, ", "))
+	fmt.Fprintf(v.env.Stderr, "prober: %s the configs of these handlers were not checked: %s\n", why, strings.Join(names, ", "))
 }
 
 // printErrors writes one line for each error that err joins.
@@ -178,7 +178,7 @@ func (v *validation) file(path string) (other bool, err error) {
 	}
 	data, err := regular.Read(path, maxFile)
 	if errors.Is(err, regular.ErrNotRegular) {
-		return false, v.folder(path) // or a pipe of manifests, which can be read only once
+		return false, v.folder(path) // do not read it here: it may be a pipe of manifests
 	}
 	if err != nil {
 		return false, err
@@ -205,8 +205,8 @@ func (v *validation) file(path string) (other bool, err error) {
 	return true, nil
 }
 
-// folder prints an error for a folder without manifests. An agent waits for them, but to validate
-// none is a mistake.
+// folder prints an error for a folder without manifests. An agent accepts an empty folder, but validating it
+// is probably a mistake.
 func (v *validation) folder(path string) error {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return err

@@ -64,7 +64,7 @@ func TestArchitectureStepsAreInOrder(t *testing.T) {
 			order = append(order, name)
 		}
 	}
-	want := []string{"shard.run", "Worker.fire", "Worker.enter", "Worker.attempts", "Worker.once", "Worker.record", "fold", "Cache.Set", "Worker.emit"}
+	want := []string{"shard.run", "Worker.fire", "Worker.enter", "Worker.attempts", "Worker.makeAttempt", "Worker.record", "fold", "Cache.Set", "Worker.emit"}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -1,13 +1,14 @@
-// Package doctest runs the commands of a documentation page and compares their output.
+// Package doctest runs the commands of documentation pages and compares their output.
 //
-// It reads two kinds of fenced blocks. ```console has commands, each after "$ ", and their output with
-// standard error: "…" matches the rest of a word or line, or alone on a line any lines. "(exit 2)" is
-// an exit code other than 0. ```console rust runs only if the toolchain rust is there. A language and
+// It reads two kinds of fenced blocks. A ```console block has commands, each after "$ ", and their combined output.
+// In the output, "…" matches the rest of a word or line, or any lines if it is alone on a line. "(exit 2)" is a
+// nonzero exit code. A ```console rust block runs only if the toolchain rust is available. A block with a language and
 // a path, as in ```go queue/main.go, is a file to write.
 package doctest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,32 +16,71 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 // Page is a page and the environment of its commands.
 type Page struct {
-	File string   // of Markdown
-	Dir  string   // in which its commands run
-	Env  []string // of the commands
+	File string   // path of the Markdown file
+	Dir  string   // working directory of its commands
+	Env  []string // environment of its commands
 	Has  func(toolchain string) bool
 }
 
-var fenced = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+var (
+	fenced  = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+	console = regexp.MustCompile("(?m)^```console\\b")
+	weight  = regexp.MustCompile(`(?m)\A---\n(?:.+\n)*weight: (\d+)\n`)
+)
 
-// Run runs the page from top to bottom.
-func Run(t *testing.T, p Page) {
+// InFolder returns the pages of folder that have commands, in the order of the weights in their front matter.
+// Run may run them one after the other in one directory.
+func InFolder(t *testing.T, folder string) (files []string) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(folder, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := make(map[string]int)
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !console.Match(text) {
+			continue
+		}
+		m := weight.FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s has no weight", file)
+		}
+		if weights[file], err = strconv.Atoi(string(m[1])); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		files = append(files, file)
+	}
+	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(weights[a], weights[b]) })
+	return files
+}
+
+// Run runs the page from top to bottom, and returns the number of commands that ran. Commands of toolchains that
+// p.Has does not report are left out.
+func Run(t *testing.T, p Page) (commands int) {
+	t.Helper()
 	text, err := os.ReadFile(p.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := 0
+	found := 0
 	for _, at := range fenced.FindAllStringSubmatchIndex(string(text), -1) {
 		info, body := strings.Fields(string(text[at[2]:at[3]])), string(text[at[4]:at[5]])
 		line := 1 + bytes.Count(text[:at[4]], []byte("\n"))
 		switch {
 		case len(info) > 0 && info[0] == "console":
+			found++
 			if len(info) == 1 || p.Has(info[1]) {
 				commands += p.console(t, line, body)
 			}
@@ -48,12 +88,13 @@ func Run(t *testing.T, p Page) {
 			p.write(t, info[1], body)
 		}
 	}
-	if commands == 0 {
-		t.Errorf("%s: no command was run", p.File)
+	if found == 0 {
+		t.Errorf("%s has no commands", p.File)
 	}
+	return commands
 }
 
-// Files returns the files that a page has, by their paths.
+// Files returns the files in a page, by path.
 func Files(t *testing.T, page string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -79,7 +120,7 @@ func (p Page) write(t *testing.T, path, body string) {
 	}
 }
 
-// console runs the commands of a block and returns how many there were.
+// console runs the commands of a block and returns their number.
 func (p Page) console(t *testing.T, line int, body string) (commands int) {
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	for i := 0; i < len(lines); {
@@ -115,7 +156,7 @@ func (p Page) shell(t *testing.T, command string) string {
 	return strings.TrimPrefix(text, "\n")
 }
 
-// Like reports whether got matches the output on a page. The package comment has the rules.
+// Like reports whether got matches want, the output on a page. See the package comment for the rules.
 func Like(want, got string) bool {
 	if want == "" {
 		return got == ""

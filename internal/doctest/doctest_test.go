@@ -1,6 +1,9 @@
 package doctest_test
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/daeace23/prober/internal/doctest"
@@ -28,5 +31,23 @@ func TestLike(t *testing.T) {
 		if got := doctest.Like(c.want, c.got); got != c.like {
 			t.Errorf("Like(%q, %q) = %t", c.want, c.got, got)
 		}
+	}
+}
+
+func TestInFolderSortsByWeight(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.md":      "---\ntitle: A\nweight: 20\n---\n# A\n```console\n$ true\n```\n",
+		"b.md":      "---\ntitle: B\nweight: 3\ndescription: b\n---\n# B\n```console rust\n$ true\n```\n",
+		"no.md":     "---\ntitle: No commands\nweight: 1\n---\n# No commands\n```sh\ntrue\n```\n",
+		"other.txt": "```console\n$ true\n```\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := doctest.InFolder(t, dir)
+	if want := []string{filepath.Join(dir, "b.md"), filepath.Join(dir, "a.md")}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

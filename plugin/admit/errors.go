@@ -47,8 +47,8 @@ func (e *RefusedError) Trust() string {
 	return string(cmp.Or(refusal.State, "bad-signature"))
 }
 
-// WithoutAway returns an error of plugins without those whose registry is not available: they may be loaded later,
-// and are no mistake of the configuration.
+// WithoutAway returns err without the errors of plugins whose registry is not available. These are
+// temporary, and not a mistake in the configuration.
 func WithoutAway(err error) error {
 	return errors.Join(slices.DeleteFunc(joined.Errors(err), func(err error) bool { return errors.Is(err, oci.ErrUnavailable) })...)
 }

@@ -21,8 +21,8 @@ type Plugin struct {
 	plugin.Found
 	Verdict trust.Verdict
 
-	memory  *memory       // of the scanner, which may have remembered it; nil: none
-	shipped *plugin.Found // the same with its code, if it is part of this program
+	memory  *memory       // cache of the scanner; nil for none
+	shipped *plugin.Found // the same plugin with its code, if it is part of this program
 }
 
 // WithoutCode returns p without the bytes of its module and signatures, which may be large.
@@ -31,8 +31,8 @@ func (p Plugin) WithoutCode() Plugin {
 	return p
 }
 
-// WithCode returns p with its module, which it reads if [Scanner.ScanFor] did not. The error of a plugin
-// that is not the one which was verified says so, and the next ScanFor reads that plugin.
+// WithCode returns p with its module, which it reads if [Scanner.ScanFor] did not. It returns an error
+// if the files have changed since they were verified. The next ScanFor then reads the plugin again.
 func (p Plugin) WithCode() (Plugin, error) {
 	if p.Module != nil {
 		return p, nil
@@ -64,8 +64,8 @@ type Shadow struct {
 
 var errNotFound = errors.New("is in none of the plugin folders")
 
-// Find returns the plugins of folders and of prober.yaml that may be loaded, along with the
-// errors of the others. taken are the names of built-in handlers. It runs no plugin.
+// Find returns the loadable plugins of folders and of prober.yaml, along with the errors of the
+// others. taken are the names of built-in handlers. It runs no plugin.
 func (p *Policy) Find(dirs, taken []string) ([]Plugin, error) {
 	all, _, err := p.find(dirs, taken, everything)
 	return all, err
@@ -73,8 +73,8 @@ func (p *Policy) Find(dirs, taken []string) ([]Plugin, error) {
 
 func everything(string) bool { return true }
 
-// find is [Policy.Find] that reads only the plugins whose names are wanted, and those of
-// prober.yaml. It returns the others too.
+// find is [Policy.Find], except that it reads only the plugins whose names are wanted, and the plugins
+// of prober.yaml. others are the plugins that it did not read.
 func (p *Policy) find(dirs, taken []string, wanted func(name string) bool) (all []Plugin, others []plugin.Listed, err error) {
 	found, others, errs := p.read(dirs, taken, wanted)
 	for _, f := range found {
@@ -96,8 +96,8 @@ func (p *Policy) find(dirs, taken []string, wanted func(name string) bool) (all 
 	return all, others, errors.Join(errs...)
 }
 
-// read returns the plugins of folders and of prober.yaml, before any of them is admitted, and
-// those that are not wanted. Those under development are left out.
+// read returns the plugins of folders and of prober.yaml, before admission. others are the plugins
+// that are not wanted. It leaves out plugins under development.
 func (p *Policy) read(dirs, taken []string, wanted func(name string) bool) (found []plugin.Found, others []plugin.Listed, errs []error) {
 	listed, err := cmp.Or(p.lister, new(plugin.Lister)).List(dirs, taken...)
 	bad := joined.Errors(err)
@@ -133,7 +133,8 @@ func (p *Policy) read(dirs, taken []string, wanted func(name string) bool) (foun
 	return found, others, append(bad, errs...)
 }
 
-// addShipped adds the plugins of this program for whose names there is nothing else, working or broken.
+// addShipped adds each plugin of this program, unless there is another one of its name, even a broken
+// one.
 func (p *Policy) addShipped(found []plugin.Found, others []plugin.Listed, bad []error) []plugin.Found {
 	for _, f := range p.cfg.Shipped {
 		name := f.Manifest.Name
@@ -183,8 +184,7 @@ func errorOf(errs []error, name string) int {
 	})
 }
 
-// Shadows returns the shadows of prober.yaml that may be loaded, along with the errors of the
-// others.
+// Shadows returns the loadable shadows of prober.yaml, along with the errors of the others.
 func (p *Policy) Shadows() ([]Shadow, error) {
 	var all []Shadow
 	var errs []error
@@ -206,11 +206,11 @@ func (p *Policy) Shadows() ([]Shadow, error) {
 	return all, errors.Join(errs...)
 }
 
-// fetch returns the plugin at the source of e: a file, or what was pulled from a registry.
+// fetch returns the plugin at the source of e: a file, or the artifact pulled from a registry.
 func (p *Policy) fetch(e *config.Plugin) (plugin.Found, error) {
 	if _, ok := e.Reference(); !ok {
 		read := p.readSource
-		if e.Shadow { // which may have the file of its plugin
+		if e.Shadow { // a shadow may have the same file as its plugin
 			read = plugin.Read
 		}
 		f, err := read(config.Beside(p.cfg.ConfigFile, e.Source))

@@ -14,28 +14,28 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// memory is what a [Scanner] has read of plugin folders, without code. The agent takes a snapshot for
-// each plugin that comes into use: without it, the twentieth would read nineteen others again. A nil
-// memory remembers nothing.
+// memory caches the plugins that a [Scanner] has read, without code. The agent takes a snapshot for
+// the first use of each plugin. Without the cache, each snapshot would read all plugins in use again. A
+// nil memory caches nothing.
 type memory struct {
-	policy      *Policy            // by which plugins were admitted
+	policy      *Policy            // the policy that admitted the plugins
 	before, now map[string]reading // at the last scan and at this one, by path
 
 	mu    sync.Mutex
-	wrong []string // paths of plugins that were found to differ, see [memory.forget]
+	wrong []string // paths of plugins to read again, see [memory.forget]
 }
 
-// reading is a plugin that was read.
+// reading is the result of reading a plugin.
 type reading struct {
-	stamp   string           // of its files, from before they were read
-	listed  *plugin.Manifest // by which it was listed; nil for a source of prober.yaml
-	decided bool             // the rest is set
-	found   plugin.Found     // as Admit left it, without code
+	stamp   string           // stamp of its files before reading
+	listed  *plugin.Manifest // manifest in the list; nil for a source of prober.yaml
+	decided bool             // whether the fields below are set
+	found   plugin.Found     // after Admit, without code
 	verdict trust.Verdict
-	err     error // why it was not admitted
+	err     error // error of Admit
 }
 
-// begin begins a scan. Another policy may admit others.
+// begin starts a scan. It clears the cache if the policy has changed.
 func (m *memory) begin(p *Policy) {
 	if m == nil {
 		return
@@ -64,11 +64,12 @@ func (m *memory) forget(path string) {
 	m.wrong = append(m.wrong, path)
 }
 
-// settled is how old the change of a file must be to be told from the next one by its time.
+// settled is the minimum age of a file's change. For a later change, the modification time may be too
+// coarse to show the next one.
 const settled = 2 * time.Second
 
-// stampOf returns a string that changes with the files of the plugin at path, and with others that it
-// depends on. It is "" for a plugin that is read each time: one that was changed just now, or a check,
+// stampOf returns a string that changes whenever the files of the plugin at path, or the files others,
+// change. It returns "" for a plugin that must be read each time: one that has just changed, or a check,
 // which has no code.
 func stampOf(path string, others ...string) string {
 	if filepath.Base(path) == plugin.ManifestFile {
@@ -85,7 +86,7 @@ func stampOf(path string, others ...string) string {
 	return b.String()
 }
 
-// readListed is [plugin.Listed.Read] that returns a plugin without code if the memory has it.
+// readListed is [plugin.Listed.Read], except that it returns a plugin without code if it is cached.
 func (p *Policy) readListed(l plugin.Listed) (plugin.Found, error) {
 	if p.memory == nil {
 		return l.Read()
@@ -93,7 +94,7 @@ func (p *Policy) readListed(l plugin.Listed) (plugin.Found, error) {
 	return p.memory.readOnce(l.Path(), reading{stamp: stampOf(l.Path()), listed: l.Manifest()}, l.Read)
 }
 
-// readSource is [plugin.Read] that returns a plugin without code if the memory has it.
+// readSource is [plugin.Read], except that it returns a plugin without code if it is cached.
 func (p *Policy) readSource(source string) (plugin.Found, error) {
 	read := func() (plugin.Found, error) { return plugin.Read(source) }
 	path, err := plugin.Locate(source)
@@ -104,7 +105,7 @@ func (p *Policy) readSource(source string) (plugin.Found, error) {
 	return p.memory.readOnce(path, reading{stamp: stampOf(path, filepath.Dir(path))}, read)
 }
 
-// readOnce reads the plugin at path unless the last reading was the same, and Admit has decided on it.
+// readOnce reads the plugin at path, unless the cache has an equal reading with a decision of Admit.
 func (m *memory) readOnce(path string, now reading, read func() (plugin.Found, error)) (plugin.Found, error) {
 	if r, ok := m.before[path]; ok && r.decided && r.stamp == now.stamp && r.listed == now.listed {
 		m.now[path] = r
@@ -117,7 +118,7 @@ func (m *memory) readOnce(path string, now reading, read func() (plugin.Found, e
 	return f, err
 }
 
-// admitOnce is [Policy.Admit] that returns the result of the last time for a plugin that the memory has.
+// admitOnce is [Policy.Admit], except that it returns the previous result for a cached plugin.
 func (p *Policy) admitOnce(f *plugin.Found) (trust.Verdict, error) {
 	if p.memory == nil {
 		return p.Admit(f)

@@ -69,7 +69,8 @@ func TestScanForReadsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// So is a plugin of prober.yaml. One whose file is that of another is never admitted.
+// ScanFor reads changed sources of prober.yaml again. It never admits a plugin whose file belongs to
+// another one.
 func TestScanForReadsSourcesThatHaveChanged(t *testing.T) {
 	s := newShelf(t)
 	old := time.Now().Add(-time.Hour)
@@ -144,15 +145,15 @@ func TestWithCodeReadsWhatWasVerified(t *testing.T) {
 	}
 }
 
-// A plugin that was found to differ from what was verified is read again, and so is each after Forget,
-// although their files look the same.
+// ScanFor reads a plugin again if WithCode found it changed, and every plugin after Forget, although the
+// stamps of the files are the same.
 func TestScanForReadsWhatMustBeForgotten(t *testing.T) {
 	s := newShelf(t)
 	write(t, s.path("prober.yaml"), fileHead)
 	old := time.Now().Add(-time.Hour)
 	for _, version := range []string{"one", "two"} {
 		f := s.put("plugins/"+version+".wasm", "a", version)
-		file := s.path("plugins/" + version) // which is no plugin by its name
+		file := s.path("plugins/" + version) // its name is not a plugin's
 		if err := errors.Join(os.Rename(f.Path, file), os.Chtimes(file, old, old)); err != nil {
 			t.Fatal(err)
 		}

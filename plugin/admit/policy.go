@@ -10,16 +10,16 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// Config names the files with which an operator decides which plugins may be loaded.
+// Config configures a [Policy].
 type Config struct {
-	ConfigFile string // prober.yaml, with pins and trusted keys; "": none
-	LockFile   string // prober.plugins.lock, which must name every plugin; "": none
-	// Dev are the paths of plugins under development, by name. Each is loaded in place of
-	// the plugin of that name, and no pin, signature or lock is checked. A path is of a
-	// module, or of a folder with a module of that name.
+	ConfigFile string // prober.yaml, with pins and trusted keys; "" for none
+	LockFile   string // prober.plugins.lock, which must name every plugin; "" for none
+	// Dev are the paths of plugins under development, by name. Each replaces the plugin of that
+	// name, without a check of pins, signatures or the lock. A path is of a module, or of a folder
+	// with a module of that name.
 	Dev map[string]string
-	// Shipped are the plugins that are part of this program. One is used if no folder and no source
-	// of prober.yaml has a plugin of its name. No signature and no lock is checked; a pin is.
+	// Shipped are the plugins that are part of this program. Each is used if no folder and no source
+	// of prober.yaml has a plugin of its name. Pins apply to them; signatures and the lock do not.
 	Shipped []plugin.Found
 }
 
@@ -29,26 +29,26 @@ type Policy struct {
 	cfg    Config
 	file   *config.Agent
 	trust  *trust.Policy
-	lock   *trust.Lock // nil: none
+	lock   *trust.Lock // nil for none
 	pulled []Pulled
-	lister *plugin.Lister // of the scanner; nil: none
-	memory *memory        // of the scanner; nil: none
+	lister *plugin.Lister // of the scanner; nil for none
+	memory *memory        // of the scanner; nil for none
 }
 
-// Dev is the trust state of a plugin under development, of which nothing was checked.
+// Dev is the trust state of a plugin under development, which is not checked.
 const Dev trust.State = "dev"
 
 // Shipped is the trust state of a plugin that is part of this program.
 const Shipped trust.State = "shipped"
 
-// ConfigError is the error for a prober.yaml that cannot be used, so that nothing is known of any
-// plugin. Errors of its entries for single plugins are none.
+// ConfigError is the error for a prober.yaml that cannot be used. It concerns all plugins. Errors of
+// entries for single plugins are not ConfigErrors.
 type ConfigError struct{ Err error }
 
-// Error returns the text of the error inside.
+// Error returns the text of e.Err.
 func (e *ConfigError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error inside, as errors.Join does.
+// Unwrap returns e.Err in a slice, as errors.Join does.
 func (e *ConfigError) Unwrap() []error { return []error{e.Err} }
 
 // New reads the files that cfg names. Its error is a [*ConfigError] if prober.yaml cannot be used.
@@ -92,7 +92,7 @@ func TrustPolicy(configFile string, cfg *config.Agent) (*trust.Policy, error) {
 }
 
 // Admit checks f against the pins, signatures and lock for a plugin of its name, and sets its
-// grants and limits. It checks the bytes in f.Module, so these are what must be loaded.
+// grants and limits. It checks the bytes in f.Module, so the caller must load these bytes.
 func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
 	if err := p.Constrain(f); err != nil {
 		return trust.Verdict{}, err
@@ -100,7 +100,7 @@ func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
 	if p.shipped(f) != nil {
 		return trust.Verdict{State: Shipped}, nil
 	}
-	verdict, err := p.vouch(f)
+	verdict, err := p.checkTrust(f)
 	if i := p.entry(f.Manifest.Name); err == nil && i >= 0 {
 		if err = p.covered(f, &p.file.Plugins[i], verdict); err != nil {
 			err = p.fieldError(i, err)
@@ -109,7 +109,7 @@ func (p *Policy) Admit(f *plugin.Found) (trust.Verdict, error) {
 	return verdict, err
 }
 
-// shipped returns the plugin of this program that f is; nil if it is none of them.
+// shipped returns the plugin of this program that equals f; nil if there is none.
 func (p *Policy) shipped(f *plugin.Found) *plugin.Found {
 	for i := range p.cfg.Shipped {
 		if s := &p.cfg.Shipped[i]; s.Path == f.Path && s.Digest == f.ModuleDigest() && f.Beside == "" {
@@ -119,7 +119,7 @@ func (p *Policy) shipped(f *plugin.Found) *plugin.Found {
 	return nil
 }
 
-// entry returns the index in prober.yaml of the plugin called name; -1 if it is not there.
+// entry returns the index in prober.yaml of the plugin called name; -1 if it has no entry.
 func (p *Policy) entry(name string) int {
 	return slices.IndexFunc(p.file.Plugins, func(e config.Plugin) bool { return e.Name == name && !e.Shadow })
 }
@@ -131,7 +131,7 @@ func (p *Policy) admitShadow(f *plugin.Found, e *config.Plugin) (trust.Verdict, 
 	}
 	p.allowCommands(f)
 	constrain(f, p.withDefaults(*e))
-	verdict, err := p.vouch(f)
+	verdict, err := p.checkTrust(f)
 	if err == nil {
 		err = p.covered(f, e, verdict)
 	}
@@ -162,13 +162,13 @@ func (p *Policy) covered(f *plugin.Found, e *config.Plugin, verdict trust.Verdic
 	case e.Digest != "" && e.Manifest == "":
 		return fmt.Errorf("the digest covers %s alone, and not the manifest beside it: set manifest: %s too, or use a signature or a lock", f.Path, f.Beside)
 	case remote && e.Digest == "":
-		return fmt.Errorf("%s is a program, which may do whatever prober may: it needs digest and manifest, a source with @sha256:, or the signature of a trusted key", f.Path)
+		return fmt.Errorf("%s is a program, which runs with all permissions of prober: it needs digest and manifest, a source with @sha256:, or the signature of a trusted key", f.Path)
 	}
 	return nil
 }
 
-// vouch checks f against the lock and the trusted keys.
-func (p *Policy) vouch(f *plugin.Found) (trust.Verdict, error) {
+// checkTrust checks f against the lock and the trusted keys.
+func (p *Policy) checkTrust(f *plugin.Found) (trust.Verdict, error) {
 	if p.lock != nil {
 		if err := p.lock.Check(*f); err != nil {
 			return trust.Verdict{}, refuse(f, err)
@@ -192,7 +192,7 @@ func (p *Policy) allowCommands(f *plugin.Found) {
 	}
 }
 
-// Folders returns the folders from which the operator lets commands run.
+// Folders returns the folders from which the operator allows commands to run.
 func (p *Policy) Folders() (folders []string) {
 	for _, folder := range p.file.Nagios.Folders {
 		folders = append(folders, config.Beside(p.cfg.ConfigFile, folder))
@@ -211,7 +211,7 @@ func pinned(f *plugin.Found, e *config.Plugin) error {
 	return nil
 }
 
-// constrain sets the grants, limits and error policy of f to those of e.
+// constrain sets the grants, limits and error policy of f from e.
 func constrain(f *plugin.Found, e *config.Plugin) {
 	f.Grants, f.Limits = e.Grants, e.Limits
 	if e.ErrorPolicy != "" {
@@ -221,8 +221,8 @@ func constrain(f *plugin.Found, e *config.Plugin) {
 	}
 }
 
-// withDefaults returns the shadow e, with the grants, limits and policy of the plugin of its name
-// where e does not set them.
+// withDefaults returns the shadow e. Its unset grants, limits and error policy are taken from the entry
+// of its plugin.
 func (p *Policy) withDefaults(e config.Plugin) *config.Plugin {
 	i := p.entry(e.Name)
 	if i < 0 {
@@ -237,7 +237,7 @@ func (p *Policy) withDefaults(e config.Plugin) *config.Plugin {
 	return &e
 }
 
-// fieldError places err at the i-th plugin of prober.yaml.
+// fieldError returns err with the position of the i-th plugin of prober.yaml.
 func (p *Policy) fieldError(i int, err error) error {
 	return &plugin.FieldError{File: p.cfg.ConfigFile, Line: p.file.Plugins[i].Line, Field: fmt.Sprintf("plugins[%d]", i), Err: err}
 }

@@ -249,7 +249,8 @@ func TestPluginUnderDevelopmentIsNotChecked(t *testing.T) {
 	}
 }
 
-// A plugin that is part of the program is used where there is no other, and must have the pin of prober.yaml.
+// A plugin that is part of the program is used if there is no other one of its name. It must match the
+// pin in prober.yaml.
 func TestShippedPlugins(t *testing.T) {
 	s := newShelf(t)
 	own := plugin.Found{Path: "built-in:own"}

@@ -55,12 +55,12 @@ func TestProgramOfRegistryMustBeVouchedFor(t *testing.T) {
 		pinned  bool   // source has a digest
 		want    string // "": it may be loaded
 	}{
-		{"nobody", program, "", "", "", false, "is a program, which may do whatever prober may: it needs digest and manifest, a source with @sha256:, or the signature of a trusted key"},
-		{"a signature that nobody asked for", signed, "", "", "", false, "is a program, which may do whatever prober may"},
+		{"nobody", program, "", "", "", false, "is a program, which runs with all permissions of prober: it needs digest and manifest, a source with @sha256:, or the signature of a trusted key"},
+		{"a signature that nobody asked for", signed, "", "", "", false, "is a program, which runs with all permissions of prober"},
 		{"a source with a digest", program, "", "", "", true, ""},
 		{"a key", signed, "", keys, "", false, ""},
 		{"a key, of another manifest", swapped, "", keys, "", false, "is not of this plugin"},
-		{"a key that did not sign", program, "", keys, "", false, "is a program, which may do whatever prober may"},
+		{"a key that did not sign", program, "", keys, "", false, "is a program, which runs with all permissions of prober"},
 		{"a digest", program, "  digest: " + code + "\n", "", "", false, "the digest covers oci://"},
 		{"a digest, and what is missing", program, "  digest: " + code + "\n", "", "", false, "and not the manifest beside it: set manifest: " + beside + " too, or use a signature or a lock"},
 		{"both digests", program, "  digest: " + code + "\n  manifest: " + beside + "\n", "", "", false, ""},

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// maxPulls bounds how many plugins are pulled at once.
+// maxPulls is the maximum number of concurrent pulls.
 const maxPulls = 4
 
 // Pulled is the result for one plugin of prober.yaml that is in a registry.
@@ -18,11 +18,11 @@ type Pulled struct {
 	Name, Source string
 	Shadow       bool
 	Found        plugin.Found
-	Err          error // why it could not be pulled; nil if it was
-	Stale        error // why it is the last good one and not the registry's current one; nil if it is current
-	Unkept       error // why it could not be cached; nil if it is
-	// Newest is the newest version that the tag of Source has had, if that is newer: somebody moved
-	// the tag back. Else "".
+	Err          error // error of the pull
+	Stale        error // error for which it is the last good version; nil if it is the registry's current one
+	Unkept       error // error for which it is not cached; nil if it is
+	// Newest is the newest version the tag of Source ever had, if it is newer than this one, because
+	// the tag was moved back. Else it is "".
 	Newest string
 
 	entry config.Plugin
@@ -30,15 +30,15 @@ type Pulled struct {
 }
 
 // Pull fetches the plugins of prober.yaml that are in registries, for [Policy.Find] and
-// [Policy.Shadows]. A version that may not be loaded does not replace the last good one.
-// It waits no longer than [oci.DefaultPatience] for all of them.
+// [Policy.Shadows]. A refused version does not replace the last good one. Pull waits at most
+// [oci.DefaultPatience] for all of them.
 func (p *Policy) Pull(ctx context.Context, from *Sources) []Pulled {
 	all := p.remote()
 	p.pullEach(ctx, from, all, func(*Pulled) {})
 	return p.setPulled(all)
 }
 
-// recall is [Policy.Pull] that asks no registry: it uses their last answers.
+// recall is [Policy.Pull] with the last answers of the registries, without requests.
 func (p *Policy) recall(from *Sources) {
 	all := p.remote()
 	for _, r := range all {
@@ -57,7 +57,7 @@ func (p *Policy) remote() (all []*Pulled) {
 	return all
 }
 
-// pullEach pulls all, and calls each with the result of one as soon as it is known.
+// pullEach pulls all. It calls each with every result as soon as it is known.
 func (p *Policy) pullEach(ctx context.Context, from *Sources, all []*Pulled, each func(*Pulled)) {
 	ctx, cancel := context.WithTimeoutCause(ctx, oci.DefaultPatience, errors.New("the registries took too long"))
 	defer cancel()
@@ -91,7 +91,7 @@ func (r *Pulled) set(k *oci.Kept, ref plugin.Reference, err error) {
 	r.Found, r.Stale, r.Unkept, r.Newest = k.Artifact.Found(ref), k.Stale, k.Unkept, k.Newest
 }
 
-// wanted describes the artifact that may be loaded as e.
+// wanted describes the artifacts that are acceptable for the entry e.
 func (p *Policy) wanted(e *config.Plugin, ref plugin.Reference) oci.Wanted {
 	return oci.Wanted{Ref: ref, Digest: e.Digest, Accept: func(artifact *oci.Artifact) error {
 		f := artifact.Found(ref)
@@ -101,7 +101,7 @@ func (p *Policy) wanted(e *config.Plugin, ref plugin.Reference) oci.Wanted {
 		if err := pinned(&f, e); err != nil {
 			return err
 		}
-		verdict, err := p.vouch(&f)
+		verdict, err := p.checkTrust(&f)
 		if err != nil {
 			return err
 		}

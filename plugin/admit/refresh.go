@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// RefreshConfig says which registries [Scanner.Refresh] asks.
+// RefreshConfig configures [Scanner.Refresh].
 type RefreshConfig struct {
 	All   bool // include plugins with a digest, which cannot change
 	Again bool // include registries that were asked a short time ago
@@ -21,9 +21,9 @@ type Refreshed struct {
 	WasStale bool // the previous answer was [Stale]
 }
 
-// Refresh asks the registries of prober.yaml for its plugins. The next [Scanner.Scan] uses
-// the answers. It reports whether a registry has given no good answer, so that it should be asked
-// again soon. The error means that prober.yaml cannot be read.
+// Refresh asks the registries of prober.yaml for its plugins. The next [Scanner.Scan] uses the
+// answers. incomplete reports whether a registry gave no usable answer, so that Refresh should be
+// called again soon. The error means that prober.yaml cannot be read.
 func (s *Scanner) Refresh(ctx context.Context, cfg RefreshConfig) (incomplete bool, err error) {
 	policy, err := New(s.cfg.Config)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Scanner) Refresh(ctx context.Context, cfg RefreshConfig) (incomplete bo
 	}
 	policy.pullEach(ctx, from, all, func(r *Pulled) {
 		last, _ := from.last(&r.entry)
-		cfg.Each(Refreshed{Pulled: *r, Changed: !last.same(before[r]), WasStale: before[r].stale != nil})
+		cfg.Each(Refreshed{Pulled: *r, Changed: !last.equal(before[r]), WasStale: before[r].stale != nil})
 	})
 	all = policy.remote()
 	from.retain(all)
@@ -54,6 +54,5 @@ func (s *Scanner) Refresh(ctx context.Context, cfg RefreshConfig) (incomplete bo
 	return incomplete, nil
 }
 
-// hasDigest reports whether prober.yaml has the digest of r, so that no registry can have a new
-// version.
+// hasDigest reports whether prober.yaml pins the digest of r, so that its version cannot change.
 func (r *Pulled) hasDigest() bool { return r.ref.Digest != "" || r.entry.Digest != "" }

@@ -27,16 +27,16 @@ const (
 	Pending               // its registry has not answered yet
 	Refused               // it may not be loaded
 	Away                  // its registry is not available, and there is no copy of it
-	Listed                // it is in a plugin folder, and was not read: no probe has asked for it
+	Listed                // it is in a plugin folder but has not been read, since no probe uses it
 )
 
 // Entry is the decision about one plugin, or about one shadow. It is immutable.
 type Entry struct {
 	Name         string
 	State        State
-	Plugin       Plugin       // of Admitted and Stale, see [Plugin.WithCode]; of Listed, only its manifest and path
+	Plugin       Plugin       // if Admitted or Stale, see [Plugin.WithCode]; if Listed, only its manifest and path
 	PromoteAfter PromoteAfter // of a shadow
-	Reason       error        // why it is Refused, Stale or Away
+	Reason       error        // reason for Refused, Stale or Away
 	// Rival is the error for a second plugin of the same name; nil if there is none.
 	Rival error
 }
@@ -46,22 +46,22 @@ func (e Entry) Loadable() bool { return e.State == Admitted || e.State == Stale 
 
 // Snapshot is the decision about all plugins at one moment. It is immutable.
 type Snapshot struct {
-	// Number tells which of two snapshots of a [Scanner] is the later one.
+	// Number increases with each snapshot of a [Scanner].
 	Number int
 	// Config is the contents of prober.yaml.
 	Config *config.Agent
-	// Files are the files that the snapshot depends on, beside plugin folders, prober.yaml,
+	// Files are the files that the snapshot depends on, in addition to plugin folders, prober.yaml,
 	// the lock and plugins under development.
 	Files []string
 
 	dirs             []string
 	plugins, shadows map[string]Entry
-	remote           []string // names of those in registries
+	remote           []string // names of plugins in registries
 
 	errs, shadowErrs []error
 }
 
-// ScannerConfig says what a [Scanner] reads.
+// ScannerConfig configures a [Scanner].
 type ScannerConfig struct {
 	Config
 	PluginDirs []string
@@ -84,18 +84,18 @@ type Scanner struct {
 func NewScanner(cfg ScannerConfig) *Scanner { return &Scanner{cfg: cfg} }
 
 // Scan reads prober.yaml, the plugin folders, the lock and the keys, and uses the last answers of
-// registries. It asks no registry. Its error is about all plugins; those about single plugins are
-// in [Snapshot.Err].
+// registries. It asks no registry. Its error concerns all plugins; errors of single plugins are in
+// [Snapshot.Err].
 func (s *Scanner) Scan() (*Snapshot, error) { return s.scan(everything, nil) }
 
-// ScanFor is [Scanner.Scan] that reads only the plugins whose names are wanted, and those that
-// prober.yaml names. Others of plugin folders are [Listed]. A plugin of a folder whose files are the
-// same as at the last ScanFor is not read again: it has no code, see [Plugin.WithCode].
+// ScanFor is [Scanner.Scan], except that it reads only the plugins whose names are wanted, and the
+// plugins that prober.yaml names. Others of plugin folders are [Listed]. It does not read a plugin again
+// if its files have not changed since the last ScanFor: such a plugin has no code, see [Plugin.WithCode].
 func (s *Scanner) ScanFor(wanted func(name string) bool) (*Snapshot, error) {
 	return s.scan(wanted, &s.memory)
 }
 
-// Forget makes the next ScanFor read all again. It waits for the scan under way.
+// Forget makes the next ScanFor read all plugins again. It waits until a running scan has ended.
 func (s *Scanner) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,8 @@ func (v *Snapshot) addFiles(configFile string) {
 	}
 }
 
-// addErrors adds an entry for each plugin that err is about. It returns the errors that err
-// joins, without those of plugins whose registry has not answered yet.
+// addErrors adds an entry for each plugin in err. It returns the errors that err joins, except those
+// about plugins whose registry has not answered yet.
 func addErrors(to map[string]Entry, err error) (errs []error) {
 	for _, err := range joined.Errors(err) {
 		named, ok := errors.AsType[*PluginError](err)
@@ -174,7 +174,7 @@ func addErrors(to map[string]Entry, err error) (errs []error) {
 	return errs
 }
 
-// addRemote marks the entries of which the registry has another version, or did not answer.
+// addRemote marks entries as stale if the registry has another version, or did not answer.
 func (v *Snapshot) addRemote(pulled []Pulled) {
 	for _, r := range pulled {
 		v.remote = append(v.remote, r.Name)
@@ -192,7 +192,7 @@ func (v *Snapshot) addRemote(pulled []Pulled) {
 // Plugin returns the decision about the plugin called name.
 func (v *Snapshot) Plugin(name string) Entry { return v.plugins[name] }
 
-// Shadow returns the decision about the plugin that is to run beside the one called name.
+// Shadow returns the decision about the shadow of the plugin called name.
 func (v *Snapshot) Shadow(name string) Entry { return v.shadows[name] }
 
 // Plugins returns the decisions about all plugins, by name.
@@ -248,7 +248,7 @@ func (v *Snapshot) About(name, path string) error {
 	return errors.Join(wrong...)
 }
 
-// WithoutPlugin returns an error if there is a shadow called name, and no plugin of that name.
+// WithoutPlugin returns an error if there is a shadow called name but no plugin of that name.
 func (v *Snapshot) WithoutPlugin(name string) error {
 	shadow := v.shadows[name]
 	if !shadow.Loadable() || v.plugins[name].State != Absent || v.About(name, "") != nil {
@@ -265,7 +265,7 @@ func (v *Snapshot) IsGone(path string) bool {
 		return err == nil && filepath.IsLocal(rest)
 	})
 	if i < 0 {
-		return true // it was a source that prober.yaml does not have any more
+		return true // it was a source in prober.yaml, which has been removed
 	}
 	if _, err := os.ReadDir(v.dirs[i]); err != nil {
 		return false

@@ -78,7 +78,7 @@ func TestScanStates(t *testing.T) {
 	}
 }
 
-// Only what is wanted, and what prober.yaml names, is read.
+// ScanFor reads only the wanted plugins and the plugins that prober.yaml names.
 func TestScanForReadsWhatIsWanted(t *testing.T) {
 	s := newShelf(t)
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -144,8 +144,8 @@ func TestAbout(t *testing.T) {
 		name, path string
 		want       bool
 	}{
-		{"a", "", false}, // what is wrong with its shadow does not concern it
-		{"b", "", false}, // the name of what is in a broken file is not known
+		{"a", "", false}, // an error of its shadow is not about it
+		{"b", "", false}, // the name in a broken file is unknown
 		{"b", s.path("plugins/b.wasm"), true},
 		{"b", s.path("plugins/b.wasm.wasm"), false},
 		{"b", s.path("plugins/prober-plugin-b.wasm"), false},

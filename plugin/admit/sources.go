@@ -17,19 +17,19 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// minInterval is how long the answer of a registry about a tag is used without asking again.
+// minInterval is how long an answer of a registry about a tag is fresh.
 const minInterval = 10 * time.Second
 
-// SourcesConfig says how plugins are fetched from registries.
+// SourcesConfig configures [Sources].
 type SourcesConfig struct {
 	CacheDir     string // for pulled plugins, see [CacheDir]
-	DockerConfig string // docker's config.json, with credentials; "": none
+	DockerConfig string // path of docker's config.json, with credentials; "" for none
 	Version      string // of prober, for the User-Agent; may be ""
-	Offline      bool   // asks no registry
+	Offline      bool   // send no requests to registries
 }
 
-// Sources fetches plugins from registries, and remembers the last answer about each. It is
-// safe for concurrent use.
+// Sources fetches plugins from registries, and keeps the last answer about each. It is safe for
+// concurrent use.
 type Sources struct {
 	cfg SourcesConfig
 
@@ -50,14 +50,14 @@ func questionOf(e *config.Plugin) question {
 // answer is the last answer of a registry.
 type answer struct {
 	at     time.Time
-	digest string    // of the artifact to be used
-	stale  error     // why that is the last good one; nil if it is the current one
-	err    error     // why there is no artifact
+	digest string    // of the artifact to use
+	stale  error     // error for which this is the last good artifact; nil if it is the current one
+	err    error     // error for which there is no artifact
 	unkept *oci.Kept // the artifact, if it could not be cached
 }
 
-// same reports whether a and o have the same digest and errors.
-func (a answer) same(o answer) bool {
+// equal reports whether a and o have equal digests and errors.
+func (a answer) equal(o answer) bool {
 	return a.digest == o.digest && textOf(a.stale) == textOf(o.stale) && textOf(a.err) == textOf(o.err)
 }
 
@@ -110,8 +110,8 @@ func (s *Sources) resolve(ctx context.Context, e *config.Plugin, w oci.Wanted) (
 	return kept, w.Ref, err
 }
 
-// ask returns the artifact from the registry, or the last good one if the registry has no good one
-// now.
+// ask returns the artifact from the registry, or the last good one if the registry returns none that
+// is acceptable.
 func (s *Sources) ask(ctx context.Context, e *config.Plugin, w oci.Wanted) (*oci.Kept, error) {
 	store, err := s.store()
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Sources) recall(e *config.Plugin, w oci.Wanted) (*oci.Kept, plugin.Refe
 		return kept, w.Ref, nil
 	case last.err != nil:
 		err = last.err
-	case errors.Is(err, fs.ErrNotExist) && !s.cfg.Offline: // the cache was deleted: the registry is asked again
+	case errors.Is(err, fs.ErrNotExist) && !s.cfg.Offline: // the cache was deleted: ask the registry again
 		s.forget(e)
 		err = ErrPending
 	case errors.Is(err, fs.ErrNotExist):
@@ -188,7 +188,7 @@ func (s *Sources) isFresh(e *config.Plugin) bool {
 	return ok && time.Since(a.at) < minInterval
 }
 
-// expire makes all answers old, so that registries are asked again. The answers are kept.
+// expire marks all answers as old, so that registries are asked again. It keeps the answers.
 func (s *Sources) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (s *Sources) expire() {
 	}
 }
 
-// retain drops the answers about all plugins but those in wanted.
+// retain drops the answers about plugins that are not in wanted.
 func (s *Sources) retain(wanted []*Pulled) {
 	all := make(map[question]bool, len(wanted))
 	for _, r := range wanted {

@@ -24,7 +24,7 @@ func (h hub) push(t *testing.T, tag string, module []byte) string {
 	return h.PushModule(t, "demo:"+tag, module)
 }
 
-// sourced writes a prober.yaml with the plugin demo of a source, and more text.
+// sourced writes a prober.yaml with the plugin demo from a source. It appends more.
 func sourced(t *testing.T, source, more string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "prober.yaml")

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// maxFile is the most bytes of a file.
+// maxFile is the maximum size of a file, in bytes.
 const maxFile = 1 << 20
 
 // Entry names the files of credentials.
@@ -36,7 +36,7 @@ type named struct {
 	files *outbound.TLS
 }
 
-// Set replaces all credentials by those of file, a prober.yaml.
+// Set replaces all credentials by all, the ones of the prober.yaml file.
 func (s *Store) Set(file string, all []config.Credentials) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,17 +48,17 @@ func (s *Store) Set(file string, all []config.Credentials) {
 			ReadFile: func(path string) ([]byte, error) { return regular.Read(config.Beside(file, path), maxFile) },
 		}}
 		if n, ok := old[c.Name]; ok && file == s.file && c.SameFiles(&n.Credentials) {
-			next.files = n.files // with what was last read
+			next.files = n.files // with the contents that were last read
 		}
 		s.named[c.Name] = next
 	}
 	s.file = file
 }
 
-// TLS returns the credentials of a name for a plugin. The error is [fs.ErrPermission] if prober.yaml
-// has no such name, or does not let the plugin use it. While a certificate and its key do not belong
-// together, as in the middle of a renewal, TLS returns those that it has read before. Any other error
-// is returned at once: a file that is gone is no longer used.
+// TLS returns the credentials called name for a plugin. The error is [fs.ErrPermission] if prober.yaml
+// has no such name, or does not allow the plugin to use it. While a certificate and its key do not match,
+// as in the middle of a renewal, TLS returns the previous pair. It returns any other error at once, for
+// example if a file is missing.
 func (s *Store) TLS(plugin, name string) (*tls.Config, error) {
 	s.mu.Lock()
 	n := s.named[name]
@@ -68,7 +68,7 @@ func (s *Store) TLS(plugin, name string) (*tls.Config, error) {
 	}
 	read, err := n.files.Config()
 	switch e, ok := errors.AsType[*outbound.FileError](err); {
-	case ok: // which must not be taken for ErrPermission of TLS
+	case ok: // must not match ErrPermission, which has another meaning for TLS
 		return nil, errors.New(e.Err.Error())
 	case err != nil:
 		return nil, fmt.Errorf("%s and %s: %w", n.Cert, n.Key, err)

@@ -17,53 +17,53 @@ const (
 	Awaited                // no version runs, as its registry is away; probes are bound, and end in errors
 )
 
-// known is what the manager remembers of a plugin: its state and versions.
+// known is the recorded state of a plugin.
 type known struct {
 	state     State
-	runs      string // the version that runs; "" unless Running
-	lastFound string // the version of the file in its place; after a promotion of a shadow another one runs
-	tried     string // the version that was last tried
-	bad       bool   // tried could not be used
+	runs      string // the running version; "" unless Running
+	lastFound string // the version in the plugin's file; differs from runs after a promotion of a shadow
+	tried     string // the version of the last attempt to load
+	bad       bool   // whether this attempt failed
 }
 
 // found is the entry of a plugin in a snapshot.
 type found struct {
 	state         admit.State
-	version       string // of Admitted and Stale
+	version       string // set if Admitted or Stale
 	duplicateName bool   // another plugin has the same name
-	fileOfOther   bool   // its file is that of another plugin that runs
-	inError       bool   // the snapshot has an error about the file that runs, or about the name
-	fileRemoved   bool   // the file that runs was removed
+	fileOfOther   bool   // another running plugin was loaded from its file
+	inError       bool   // the snapshot has an error about the running version's file, or about the name
+	fileRemoved   bool   // the running version's file was removed
 }
 
 // usage are the users of a plugin.
 type usage struct {
-	probes int  // from Prepare to Release
-	holds  int  // of manifests that name it, and of probes that wait for it
-	idle   bool // nothing has used it for [Config.IdleAfter]
-	retry  bool // a version that could not be used is tried again
+	probes int  // number of probes between Prepare and Release
+	holds  int  // number of manifests that name it and of probes that wait for it
+	idle   bool // unused for [Config.IdleAfter]
+	retry  bool // try a failed version again
 }
 
 func (u usage) none() bool { return u.probes == 0 && u.holds == 0 }
 
-// action is what to do with a plugin.
+// action is a change of a plugin.
 type action int
 
 const (
 	keep              action = iota // change nothing
 	offer                           // record the version, for the first probe that asks for it
-	confirm                         // record the path and the signatures of the version, which runs
-	load                            // load the version, and replace the one that runs
-	withdraw                        // end the version that runs; probes end in errors
-	unload                          // end the version that runs; the next probe loads it again
-	forget                          // end the version that runs, and drop the record
-	await                           // bind probes before there is a version: they end in errors
-	reportError                     // report the snapshot's error; the version that runs goes on
-	reportFileOfOther               // report that the file is that of another plugin
-	reportLost                      // report that the file has no such plugin any more; the version that runs goes on
+	confirm                         // record the path and the signatures of the running version
+	load                            // load the version, and replace the running one
+	withdraw                        // stop the running version; probes return errors
+	unload                          // stop the running version; the next probe loads it again
+	forget                          // stop the running version, and drop the record
+	await                           // bind probes before there is a version; they return errors
+	reportError                     // report the snapshot's error; keep the running version
+	reportFileOfOther               // report that another plugin was loaded from the file
+	reportLost                      // report that the file does not contain the plugin; keep the running version
 )
 
-// decide returns what to do with a plugin, by its entry in a snapshot.
+// decide returns the action for a plugin with the entry f in a snapshot.
 // See RATIONALE.md, "Why are plugins decided twice?"
 func decide(k known, f found, u usage) action {
 	switch running := k.state == Running; {
@@ -71,7 +71,7 @@ func decide(k known, f found, u usage) action {
 		return reportFileOfOther
 	case f.state == admit.Listed && k.state == Unused && u.none():
 		return offer
-	case f.state == admit.Pending, f.state == admit.Listed: // who wants it now takes a snapshot of its own
+	case f.state == admit.Pending, f.state == admit.Listed: // a probe that needs it takes its own snapshot
 		return keep
 	case f.state == admit.Away && (running || k.state == Withdrawn):
 		return reportError
@@ -114,8 +114,8 @@ func decideMissing(k known, f found, u usage) action {
 	return keep
 }
 
-// decideUnused returns what to do with a plugin, by its users. A promoted version stays: the
-// next probe would load the one in the plugin's place.
+// decideUnused returns the action for a plugin by its users only. A promoted version stays, since the
+// next probe would load the version in the plugin's file instead.
 func decideUnused(k known, u usage) action {
 	switch {
 	case !u.none():
@@ -131,11 +131,11 @@ func decideUnused(k known, u usage) action {
 // knownShadow is the state of a shadow and of its plugin.
 type knownShadow struct {
 	pluginState State
-	pluginRuns  string // the version of the plugin that runs
+	pluginRuns  string // the running version of the plugin
 	shadow      known  // its state is Running or Unused
 }
 
-// decideShadow returns what to do with a shadow: keep, confirm, load, unload, or reportLost if
+// decideShadow returns the action for a shadow: keep, confirm, load, unload, or reportLost if
 // there is no plugin to compare it with.
 func decideShadow(k knownShadow, f found, retry bool) action {
 	switch {
@@ -147,7 +147,7 @@ func decideShadow(k knownShadow, f found, retry bool) action {
 		return reportLost
 	case k.pluginState != Running:
 		return keep
-	case f.version == k.pluginRuns: // it was promoted, or is the plugin now
+	case f.version == k.pluginRuns: // it was promoted, or the plugin has been replaced by this version
 		return unload
 	case k.shadow.state == Running && f.version == k.shadow.runs:
 		return confirm
@@ -157,8 +157,7 @@ func decideShadow(k knownShadow, f found, retry bool) action {
 	return load
 }
 
-// isDue reports whether a shadow is to be promoted, by the counts since the start of the
-// comparison.
+// isDue reports whether the counts since the start of the comparison allow promoting a shadow.
 func isDue(after admit.PromoteAfter, seen shadow.Counts) bool {
 	n := seen.Compared()
 	return after.Ticks > 0 && n >= uint64(after.Ticks) && float64(seen.Agree) >= after.Agreement*float64(n)

@@ -189,7 +189,7 @@ func TestIsDue(t *testing.T) {
 	}
 }
 
-// model is a plugin as decide's actions change it, where every version but "bad" loads.
+// model simulates the actions of decide. Every version except "bad" loads.
 type model struct{ known }
 
 func (m *model) execute(a action, f found, u usage) {
@@ -241,7 +241,7 @@ func FuzzDecide(f *testing.F) {
 			}
 			u := usage{probes: int(b & 3), holds: int(b >> 2 & 1), idle: b&0x10 != 0, retry: b&0x20 != 0}
 			if m.state == Unused || m.state == Failed {
-				u.probes = 0 // there is nothing to prepare them with
+				u.probes = 0 // no version could prepare them
 			}
 			before := m
 			act := decide(m.known, has, u)

@@ -22,7 +22,7 @@ var (
 
 // apply applies v to r, whose token the caller holds, and to its shadow.
 func (m *Manager) apply(ctx context.Context, r *record, v *admit.Snapshot, retry bool) (changed bool, err error) {
-	if v.Number < r.seen { // a newer one was applied already
+	if v.Number < r.seen { // a newer snapshot has been applied
 		return false, m.failure(r)
 	}
 	r.seen = v.Number
@@ -73,10 +73,10 @@ func (m *Manager) applyPlugin(ctx context.Context, r *record, v *admit.Snapshot,
 	case reportError:
 		m.fail(r, r.tried, cmp.Or(e.Rival, v.About(r.name, r.place)), r.state)
 	case reportLost:
-		err = fmt.Errorf("plugin %q: %s holds no plugin of that name any more; the old one goes on", r.name, r.place)
+		err = fmt.Errorf("plugin %q: %s does not contain a plugin of that name; the old version keeps running", r.name, r.place)
 		m.fail(r, r.tried, err, r.state)
 	case reportFileOfOther:
-		err = fmt.Errorf("plugin %q: %s is the file of the plugin %q, which goes on; another plugin needs another file", r.name, e.Plugin.Path, owner)
+		err = fmt.Errorf("plugin %q: %s is the file of the plugin %q, which keeps running; another plugin needs another file", r.name, e.Plugin.Path, owner)
 		state := Failed
 		if u.none() {
 			state = Unused // the next probe tries again
@@ -86,7 +86,7 @@ func (m *Manager) applyPlugin(ctx context.Context, r *record, v *admit.Snapshot,
 	return false, err
 }
 
-// fail records that a version could not be used. If no version runs, the plugin gets state.
+// fail records that a version could not be loaded. If no version runs, it sets the plugin's state.
 func (m *Manager) fail(r *record, version string, err error, state State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,8 @@ func (m *Manager) fail(r *record, version string, err error, state State) {
 	}
 }
 
-// failure returns why no version of r runs; nil if one does, or if it was withdrawn.
+// failure returns the error for which no version of r runs. It returns nil if one runs, or if r was
+// withdrawn or awaits its registry.
 func (m *Manager) failure(r *record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +107,7 @@ func (m *Manager) failure(r *record) error {
 	return r.err
 }
 
-// offer records a plugin that is loaded for the first probe, and reports whether it is new.
+// offer records a plugin, which its first probe will load, and reports whether it is new.
 func (m *Manager) offer(r *record, p admit.Plugin) (isNew bool, err error) {
 	isNew = !r.registered
 	m.mu.Lock()
@@ -115,7 +116,7 @@ func (m *Manager) offer(r *record, p admit.Plugin) (isNew bool, err error) {
 	return isNew, m.register(r)
 }
 
-// awaitVersion has probes of r bound before there is a version. They end in an error that wraps why.
+// awaitVersion binds probes to r before it has a version. They return an error that wraps why.
 func (m *Manager) awaitVersion(r *record, why error) error {
 	m.mu.Lock()
 	r.state = Awaited
@@ -125,8 +126,8 @@ func (m *Manager) awaitVersion(r *record, why error) error {
 	return m.register(r)
 }
 
-// tellAwaiting has the probes of r that await a version end in an error that wraps why.
-func (m *Manager) tellAwaiting(r *record, why error) {
+// setAwaitError makes the probes of r that await a version return an error that wraps why.
+func (m *Manager) setAwaitError(r *record, why error) {
 	m.mu.Lock()
 	awaited := r.state == Awaited
 	m.mu.Unlock()
@@ -144,9 +145,8 @@ func (m *Manager) register(r *record) error {
 	return m.cfg.Registry.Register(r.name, r.plugin.Path, r.handler)
 }
 
-// confirm records that the version in the plugin's place has not changed: the one that runs, or
-// the one that a promoted shadow has replaced. Its file may have moved, and its signature may be
-// new.
+// confirm records that the version in the plugin's file has not changed. This is the running version,
+// or the one that a promoted shadow has replaced. Its path and its signatures may have changed.
 func (m *Manager) confirm(r *record, p admit.Plugin, version string) {
 	m.mu.Lock()
 	same := true
@@ -165,13 +165,13 @@ func (m *Manager) confirm(r *record, p admit.Plugin, version string) {
 	}
 }
 
-// load loads p, which replaces the version that runs.
+// load loads p and replaces the running version.
 func (m *Manager) load(ctx context.Context, r *record, p admit.Plugin, version string) error {
 	start := time.Now()
 	if err := m.loadGeneration(ctx, r, p, r.handler.Replace); err != nil {
 		if ctx.Err() == nil {
 			m.fail(r, version, err, Failed)
-			m.tellAwaiting(r, err)
+			m.setAwaitError(r, err)
 		}
 		return err
 	}
@@ -220,7 +220,7 @@ func (m *Manager) installed(r *record, p admit.Plugin, version string, took time
 	return m.register(r)
 }
 
-// warn logs that p is not signed, or that a manifest of p has no effect.
+// warn logs that p is unsigned, or that its embedded manifest has no effect.
 func (m *Manager) warn(p admit.Plugin) {
 	attrs := []any{"handler", p.Manifest.Name, "path", p.Path, "digest", p.Digest}
 	if p.Inside != "" {
@@ -234,8 +234,7 @@ func (m *Manager) warn(p admit.Plugin) {
 	}
 }
 
-// withdraw ends the version that runs. Its probes end in errors, and so keep their decided
-// results.
+// withdraw stops the running version. Its probes return errors, and so keep their decided results.
 func (m *Manager) withdraw(r *record) {
 	m.mu.Lock() // before a probe can end in the error
 	r.clearLocked(Withdrawn)
@@ -252,12 +251,12 @@ func (m *Manager) dropLocked(r *record) {
 	m.cfg.Registry.Remove(r.name)
 }
 
-// forget ends the version that runs of a plugin that was dropped.
+// forget stops the running version of a plugin whose record was dropped.
 func (m *Manager) forget(r *record) {
 	if r.registered {
 		m.cfg.Log.Info("plugin removed", "handler", r.name, "path", r.plugin.Path)
 	}
-	m.closing.Go(func() { _ = r.handler.Close() }) // errors go to closed
+	m.closing.Go(func() { _ = r.handler.Close() }) // closed handles the errors
 }
 
 // decideUnusedLocked is [decideUnused] for r.

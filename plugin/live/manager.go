@@ -17,16 +17,16 @@ import (
 
 // Config configures a [Manager].
 type Config struct {
-	// Registry gets a handler for each plugin that may be used.
+	// Registry is where the manager registers a handler for each usable plugin.
 	Registry *handlers.Registry
 	// Load loads a plugin: it compiles a module, or starts a program.
 	Load func(context.Context, admit.Plugin) (Loaded, error)
-	// Fingerprint returns what identifies a version beside its bytes, manifest and settings,
-	// such as the command of a check. It may be nil.
+	// Fingerprint returns a string that also identifies a version, in addition to its bytes,
+	// manifest and settings; for example of the command of a check. It may be nil.
 	Fingerprint func(admit.Plugin) string
 	// Scan takes a snapshot for the first probe of a plugin. It reads the plugins whose names are
-	// wanted: that one, and those of [Manager.Wants] that are not merely named by a manifest. Each of
-	// these is read when its own first probe asks for it.
+	// wanted: the plugin of the probe and the plugins in use. A plugin that is only named by a
+	// manifest is read for its own first probe.
 	Scan func(wanted func(name string) bool) (*admit.Snapshot, error)
 	// Demanded is called with the result of loading a plugin for a probe. It may be nil.
 	Demanded func(error)
@@ -41,16 +41,16 @@ type Loaded struct {
 	Stats   func() Stats
 }
 
-// maxLoads bounds how many plugins [Manager.Apply] loads or replaces at once.
+// maxLoads is the maximum number of plugins that [Manager.Apply] loads or replaces concurrently.
 const maxLoads = 4
 
 // Manager has a record for each plugin of a snapshot. It is safe for concurrent use.
 type Manager struct {
-	ctx context.Context // its end ends every wait for a plugin
+	ctx context.Context // cancels all waits for plugins
 	cfg Config
 
-	preparing sync.WaitGroup // of handlers, by plugins
-	closing   sync.WaitGroup // of records that were dropped
+	preparing sync.WaitGroup // calls of plugins that prepare handlers
+	closing   sync.WaitGroup // closes of dropped records
 
 	mu      sync.Mutex
 	latest  *admit.Snapshot      // without code
@@ -70,21 +70,21 @@ func New(ctx context.Context, cfg Config) *Manager {
 
 // Close closes the plugins, all at the same time. The context of New must have ended.
 func (m *Manager) Close() {
-	for _, r := range m.all() {
-		m.closing.Go(func() { _ = r.handler.Close() }) // errors go to closed
+	for _, r := range m.allRecords() {
+		m.closing.Go(func() { _ = r.handler.Close() }) // closed handles the errors
 	}
 	m.preparing.Wait()
 	m.closing.Wait()
 }
 
-// Apply applies v to all plugins. A plugin with unchanged bytes and settings is not changed. If
-// a new version cannot be used, the old one goes on. It is tried again when it has changed, or
-// with retry. The error joins those of all plugins. changed reports whether a plugin has another
-// version now.
+// Apply applies v to all plugins. It keeps a plugin with unchanged bytes and settings. If a new
+// version cannot be used, the old one keeps running. Apply tries the new version again when it has
+// changed, or if retry is set. The error joins the errors of all plugins. changed reports whether
+// the version of a plugin has changed.
 func (m *Manager) Apply(ctx context.Context, v *admit.Snapshot, retry bool) (changed bool, err error) {
 	m.Note(v)
 	names := v.Names()
-	for _, r := range m.all() {
+	for _, r := range m.allRecords() {
 		if !slices.Contains(names, r.name) {
 			names = append(names, r.name)
 		}
@@ -134,7 +134,7 @@ func (m *Manager) applyTo(ctx context.Context, name string, v *admit.Snapshot, r
 	}
 	defer r.unlock()
 	if m.record(name) != r {
-		return false, nil // it was dropped; the next snapshot makes a new record
+		return false, nil // the record was dropped; the next snapshot makes a new one
 	}
 	return m.apply(ctx, r, v, retry)
 }
@@ -158,9 +158,8 @@ func (m *Manager) Hold(names ...string) (release func()) {
 	}
 }
 
-// Wants reports whether a snapshot must have the plugin called name read: something uses it, it
-// runs, or it could not be loaded. One that was refused is read until it is not: what asked for it
-// may try again then.
+// Wants reports whether a snapshot must read the plugin called name: it is in use, it runs, or it
+// could not be loaded. A refused plugin is read until it is admitted, so that its user can try again.
 func (m *Manager) Wants(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +176,7 @@ func (m *Manager) wantsLocked(name string) bool {
 // errors of unused plugins. It reports whether there was such an error. It skips a plugin that
 // is being changed.
 func (m *Manager) UnloadUnused(now time.Time) (failed bool) {
-	for _, r := range m.all() {
+	for _, r := range m.allRecords() {
 		if r.tryLock() {
 			failed = m.unloadUnused(r, now) || failed
 			r.unlock()
@@ -193,8 +192,8 @@ func (m *Manager) record(name string) *record {
 	return m.records[name]
 }
 
-// all returns all plugins, by name.
-func (m *Manager) all() (all []*record) {
+// allRecords returns the records of all plugins, sorted by name.
+func (m *Manager) allRecords() (all []*record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(m.records)) {

@@ -38,17 +38,17 @@ type rig struct {
 
 	mu     sync.Mutex
 	loads  map[string]int            // by name
-	broken map[string]error          // of a load, by version
-	busy   func(ctx context.Context) // called in each load; nil: nothing
-	errs   []error                   // that Demanded was called with
-	made   map[string]*scripted      // by version
+	broken map[string]error          // errors of Load, by version
+	busy   func(ctx context.Context) // called in each load if not nil
+	errs   []error                   // arguments of the calls of Demanded
+	made   map[string]*scripted      // loaded handlers, by version
 }
 
 // scripted is a handler of a plugin.
 type scripted struct {
 	version string
-	refuse  atomic.Pointer[error] // of Prepare
-	silent  chan struct{}         // not nil: Prepare closes it, and never answers
+	refuse  atomic.Pointer[error] // error of Prepare
+	silent  chan struct{}         // if not nil, Prepare closes it and never returns
 	closed  atomic.Bool
 }
 
@@ -185,8 +185,8 @@ func (r *rig) prepare(name string) probe.Handler {
 	return h
 }
 
-// says checks the output of an attempt of h.
-func says(t *testing.T, h probe.Handler, want string) {
+// checkOutput checks the output of an attempt of h.
+func checkOutput(t *testing.T, h probe.Handler, want string) {
 	t.Helper()
 	got, err := h.Probe(t.Context(), probe.Request{Attempt: 1})
 	if text := fmt.Sprint(got.Output, err); text != want+"<nil>" {
@@ -194,8 +194,8 @@ func says(t *testing.T, h probe.Handler, want string) {
 	}
 }
 
-// is checks the state and version of a plugin; "" means no version.
-func (r *rig) is(name string, state live.State, version string) live.Status {
+// checkState checks the state and version of a plugin; "" means no version.
+func (r *rig) checkState(name string, state live.State, version string) live.Status {
 	r.t.Helper()
 	s, ok := r.Status(name)
 	got := ""
@@ -215,10 +215,10 @@ func TestFirstProbeLoads(t *testing.T) {
 	if !r.apply("") {
 		t.Error("there is no new plugin")
 	}
-	r.is("a", live.Unused, "1.0.0")
+	r.checkState("a", live.Unused, "1.0.0")
 	h := r.prepare("a")
-	says(t, h, "1.0.0")
-	if s := r.is("a", live.Running, "1.0.0"); s.Probes != 1 || s.Generation != 1 || s.Plugin.Module != nil {
+	checkOutput(t, h, "1.0.0")
+	if s := r.checkState("a", live.Running, "1.0.0"); s.Probes != 1 || s.Generation != 1 || s.Plugin.Module != nil {
 		t.Errorf("got %+v", s)
 	}
 	r.prepare("a")
@@ -243,8 +243,8 @@ func TestChangedFileReplaces(t *testing.T) {
 	if !r.apply("") {
 		t.Error("nothing has changed")
 	}
-	says(t, h, "2.0.0")
-	if s := r.is("a", live.Running, "2.0.0"); s.Generation != 2 || s.Stats.Denied < 1 {
+	checkOutput(t, h, "2.0.0")
+	if s := r.checkState("a", live.Running, "2.0.0"); s.Generation != 2 || s.Stats.Denied < 1 {
 		t.Errorf("got %+v", s)
 	}
 	probe.Release(h)
@@ -255,7 +255,7 @@ func TestChangedFileReplaces(t *testing.T) {
 }
 
 // The new version of a plugin is read first by the snapshot for another plugin.
-func TestChangedFileThatWasReadForAnotherProbeReplaces(t *testing.T) {
+func TestChangedFileReadForAnotherProbeReplaces(t *testing.T) {
 	r := newRig(t)
 	old := time.Now().Add(-time.Hour)
 	put := func(name, version string) {
@@ -272,9 +272,9 @@ func TestChangedFileThatWasReadForAnotherProbeReplaces(t *testing.T) {
 	h := r.prepare("a")
 	put("a", "2.0.0")
 	r.prepare("b")
-	says(t, h, "1.0.0")
+	checkOutput(t, h, "1.0.0")
 	r.apply("")
-	says(t, h, "2.0.0")
+	checkOutput(t, h, "2.0.0")
 }
 
 func TestBrokenVersionChangesNothing(t *testing.T) {
@@ -284,18 +284,18 @@ func TestBrokenVersionChangesNothing(t *testing.T) {
 	h := r.prepare("a")
 	r.put("plugins/a.wasm", "a", "2.0.0")
 	r.broken["2.0.0"] = errors.New("it does not compile")
-	for range 2 { // the second time it is not tried again
+	for range 2 { // the second Apply does not try again
 		r.apply("it does not compile")
 	}
-	if s := r.is("a", live.Running, "1.0.0"); s.Err == nil || r.loads["a"] != 2 {
+	if s := r.checkState("a", live.Running, "1.0.0"); s.Err == nil || r.loads["a"] != 2 {
 		t.Errorf("got %+v, loaded %v", s, r.loads)
 	}
-	says(t, h, "1.0.0")
+	checkOutput(t, h, "1.0.0")
 	delete(r.broken, "2.0.0")
 	if changed, err := r.Apply(t.Context(), r.scan(), true); !changed || err != nil {
 		t.Errorf("%t, %v", changed, err)
 	}
-	if s := r.is("a", live.Running, "2.0.0"); s.Err != nil {
+	if s := r.checkState("a", live.Running, "2.0.0"); s.Err != nil {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -314,10 +314,10 @@ func TestFailedPluginIsTriedAgainWhenItChanges(t *testing.T) {
 	if r.loads["a"] != 1 || len(r.errs) != 1 {
 		t.Errorf("loaded %v, demanded %v", r.loads, r.errs)
 	}
-	r.is("a", live.Failed, "1.0.0")
+	r.checkState("a", live.Failed, "1.0.0")
 	r.put("plugins/a.wasm", "a", "2.0.0")
 	r.apply("") // a manifest names it
-	r.is("a", live.Running, "2.0.0")
+	r.checkState("a", live.Running, "2.0.0")
 	release()
 
 	r.put("plugins/a.wasm", "a", "1.0.0")
@@ -327,7 +327,7 @@ func TestFailedPluginIsTriedAgainWhenItChanges(t *testing.T) {
 	}
 }
 
-func TestErrorOfPluginThatNobodyUsesIsDropped(t *testing.T) {
+func TestErrorOfUnusedPluginIsDropped(t *testing.T) {
 	r := newRig(t)
 	r.put("plugins/a.wasm", "a", "1.0.0")
 	r.broken["1.0.0"] = errors.New("it does not compile")
@@ -343,7 +343,7 @@ func TestErrorOfPluginThatNobodyUsesIsDropped(t *testing.T) {
 	if !r.UnloadUnused(time.Now()) {
 		t.Error("the error is not dropped")
 	}
-	r.is("a", live.Unused, "1.0.0")
+	r.checkState("a", live.Unused, "1.0.0")
 	r.apply("")
 }
 
@@ -355,20 +355,20 @@ func TestUnusedPluginIsUnloaded(t *testing.T) {
 	now := time.Now()
 	for _, later := range []time.Duration{0, 2 * time.Hour} {
 		r.UnloadUnused(now.Add(later))
-		r.is("a", live.Running, "1.0.0") // it has a probe
+		r.checkState("a", live.Running, "1.0.0") // it has a probe
 	}
 	probe.Release(h)
 	release := r.Hold("a", "http", "a")
 	r.UnloadUnused(now.Add(4 * time.Hour))
-	r.is("a", live.Running, "1.0.0") // a manifest names it
+	r.checkState("a", live.Running, "1.0.0") // a manifest names it
 	release()
 	r.UnloadUnused(now.Add(5 * time.Hour))
-	r.is("a", live.Running, "1.0.0") // not for long enough
+	r.checkState("a", live.Running, "1.0.0") // not for long enough
 	r.UnloadUnused(now.Add(6 * time.Hour))
-	r.is("a", live.Unused, "1.0.0")
+	r.checkState("a", live.Unused, "1.0.0")
 	h = r.prepare("a")
-	says(t, h, "1.0.0")
-	if s := r.is("a", live.Running, "1.0.0"); s.Generation != 2 {
+	checkOutput(t, h, "1.0.0")
+	if s := r.checkState("a", live.Running, "1.0.0"); s.Generation != 2 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -383,7 +383,7 @@ func TestRemovedPluginIsWithdrawn(t *testing.T) {
 	r.remove("plugins/a.wasm")
 	r.remove("plugins/b.wasm")
 	r.apply("")
-	if s := r.is("a", live.Withdrawn, ""); s.Probes != 1 {
+	if s := r.checkState("a", live.Withdrawn, ""); s.Probes != 1 {
 		t.Errorf("got %+v", s)
 	}
 	if _, ok := r.Status("b"); ok {
@@ -397,7 +397,7 @@ func TestRemovedPluginIsWithdrawn(t *testing.T) {
 	}
 	r.put("plugins/other.wasm", "a", "2.0.0")
 	r.apply("")
-	says(t, h, "2.0.0")
+	checkOutput(t, h, "2.0.0")
 
 	r.remove("plugins/other.wasm")
 	r.apply("")
@@ -417,8 +417,8 @@ func TestFileOfAnotherPluginReplacesNothing(t *testing.T) {
 	r.apply("")
 	h := r.prepare("a")
 	r.put("plugins/a.wasm", "b", "1.0.0")
-	r.apply(`is the file of the plugin "a", which goes on`)
-	says(t, h, "1.0.0")
+	r.apply(`is the file of the plugin "a", which keeps running`)
+	checkOutput(t, h, "1.0.0")
 	if _, err := r.Prepare(t.Context(), "b", nil, probe.Target{}); err == nil || !strings.Contains(err.Error(), "another plugin needs another file") {
 		t.Errorf("got %v", err)
 	}
@@ -438,8 +438,8 @@ func TestSecondPluginOfANameReplacesNothing(t *testing.T) {
 	h := r.prepare("a")
 	r.put("plugins/a.wasm", "a", "2.0.0")
 	r.apply("the name is taken by")
-	says(t, h, "1.0.0")
-	if s := r.is("a", live.Running, "1.0.0"); s.Err == nil {
+	checkOutput(t, h, "1.0.0")
+	if s := r.checkState("a", live.Running, "1.0.0"); s.Err == nil {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -454,13 +454,13 @@ func TestOlderSnapshotIsIgnored(t *testing.T) {
 	if changed, err := r.Apply(t.Context(), old, false); changed || err != nil {
 		t.Errorf("%t, %v", changed, err)
 	}
-	says(t, h, "2.0.0")
+	checkOutput(t, h, "2.0.0")
 	if got := r.Latest().Plugin("a").Plugin.Manifest.Version; got != "2.0.0" {
 		t.Errorf("the latest snapshot has %s", got)
 	}
 }
 
-// A plugin whose load hangs delays no other one. The number of concurrent loads is bounded.
+// A hanging load delays no other plugin. The number of concurrent loads is limited.
 func TestLoadsAreBoundedAndIndependent(t *testing.T) {
 	r := newRig(t)
 	var now, most atomic.Int32
@@ -502,14 +502,14 @@ func TestLoadsAreBoundedAndIndependent(t *testing.T) {
 	r.mu.Lock()
 	r.busy = nil
 	r.mu.Unlock()
-	says(t, r.prepare("free"), "1.0.0") // it does not wait for the others
-	says(t, handlers[0], "1.0.0")
+	checkOutput(t, r.prepare("free"), "1.0.0") // it does not wait for the others
+	checkOutput(t, handlers[0], "1.0.0")
 	close(hang)
 	if !<-applied || most.Load() != 4 {
 		t.Errorf("%d were loaded at once", most.Load())
 	}
 	for _, h := range handlers {
-		says(t, h, "2.0.0")
+		checkOutput(t, h, "2.0.0")
 	}
 }
 
@@ -536,7 +536,7 @@ func TestEndOfContextEndsPrepare(t *testing.T) {
 	}
 }
 
-// The end of its context ends Prepare. A handler that the plugin returns later is released.
+// Prepare returns when its context ends. A handler that the plugin returns later is released.
 func TestPrepareEndsWithItsCaller(t *testing.T) {
 	r := newRig(t)
 	r.put("plugins/a.wasm", "a", "1.0.0")
@@ -567,14 +567,14 @@ func TestPrepareEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-func TestPluginThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+func TestPluginWithoutAnswerIsCalledOnce(t *testing.T) {
 	r := newRig(t)
 	r.put("plugins/a.wasm", "a", "1.0.0")
 	h, why := &scripted{version: "1.0.0"}, error(context.DeadlineExceeded)
 	h.refuse.Store(&why)
 	r.made["1.0.0"] = h
 	r.apply("")
-	for i, want := range []string{"deadline exceeded", "it is not asked again", "deadline exceeded"} {
+	for i, want := range []string{"deadline exceeded", "not called, since it recently did not answer", "deadline exceeded"} {
 		if _, err := r.Prepare(t.Context(), "a", []byte(`{"refused":1}`), probe.Target{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -584,7 +584,7 @@ func TestPluginThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	}
 	r.put("plugins/a.wasm", "a", "2.0.0") // another version may answer
 	r.apply("")
-	says(t, r.prepare("a"), "2.0.0")
+	checkOutput(t, r.prepare("a"), "2.0.0")
 }
 
 func TestPrepareOfPluginInPendingRegistry(t *testing.T) {
@@ -596,8 +596,8 @@ func TestPrepareOfPluginInPendingRegistry(t *testing.T) {
 	}
 }
 
-// A plugin that is refused is an error from the first probe that asks for it until it is admitted.
-// Then it is new, so that what asked for it tries again.
+// A refused plugin is an error from its first probe until it is admitted. Then it counts as changed,
+// so that its users try again.
 func TestPluginIsRefusedWhenAskedFor(t *testing.T) {
 	r := newRig(t)
 	key, err := trust.Generate()
@@ -611,7 +611,7 @@ func TestPluginIsRefusedWhenAskedFor(t *testing.T) {
 	r.put("plugins/a.wasm", "a", "1.0.0")
 	for range 2 {
 		r.apply("")
-		r.is("a", live.Unused, "1.0.0")
+		r.checkState("a", live.Unused, "1.0.0")
 	}
 	const want = "not signed, and trust.require is set"
 	if _, err := r.Prepare(t.Context(), "a", nil, probe.Target{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -630,5 +630,5 @@ func TestPluginIsRefusedWhenAskedFor(t *testing.T) {
 		t.Error("a plugin that is admitted now is no change")
 	}
 	r.prepare("a")
-	r.is("a", live.Running, "1.0.0")
+	r.checkState("a", live.Running, "1.0.0")
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Prepare binds the plugin called name to a probe. It loads the plugin for the first probe. The
-// end of ctx, or of the context of [New], ends the wait; a handler that the plugin returns later
-// is released.
+// Prepare binds the plugin called name to a probe. It loads the plugin for the first probe. It
+// returns early if ctx or the context of [New] ends; a handler that the plugin returns later is
+// released.
 func (m *Manager) Prepare(ctx context.Context, name string, config []byte, target probe.Target) (probe.Handler, error) {
 	if err := m.silence(name); err != nil {
 		return nil, err
@@ -45,10 +45,10 @@ func (m *Manager) await(ctx context.Context, prepare func() (probe.Handler, erro
 	}
 }
 
-// interruptible is a handler of a plugin whose Prepare ends with the context of the Manager.
+// interruptible is a plugin's handler whose Prepare returns early if the context of the Manager ends.
 type interruptible struct {
 	probe.Handler
-	of *Manager
+	manager *Manager
 }
 
 var (
@@ -56,18 +56,18 @@ var (
 	_ io.Closer      = interruptible{}
 )
 
-// Prepare implements [probe.Preparer] for the handler inside.
+// Prepare implements [probe.Preparer].
 func (i interruptible) Prepare(config []byte, target probe.Target) (probe.Handler, error) {
-	return i.of.await(i.of.ctx, func() (h probe.Handler, err error) {
+	return i.manager.await(i.manager.ctx, func() (h probe.Handler, err error) {
 		defer recovered(&err)
-		return probe.Prepare(i.of.ctx, i.Handler, config, target)
+		return probe.Prepare(i.manager.ctx, i.Handler, config, target)
 	})
 }
 
-// Close implements [io.Closer] for the handler inside, which is one.
+// Close implements [io.Closer]. The wrapped handler must implement it.
 func (i interruptible) Close() error { return i.Handler.(io.Closer).Close() }
 
-// recovered is deferred, and turns a panic into an error.
+// recovered turns a panic into an error. Call it with defer.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v", p)
@@ -87,7 +87,7 @@ func (m *Manager) prepare(name string, config []byte, target probe.Target) (h pr
 			if _, err := m.cfg.Registry.Lookup(name); err != nil {
 				return nil, err
 			}
-			continue // it was added this moment
+			continue // it has just been added
 		}
 		defer func() {
 			m.mu.Lock()
@@ -100,8 +100,8 @@ func (m *Manager) prepare(name string, config []byte, target probe.Target) (h pr
 	}
 }
 
-// demand returns the plugin called name, loaded, and counts a probe that is being prepared. It
-// returns nil if there is no such plugin.
+// demand returns the plugin called name after loading it if necessary, and increments its count of
+// probes in preparation. It returns nil if there is no such plugin.
 func (m *Manager) demand(name string) (*record, error) {
 	for {
 		r, ready, err := m.ready(name)
@@ -126,8 +126,8 @@ func (m *Manager) demand(name string) (*record, error) {
 	}
 }
 
-// ready returns the plugin called name, nil if there is none, and reports whether it can be
-// prepared. If so, it counts a probe that is being prepared. The error is why the plugin cannot
+// ready returns the plugin called name, nil if there is none, and reports whether it is loaded. If it
+// is, ready increments its count of probes in preparation. It returns an error if the plugin cannot
 // be loaded.
 func (m *Manager) ready(name string) (r *record, ready bool, err error) {
 	m.mu.Lock()
@@ -154,7 +154,7 @@ func (m *Manager) isUnused(r *record) bool {
 
 // loadDemanded loads r, whose token the caller holds, for a probe.
 func (m *Manager) loadDemanded(r *record) error {
-	m.cfg.Log.Info("loading plugin", "handler", r.name) // takes seconds if it was never compiled
+	m.cfg.Log.Info("loading plugin", "handler", r.name) // the first compilation takes seconds
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -184,7 +184,7 @@ func (m *Manager) loadDemanded(r *record) error {
 		return nil // the plugin was removed
 	case !runs:
 		return why
-	case err != nil && m.cfg.Demanded != nil: // of its shadow, which is no error of the probe
+	case err != nil && m.cfg.Demanded != nil: // an error of the shadow, which must not fail the probe
 		m.cfg.Demanded(err)
 	}
 	return nil
@@ -192,7 +192,7 @@ func (m *Manager) loadDemanded(r *record) error {
 
 var errNotLoaded = errors.New("it was not loaded")
 
-// missingLocked returns why there is no plugin called name; nil if it is unknown.
+// missingLocked returns the error for a plugin without a record; nil if the name is unknown.
 func (m *Manager) missingLocked(name string) error {
 	switch e := m.latest.Plugin(name); e.State {
 	case admit.Pending:
@@ -203,23 +203,23 @@ func (m *Manager) missingLocked(name string) error {
 	return nil
 }
 
-// silentFor is how long a plugin that did not answer is not called again.
+// silentFor is how long the manager does not call a plugin after it did not answer.
 const silentFor = 30 * time.Second
 
-// silence returns an error for a plugin that did not answer a moment ago, so that not each of a
-// thousand probes waits as long. The error of the other probe may quote its config, and is not
-// part of it.
+// silence returns an error if the plugin called name did not answer in the last [silentFor].
+// Otherwise each of a thousand probes could wait for the timeout. It does not include the error of
+// the other probe, which may quote its config.
 func (m *Manager) silence(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if time.Now().Before(m.silent[name]) {
-		return fmt.Errorf("handler %q: it is not asked again, since it had no answer for another probe", name)
+		return fmt.Errorf("handler %q: not called, since it recently did not answer for another probe", name)
 	}
 	return nil
 }
 
-// noteSilence records that a plugin has not answered whether it accepts a config: it has timed
-// out, or had no instance.
+// noteSilence records that a plugin did not answer Prepare: err is a timeout, or there was no
+// instance.
 func (m *Manager) noteSilence(name string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -230,7 +230,7 @@ func (m *Manager) noteSilence(name string, err error) {
 	}
 }
 
-// AskAgain forgets which plugins did not answer.
+// AskAgain allows calls of plugins that did not answer.
 func (m *Manager) AskAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,34 +21,34 @@ type record struct {
 
 	// Owned by the holder of the token.
 	registered bool
-	seen       int // number of the newest snapshot that was applied
+	seen       int // number of the newest applied snapshot
 
 	// Guarded by Manager.mu, and written by the holder of the token.
 	state       State
-	plugin      admit.Plugin  // the version that runs, or that a probe would load, without code
-	version     string        // that runs; "" unless Running
-	lastFound   string        // version that was last found at place; after a promotion another one runs
+	plugin      admit.Plugin  // the running version, or the one that a probe would load; without code
+	version     string        // the running version; "" unless Running
+	lastFound   string        // version last found at place; differs from version after a promotion
 	place       string        // path of the plugin
-	tried       string        // version that was tried last
-	err         error         // why tried does not run; nil if it does
-	errOf       probe.Handler // the handler that was current when err was set
+	tried       string        // version of the last attempt to load
+	err         error         // error of that attempt
+	errOf       probe.Handler // current handler when err was set
 	changed     time.Time     // when tried or err last changed
 	shadow      *shadowRecord
-	generations map[probe.Handler]*generation // that are not closed
-	past        Stats                         // of those that are closed
-	idleSince   time.Time                     // since when nothing uses it; zero while it is used
+	generations map[probe.Handler]*generation // not yet closed
+	past        Stats                         // total of the closed generations
+	idleSince   time.Time                     // start of being unused; zero while in use
 
 	preparing int  // probes that are being prepared; guarded by Manager.mu
-	loading   bool // a snapshot has read it for its first probe, and it is being loaded; guarded by Manager.mu
+	loading   bool // it is being loaded for its first probe; guarded by Manager.mu
 }
 
-// generation is one version of a plugin that was loaded.
+// generation is one loaded version of a plugin.
 type generation struct {
 	plugin admit.Plugin // without code; guarded as the record
 	stats  func() Stats
 }
 
-// lock locks r for loading, replacing and dropping it. The end of ctx ends the wait.
+// lock locks r for loading, replacing and dropping it. It returns an error if ctx ends first.
 func (r *record) lock(ctx context.Context) error {
 	select {
 	case r.token <- struct{}{}:
@@ -58,7 +58,7 @@ func (r *record) lock(ctx context.Context) error {
 	}
 }
 
-// tryLock locks r, and reports false if it is locked.
+// tryLock locks r if it is unlocked, and reports whether it did.
 func (r *record) tryLock() bool {
 	select {
 	case r.token <- struct{}{}:
@@ -74,8 +74,8 @@ func (r *record) knownLocked() known {
 	return known{state: r.state, runs: r.version, lastFound: r.lastFound, tried: r.tried, bad: r.err != nil}
 }
 
-// currentLocked returns the generation that probes use now, nil if there is none, the number of
-// generations so far, and why the newest version is not the one that runs.
+// currentLocked returns the generation that probes use, nil if there is none, and the number of
+// generations so far. err is the reason for which the newest version does not run.
 func (r *record) currentLocked() (g *generation, number int, err error) {
 	h, number := r.handler.Current()
 	if h != nil {
@@ -87,7 +87,7 @@ func (r *record) currentLocked() (g *generation, number int, err error) {
 	return g, number, err
 }
 
-// settleLocked records the result of trying a version.
+// settleLocked records the result of an attempt to load a version.
 func (r *record) settleLocked(version string, err error) {
 	if r.tried != version || (r.err == nil) != (err == nil) {
 		r.changed = time.Now()
@@ -102,7 +102,7 @@ func (r *record) clearLocked(state State) {
 	r.shadow, r.idleSince, r.changed = nil, time.Time{}, time.Now()
 }
 
-// newRecord returns the plugin called name, a new one if there is none.
+// newRecord returns the record of the plugin called name, which it creates if necessary.
 func (m *Manager) newRecord(name string) *record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +118,7 @@ func (m *Manager) newRecord(name string) *record {
 	return r
 }
 
-// closed adds the counts of a generation that was closed with err to those of the past.
+// closed adds the counts of a closed generation to r.past. err is the result of its Close.
 func (m *Manager) closed(r *record, h probe.Handler, err error) {
 	m.mu.Lock()
 	if g := r.generations[h]; g != nil {
@@ -138,7 +138,7 @@ func (m *Manager) usageLocked(r *record) usage {
 	return usage{probes: r.handler.Live() + r.preparing, holds: m.holds[r.name]}
 }
 
-// isTakenLocked reports whether the file at path is that of another plugin that runs.
+// isTakenLocked reports whether another running plugin was loaded from the file at path.
 func (m *Manager) isTakenLocked(r *record, path string) (by string, taken bool) {
 	for _, other := range m.records {
 		if other != r && other.state == Running && other.place == path {
@@ -177,9 +177,9 @@ func (m *Manager) versionOf(p admit.Plugin) string {
 
 // Stats are the counts of a plugin.
 type Stats struct {
-	Idle, Busy int                         // instances
-	Denied     uint64                      // dials
-	Limits     map[plugin.LimitName]uint64 // how often each limit was hit
+	Idle, Busy int                         // number of instances
+	Denied     uint64                      // number of denied dials
+	Limits     map[plugin.LimitName]uint64 // how often each limit was reached
 }
 
 // add adds the counts of another generation. s.Limits is not nil.

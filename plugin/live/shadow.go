@@ -10,16 +10,16 @@ import (
 	"github.com/daeace23/prober/plugin/admit"
 )
 
-// shadowRecord is a shadow that runs, or is to run. It is guarded as its record.
+// shadowRecord is a running or pending shadow. The fields are guarded as the record's.
 type shadowRecord struct {
 	plugin  admit.Plugin // without code
-	version string       // that runs; "": none
-	tried   string       // version that was tried last
-	err     error        // why that does not run
+	version string       // the running version; "" for none
+	tried   string       // version of the last attempt to load
+	err     error        // error of that attempt
 	after   admit.PromoteAfter
 	from    shadow.Counts // at the start of the comparison
-	against string        // version of the plugin that it is compared with since from
-	refused bool          // it was due to be promoted, and could not be
+	against string        // version of the plugin in the comparison
+	refused bool          // whether a promotion failed
 }
 
 // applyShadow applies v to the shadow of r, whose token the caller holds.
@@ -52,7 +52,7 @@ func (m *Manager) applyShadow(ctx context.Context, r *record, v *admit.Snapshot,
 	m.mu.Unlock()
 	switch {
 	case act == unload:
-		m.unshadow(r)
+		m.removeShadow(r)
 	case act == reportLost:
 		return v.WithoutPlugin(r.name)
 	case act == load:
@@ -73,7 +73,7 @@ func (m *Manager) loadShadow(ctx context.Context, r *record, sh *shadowRecord, p
 	sh.tried, sh.err = version, err
 	if err == nil {
 		sh.plugin, sh.version, sh.from, sh.against = p.WithoutCode(), version, r.handler.Shadowing(), r.version
-		sh.refused = false // of the version before
+		sh.refused = false // it applied to the previous version
 	}
 	m.mu.Unlock()
 	if err == nil {
@@ -82,7 +82,7 @@ func (m *Manager) loadShadow(ctx context.Context, r *record, sh *shadowRecord, p
 	return err
 }
 
-func (m *Manager) unshadow(r *record) {
+func (m *Manager) removeShadow(r *record) {
 	m.mu.Lock()
 	had := r.shadow != nil
 	r.shadow = nil
@@ -92,10 +92,10 @@ func (m *Manager) unshadow(r *record) {
 	}
 }
 
-// PromoteDue promotes the shadows that have agreed for long enough, and reports whether there
-// was one. It skips a plugin that is being changed.
+// PromoteDue promotes the shadows that have agreed for long enough, and reports whether it promoted
+// one. It skips a plugin that another goroutine is changing.
 func (m *Manager) PromoteDue(ctx context.Context) (promoted bool) {
-	for _, r := range m.all() {
+	for _, r := range m.allRecords() {
 		if r.tryLock() {
 			promoted = m.promoteDue(ctx, r) || promoted
 			r.unlock()
@@ -104,10 +104,10 @@ func (m *Manager) PromoteDue(ctx context.Context) (promoted bool) {
 	return promoted
 }
 
-// promoteDue promotes the shadow of r, whose token the caller holds, if it is due. If that fails,
-// it is not tried again until there is another version.
+// promoteDue promotes the shadow of r, whose token the caller holds, if it is due. After a failure it
+// does not try again until there is another version.
 func (m *Manager) promoteDue(ctx context.Context, r *record) (promoted bool) {
-	sh := m.due(r)
+	sh := m.dueShadow(r)
 	if sh == nil {
 		return false
 	}
@@ -121,8 +121,8 @@ func (m *Manager) promoteDue(ctx context.Context, r *record) (promoted bool) {
 	return err == nil
 }
 
-// due returns the shadow of r that is to be promoted now; nil if there is none.
-func (m *Manager) due(r *record) *shadowRecord {
+// dueShadow returns the shadow of r if its promotion is due, else nil.
+func (m *Manager) dueShadow(r *record) *shadowRecord {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	sh, now := r.shadow, r.handler.Shadowing()
@@ -138,11 +138,11 @@ func (m *Manager) due(r *record) *shadowRecord {
 	return sh
 }
 
-// ErrNoPlugin is the error of a name that no plugin has.
+// ErrNoPlugin is the error for a name that no plugin has.
 var ErrNoPlugin = errors.New("there is no plugin of that name")
 
-// Promote replaces the plugin called name by its shadow. It waits until nobody else changes the
-// plugin; the end of ctx ends the wait.
+// Promote replaces the plugin called name by its shadow. It waits until no other goroutine changes the
+// plugin, or until ctx ends.
 func (m *Manager) Promote(ctx context.Context, name string) (Status, error) {
 	r := m.record(name)
 	if r == nil {
@@ -155,7 +155,7 @@ func (m *Manager) Promote(ctx context.Context, name string) (Status, error) {
 	if m.record(name) != r {
 		return Status{}, ErrNoPlugin
 	}
-	err := m.promote(m.ctx, r) // the end of ctx does not stop it halfway
+	err := m.promote(m.ctx, r) // not ctx, which must not stop it halfway
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return r.statusLocked(), err

@@ -21,7 +21,7 @@ func withShadow(t *testing.T, more string) (*rig, probe.Handler) {
 	r.shadow(more)
 	r.apply("")
 	h := r.prepare("a") // loads both
-	if s := r.is("a", live.Running, "1.0.0"); s.Shadow == nil || s.Shadow.Plugin.Manifest.Version != "2.0.0" {
+	if s := r.checkState("a", live.Running, "1.0.0"); s.Shadow == nil || s.Shadow.Plugin.Manifest.Version != "2.0.0" {
 		t.Fatalf("got %+v", s.Shadow)
 	}
 	return r, h
@@ -34,7 +34,7 @@ func (r *rig) shadow(more string) {
 
 func TestPromote(t *testing.T) {
 	r, h := withShadow(t, "")
-	says(t, h, "1.0.0")
+	checkOutput(t, h, "1.0.0")
 	if _, err := r.Promote(t.Context(), "b"); !errors.Is(err, live.ErrNoPlugin) {
 		t.Errorf("got %v", err)
 	}
@@ -42,15 +42,15 @@ func TestPromote(t *testing.T) {
 	if err != nil || s.Plugin.Manifest.Version != "2.0.0" || s.Shadow != nil || s.Generation != 2 {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	says(t, h, "2.0.0")
+	checkOutput(t, h, "2.0.0")
 	if _, err := r.Promote(t.Context(), "a"); !errors.Is(err, replace.ErrNoShadow) {
 		t.Errorf("got %v", err)
 	}
 	r.apply("") // the files have not changed, so the promoted version stays
-	says(t, h, "2.0.0")
+	checkOutput(t, h, "2.0.0")
 	r.put("plugins/a.wasm", "a", "3.0.0")
 	r.apply("")
-	says(t, h, "3.0.0")
+	checkOutput(t, h, "3.0.0")
 }
 
 func TestShadowThatAgreesIsPromoted(t *testing.T) {
@@ -62,11 +62,11 @@ func TestShadowThatAgreesIsPromoted(t *testing.T) {
 			}
 			tick(t, h)
 		}
-		says(t, h, "2.0.0")
+		checkOutput(t, h, "2.0.0")
 	})
 }
 
-// tick makes an attempt, and waits for that of the shadow.
+// tick makes an attempt, and waits for the attempt of the shadow.
 func tick(t *testing.T, h probe.Handler) {
 	t.Helper()
 	if _, err := h.Probe(t.Context(), probe.Request{Attempt: 1}); err != nil {
@@ -75,7 +75,7 @@ func tick(t *testing.T, h probe.Handler) {
 	synctest.Wait()
 }
 
-// A version that could not be promoted is not tried again, but the next one is.
+// After a failed promotion, the manager tries the next version only.
 func TestShadowThatCannotBePromoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, h := withShadow(t, ", promoteAfter: {ticks: 1, agreement: 0.1}")
@@ -97,7 +97,7 @@ func TestShadowThatCannotBePromoted(t *testing.T) {
 		if !r.PromoteDue(t.Context()) {
 			t.Error("the next version was not promoted")
 		}
-		says(t, h, "3.0.0")
+		checkOutput(t, h, "3.0.0")
 		probe.Release(other)
 	})
 }
@@ -109,16 +109,16 @@ func TestBrokenShadowChangesNothing(t *testing.T) {
 	for range 2 {
 		r.apply("it does not compile")
 	}
-	s := r.is("a", live.Running, "1.0.0")
+	s := r.checkState("a", live.Running, "1.0.0")
 	if s.Err != nil || s.Shadow.Plugin.Manifest.Version != "2.0.0" || s.Shadow.Err == nil {
 		t.Errorf("got %+v, %+v", s, s.Shadow)
 	}
 	r.put("next.wasm", "a", "1.0.0") // the same version as the plugin
 	r.apply("")
-	if s := r.is("a", live.Running, "1.0.0"); s.Shadow != nil {
+	if s := r.checkState("a", live.Running, "1.0.0"); s.Shadow != nil {
 		t.Errorf("got %+v", s.Shadow)
 	}
-	says(t, h, "1.0.0")
+	checkOutput(t, h, "1.0.0")
 }
 
 // A broken shadow is reported, and does not prevent Prepare.
@@ -129,13 +129,13 @@ func TestBrokenShadowOfFirstProbe(t *testing.T) {
 	r.broken["2.0.0"] = errors.New("it does not compile")
 	r.shadow("")
 	r.apply("")
-	says(t, r.prepare("a"), "1.0.0")
+	checkOutput(t, r.prepare("a"), "1.0.0")
 	if len(r.errs) == 0 || !strings.Contains(errors.Join(r.errs...).Error(), "it does not compile") {
 		t.Errorf("demanded %v", r.errs)
 	}
 }
 
-func TestShadowGoesWithItsEntry(t *testing.T) {
+func TestShadowStopsWhenEntryIsRemoved(t *testing.T) {
 	r, h := withShadow(t, "")
 	r.remove("next.wasm") // its entry stays
 	r.apply("no such file")
@@ -147,7 +147,7 @@ func TestShadowGoesWithItsEntry(t *testing.T) {
 	if s, _ := r.Status("a"); s.Shadow != nil {
 		t.Errorf("got %+v", s.Shadow)
 	}
-	says(t, h, "1.0.0")
+	checkOutput(t, h, "1.0.0")
 }
 
 func TestShadowWithoutPlugin(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 type Status struct {
 	Name       string
 	State      State
-	Plugin     admit.Plugin // the version that runs, or that a probe would load, without code; zero when withdrawn
+	Plugin     admit.Plugin // the running version, or the one that a probe would load; without code; zero if withdrawn
 	Generation int          // number of versions and settings so far
 	Probes     int
 	Changed    time.Time // when a version was last loaded or refused
-	Err        error     // why the newest version is not the one that runs
+	Err        error     // reason for which the newest version does not run
 	Stats      Stats     // of all generations
 	Compared   shadow.Counts
 	Shadow     *ShadowStatus // nil: there is none
@@ -24,7 +24,7 @@ type Status struct {
 // ShadowStatus is the status of a shadow.
 type ShadowStatus struct {
 	Plugin       admit.Plugin // without code; zero before the first version runs
-	Err          error        // why the newest version does not run
+	Err          error        // reason for which the newest version does not run
 	Compared     shadow.Counts
 	PromoteAfter admit.PromoteAfter
 }
@@ -36,10 +36,10 @@ func (m *Manager) Latest() *admit.Snapshot {
 	return m.latest
 }
 
-// Statuses returns the status of every plugin that may be used, by name, without those that are part of
-// this program and that nothing uses.
+// Statuses returns the status of every usable plugin, sorted by name. It leaves out unused plugins that
+// are part of this program.
 func (m *Manager) Statuses() []Status {
-	records := m.all()
+	records := m.allRecords()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := make([]Status, 0, len(records))
@@ -62,8 +62,8 @@ func (m *Manager) Status(name string) (s Status, ok bool) {
 	return r.statusLocked(), true
 }
 
-// statusLocked returns the status of r. It goes by the generation that probes use now, so that
-// the status has every version that a probe has run.
+// statusLocked returns the status of r. It takes the version from the generation that probes use, so
+// that each version that a probe runs appears in the status.
 func (r *record) statusLocked() Status {
 	now, number, err := r.currentLocked()
 	s := Status{

@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/plugin/schema"
 )
 
-// notInVersion has the fields of [admit.Plugin] that versionOf leaves out, and why a change of them
-// requires no reload.
+// notInVersion has the fields of [admit.Plugin] that versionOf leaves out, each with the reason for
+// which its change requires no reload.
 var notInVersion = map[string]string{
 	"Path":       "the same bytes at another path are the same version",
 	"Module":     "Digest is its digest",
@@ -51,8 +51,9 @@ func TestVersionOfCoversEveryField(t *testing.T) {
 	}
 }
 
-// pluginWith returns a plugin with all fields set, the one called changed to another value. names
-// are those of the fields, such as "Manifest.Requests[].Allow[]"; left are those of notInVersion.
+// pluginWith returns a plugin with all fields set, and the field called changed to another value. names
+// are the names of the fields, such as "Manifest.Requests[].Allow[]". left are the fields in
+// notInVersion.
 func pluginWith(t *testing.T, changed string) (p admit.Plugin, names, left []string) {
 	t.Helper()
 	var set func(name string, v reflect.Value)
@@ -80,7 +81,7 @@ func pluginWith(t *testing.T, changed string) (p admit.Plugin, names, left []str
 		default:
 			setKind(t, name, v, n, set)
 			if slices.Contains([]reflect.Kind{reflect.Struct, reflect.Slice, reflect.Pointer}, v.Kind()) {
-				return // what is in it has names
+				return // set has added the names of its elements
 			}
 		}
 		names = append(names, name)
@@ -89,7 +90,7 @@ func pluginWith(t *testing.T, changed string) (p admit.Plugin, names, left []str
 	return p, names, left
 }
 
-// setKind sets v to a value for n, or what is in v with set.
+// setKind sets v to a value that depends on n. It calls set for the elements of v.
 func setKind(t *testing.T, name string, v reflect.Value, n int, set func(name string, v reflect.Value)) {
 	t.Helper()
 	switch v.Kind() {

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// Annotations of manifests that are prober's own.
+// Annotations that prober adds to OCI manifests.
 const (
 	annotationABI      = "dev.prober.plugin.abi"
 	annotationMode     = "dev.prober.plugin.mode"
@@ -29,21 +29,21 @@ type Artifact struct {
 	Module    []byte           // the module, or the program for Platform
 	Beside    []byte           // the file with the manifest of a program; nil for a module
 	Platform  Platform         // of a program; zero for a module
-	Signature []byte           // of Module and Beside, detached; nil for none
-	// Digest is the digest that a reference pins: of the OCI manifest, or of the index with
+	Signature []byte           // detached signature of Module and Beside; nil for none
+	// Digest is the digest that a reference pins. It identifies the OCI manifest, or the index of
 	// the OCI manifests of all platforms.
 	Digest string
-	// Cosigned are the signatures that cosign put beside the artifact, see [ClientConfig]. No
-	// digest covers them.
+	// Cosigned are the signatures that cosign put beside the artifact, see [ClientConfig].
+	// Digest does not cover them.
 	Cosigned []Cosigned
 
-	root  blob   // what Digest is of
+	root  blob   // the blob with this Digest: an OCI manifest or an index
 	inner blob   // the OCI manifest of Platform if root is an index; else empty
 	blobs []blob // config and layers
-	rest  []blob // of [Client.PullWhole]: what root names of other platforms
+	rest  []blob // blobs of other platforms; set by [Client.PullWhole] only
 }
 
-// Index returns the index that Digest is of; nil if there is none.
+// Index returns the index with the digest a.Digest; nil if a has no index.
 func (a *Artifact) Index() []byte {
 	if a.inner.data == nil {
 		return nil
@@ -61,7 +61,7 @@ func (a *Artifact) manifest() blob {
 	return a.inner
 }
 
-// Alone returns a without its index: the program of one platform, with a digest of its own.
+// Alone returns a without its index: the program of one platform. Its digest differs from a's.
 func (a *Artifact) Alone() *Artifact {
 	alone := *a
 	alone.root, alone.inner, alone.rest, alone.Cosigned = a.manifest(), blob{}, nil, nil
@@ -69,7 +69,7 @@ func (a *Artifact) Alone() *Artifact {
 	return &alone
 }
 
-// Found returns the plugin in a, with its signatures. Its path is ref with the digest of a.
+// Found returns the plugin in a, with its signatures. Its path is ref, pinned to the digest of a.
 func (a *Artifact) Found(ref plugin.Reference) plugin.Found {
 	ref.Digest = a.Digest
 	f := plugin.Found{
@@ -92,8 +92,8 @@ func (a *Artifact) Found(ref plugin.Reference) plugin.Found {
 	return f
 }
 
-// wasmConfig is the config of Wasm artifacts. Some clients require created; it is constant,
-// since the same module must always make the same artifact.
+// wasmConfig is the config of Wasm artifacts. Some clients require the field created. It is
+// constant, so that the same module always makes the same artifact.
 type wasmConfig struct {
 	Created      string   `json:"created"`
 	Architecture string   `json:"architecture"`
@@ -101,8 +101,8 @@ type wasmConfig struct {
 	LayerDigests []string `json:"layerDigests"`
 }
 
-// Pack returns an artifact of a module, which has its manifest inside, and of its signature;
-// nil is none.
+// Pack returns an artifact of a module and its signature. The module contains its manifest. A nil
+// signature means none.
 func Pack(module, signature []byte) (*Artifact, error) {
 	manifest, err := plugin.ReadModule("module", module)
 	if err != nil {
@@ -159,8 +159,8 @@ func annotations(m *plugin.Manifest) map[string]string {
 	return all
 }
 
-// read returns the artifact whose OCI manifest is root. Where root is an index, it is the
-// program for a platform, the host's if that is zero.
+// read returns the artifact with the OCI manifest root. If root is an index, read selects the
+// program for the platform on. A zero platform means the host's.
 func read(root blob, on Platform, get fetch) (*Artifact, error) {
 	a := &Artifact{Digest: root.desc.Digest.String(), root: root}
 	if root.desc.MediaType != ocispec.MediaTypeImageIndex {
@@ -182,8 +182,7 @@ func read(root blob, on Platform, get fetch) (*Artifact, error) {
 	return a, a.readManifest(v.Platform, get)
 }
 
-// readManifest reads what the OCI manifest of a names. It ignores layers of types that are not
-// prober's.
+// readManifest reads the config and layers of a's OCI manifest. It ignores layers of unknown types.
 func (a *Artifact) readManifest(on Platform, get fetch) error {
 	m, err := parseRoot(a.manifest())
 	if err != nil {
@@ -207,21 +206,21 @@ func (a *Artifact) readManifest(on Platform, get fetch) error {
 	return err
 }
 
-// readLayer returns the only layer of a type. what names it in errors.
-func (a *Artifact) readLayer(m *ocispec.Manifest, what, mediaType string, most int64, get fetch) ([]byte, error) {
+// readLayer returns the contents of the only layer of a type. name is its name in errors.
+func (a *Artifact) readLayer(m *ocispec.Manifest, name, mediaType string, most int64, get fetch) ([]byte, error) {
 	layers := slices.DeleteFunc(slices.Clone(m.Layers), func(l ocispec.Descriptor) bool { return l.MediaType != mediaType })
 	if len(layers) != 1 {
 		return nil, fmt.Errorf("has %d layers of %s, must have 1: %w", len(layers), mediaType, ErrNotPlugin)
 	}
 	data, err := get(layers[0], most)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	a.blobs = append(a.blobs, blob{layers[0], data})
 	return data, nil
 }
 
-// parseRoot reads an OCI manifest. One of something else than a plugin is an error.
+// parseRoot parses an OCI manifest. It returns an error if the manifest is not of a plugin.
 func parseRoot(root blob) (*ocispec.Manifest, error) {
 	switch root.desc.MediaType {
 	case ocispec.MediaTypeImageManifest:

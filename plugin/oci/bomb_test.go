@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// A layout of many manifests with one large module is not read to its end.
+// Load stops at its limit in a layout with many manifests that share one large module.
 func TestLoadLargeLayoutIsError(t *testing.T) {
 	const size = 30 << 20
 	large := append([]byte("\x00asm\x01\x00\x00\x00\x00"), binary.AppendUvarint(nil, size+2)...)
@@ -38,7 +38,7 @@ func TestLoadLargeLayoutIsError(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(dir, "index.json"), []byte(`{"schemaVersion":2,"manifests":[`+strings.Join(index, ",")+`]}`))
 	_, err = oci.Load(dir, oci.Platform{})
-	wants(t, err, "more than 268435456 bytes of plugins")
+	wantError(t, err, "more than 268435456 bytes of plugins")
 
 	// A manifest that the index names many times is read once.
 	entry := fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,"size":%d}`, a.Digest, len(a.Root()))

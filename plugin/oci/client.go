@@ -21,38 +21,38 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// headerTimeout bounds how long a registry may take to connect, and to begin its answer.
+// headerTimeout limits connecting to a registry, and waiting for the header of its response.
 const headerTimeout = 30 * time.Second
 
-// maxPages bounds the pages of a list of a registry.
+// maxPages bounds the pages of a list that a registry returns.
 const maxPages = 16
 
 // ClientConfig configures a [Client].
 type ClientConfig struct {
 	// PlainHTTP uses HTTP instead of HTTPS.
 	PlainHTTP bool
-	// DockerConfig is the path of docker's config.json, which has credentials or names the
-	// helpers that have them. It need not exist. "" means no credentials.
+	// DockerConfig is the path of docker's config.json, which has credentials or names
+	// credential helpers. The file need not exist. "" means no credentials.
 	DockerConfig string
-	// Cosign pulls the signatures too that cosign put beside an artifact.
+	// Cosign also pulls the signatures that cosign put beside an artifact.
 	Cosign bool
 	// Platform is the platform whose programs are pulled; zero means the host's.
 	Platform Platform
 	// UserAgent is the User-Agent of requests; "" means "prober".
 	UserAgent string
-	// Progress, unless it is nil, is called after each part of a transfer, with the bytes
-	// transferred so far and their total. It must not block.
+	// Progress, if not nil, is called after each part of a transfer, with the number of bytes
+	// transferred so far and the total. It must not block.
 	Progress func(done, total int64)
 }
 
-// Client talks to registries. It is safe for concurrent use when Progress is.
+// Client talks to registries. It is safe for concurrent use if ClientConfig.Progress is.
 type Client struct {
 	plainHTTP bool
 	cosign    bool
 	platform  Platform
-	config    string // of docker
+	config    string // path of docker's config.json; "" for none
 	progress  func(done, total int64)
-	auth      auth.Client // of which each registry has a copy, with a transport of its own
+	auth      auth.Client // template: each registry has a copy with its own transport
 	classOf   func(netip.AddrPort) netaddr.Class
 
 	mu         sync.Mutex
@@ -93,8 +93,8 @@ func (c *Client) Close() {
 	}
 }
 
-// registry returns the client of the registry at host. Registries share no connection, so that
-// none uses what only another one was allowed to open.
+// registry returns the client of the registry at host. Registries share no connections, since
+// each may refer to different addresses, see [guarded.check].
 func (c *Client) registry(host string) *registryClient {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Client) repository(ref plugin.Reference) *remote.Repository {
 	return &remote.Repository{
 		Client: &c.registry(reference.Host()).auth, PlainHTTP: c.plainHTTP, MaxMetadataBytes: MaxManifest, ReferrerListMaxPages: maxPages,
 		Reference: reference,
-		// Types of other things are accepted, so that an error can name them.
+		// Types that are not plugins are accepted, so that an error can name them.
 		ManifestMediaTypes: []string{
 			ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex,
 			"application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -133,7 +133,7 @@ func (c *Client) repository(ref plugin.Reference) *remote.Repository {
 }
 
 // Push pushes a to ref, which must have a tag and no digest. It does not send blobs that the
-// registry has.
+// registry already has.
 func (c *Client) Push(ctx context.Context, ref plugin.Reference, a *Artifact) error {
 	if ref.Tag == "" || ref.Digest != "" {
 		return fmt.Errorf("%s: a push needs a :TAG, and no digest", ref)
@@ -160,8 +160,8 @@ func pushBlob(ctx context.Context, to registry.BlobStore, b blob) error {
 	return to.Push(ctx, b.desc, bytes.NewReader(b.data))
 }
 
-// Pull returns the plugin at ref. All of it is verified against the digests that lead to it,
-// that of ref included.
+// Pull returns the plugin at ref. It verifies every part against its digest, and the root against
+// the digest of ref if there is one.
 func (c *Client) Pull(ctx context.Context, ref plugin.Reference) (*Artifact, error) {
 	root, err := c.pullRoot(ctx, ref)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Client) Pull(ctx context.Context, ref plugin.Reference) (*Artifact, err
 	return c.pullRest(ctx, ref, root)
 }
 
-// pullRoot returns the manifest at ref, which may be of something else than a plugin.
+// pullRoot returns the manifest at ref. It does not check that the manifest is of a plugin.
 func (c *Client) pullRoot(ctx context.Context, ref plugin.Reference) (blob, error) {
 	desc, body, err := c.repository(ref).Manifests().FetchReference(ctx, cmp.Or(ref.Digest, ref.Tag))
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	bundleType       = "application/vnd.dev.sigstore.bundle." // and a version
 )
 
-// The most that is read to find signatures of cosign.
+// Limits of the search for signatures of cosign.
 const (
 	maxCosigned   = 16      // signatures
 	maxCandidates = 64      // manifests that may have one
@@ -37,12 +37,12 @@ const (
 // Cosigned is one signature that cosign made of an artifact, as a registry returned it. It is
 // not verified.
 type Cosigned struct {
-	Payload   []byte `json:"payload,omitempty"`   // what was signed
-	Signature string `json:"signature,omitempty"` // in base64
-	Bundle    []byte `json:"bundle,omitempty"`    // instead of both
+	Payload   []byte `json:"payload,omitempty"`   // the signed bytes
+	Signature string `json:"signature,omitempty"` // base64
+	Bundle    []byte `json:"bundle,omitempty"`    // a Sigstore bundle, instead of Payload and Signature
 }
 
-// pullCosigned adds the signatures that cosign put beside a: those of its index, and those of
+// pullCosigned adds the signatures that cosign put beside a: the signatures of its index and of
 // its OCI manifest.
 func (c *Client) pullCosigned(ctx context.Context, ref plugin.Reference, a *Artifact) error {
 	signed := []blob{a.root}
@@ -105,15 +105,15 @@ func (c *Client) pullReferrers(ctx context.Context, ref plugin.Reference, s blob
 	return c.explain(ctx, ref, err)
 }
 
-// mayHaveSignature reports whether a manifest of this type may have a signature. For a registry
-// without a referrers API, cosign writes the list itself, with the type of the config, which is
-// the empty one for bundles.
+// mayHaveSignature reports whether a manifest of this artifact type may have a signature. For a
+// registry without a referrers API, cosign writes the list itself and puts the media type of the
+// config there. The config of a bundle is the empty JSON object.
 func mayHaveSignature(artifactType string) bool {
 	return artifactType == cosignReferrer || artifactType == ocispec.MediaTypeEmptyJSON || strings.HasPrefix(artifactType, bundleType)
 }
 
-// noReferrers reports whether err is the error of a registry that has no list of referrers, or
-// does not show it.
+// noReferrers reports whether err means that the registry has no list of referrers or denies
+// access to it.
 func noReferrers(err error) bool {
 	response, answered := errors.AsType[*errcode.ErrorResponse](err)
 	return errors.Is(err, errdef.ErrNotFound) || answered && (response.StatusCode < 500 && response.StatusCode != http.StatusTooManyRequests || response.StatusCode == http.StatusNotImplemented)
@@ -152,7 +152,7 @@ func (c *Client) addCosigned(ctx context.Context, ref plugin.Reference, manifest
 	return nil
 }
 
-// readCosigned returns the signatures in the layout of a store.
+// readCosigned returns the cosign signatures in a layout of a [Store], nil if there are none.
 func readCosigned(layout files) (all []Cosigned, err error) {
 	data, err := readSmall(layout, fileCosigned)
 	if errors.Is(err, os.ErrNotExist) {

@@ -16,11 +16,11 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// recorded is the folder of what the real cosign put into a registry; see its README.md.
+// recorded is the folder with the contents of a registry after cosign ran; see its README.md.
 const recorded = "../trust/testdata/cosign"
 
-// cosigned starts a registry with what cosign put there in one way. change, unless it is nil,
-// returns what replaces a manifest; nil omits it.
+// cosigned starts a registry with the recorded contents of one way of signing. change, if not nil,
+// returns the replacement of a manifest; nil omits the manifest.
 func cosigned(t *testing.T, way string, referrers bool, change func(name string, data []byte) []byte) *registrytest.Registry {
 	t.Helper()
 	h := registrytest.New(t, registry.WithReferrersSupport(referrers))
@@ -33,7 +33,7 @@ func cosigned(t *testing.T, way string, referrers bool, change func(name string,
 	for _, of := range []string{"base", way} {
 		for _, repo := range []string{"demo", "program"} {
 			names := files(t, filepath.Join(recorded, "registry", of, repo))
-			for _, last := range []bool{false, true} { // an index is put after what it names
+			for _, last := range []bool{false, true} { // an index is pushed after its manifests
 				for _, name := range names {
 					data := readFile(t, name)
 					if isIndex := strings.Contains(string(data), `"manifests":`); isIndex != last {
@@ -95,7 +95,7 @@ func verdict(t *testing.T, h *registrytest.Registry, rest, key string) error {
 	if err != nil {
 		return err
 	}
-	// A store gives back what it was given.
+	// The verdict is about the artifact that a store returns.
 	if kept, err := openStore(t, filepath.Join(t.TempDir(), "plugins")).Keep(ref, a), error(nil); err != nil || kept.Unkept != nil {
 		t.Fatal(err, kept.Unkept)
 	}
@@ -103,7 +103,7 @@ func verdict(t *testing.T, h *registrytest.Registry, rest, key string) error {
 	return err
 }
 
-// Each way in which cosign keeps signatures in a registry is read.
+// Cosign keeps signatures in a registry in several ways.
 func TestPullSignaturesOfCosign(t *testing.T) {
 	ways := []struct {
 		name      string
@@ -119,7 +119,7 @@ func TestPullSignaturesOfCosign(t *testing.T) {
 				if err := verdict(t, h, ref, "cosign.pub"); err != nil {
 					t.Errorf("%s: %v", ref, err)
 				}
-				wants(t, verdict(t, h, ref, "other.pub"), "no trusted key verifies it")
+				wantError(t, verdict(t, h, ref, "other.pub"), "no trusted key verifies it")
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestPullWrongSignatureIsRefused(t *testing.T) {
 	t.Run("a payload of another artifact", func(t *testing.T) {
 		_, program := signatureOf(t, "v2-tag", "program")
 		h := cosigned(t, "v2-tag", false, func(string, []byte) []byte { return program })
-		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "signed the artifact ")
+		wantError(t, verdict(t, h, "demo:1", "cosign.pub"), "signed the artifact ")
 	})
 	t.Run("a bundle of another artifact", func(t *testing.T) {
 		_, demo := signatureOf(t, "v2-bundle", "demo")
@@ -150,13 +150,13 @@ func TestPullWrongSignatureIsRefused(t *testing.T) {
 		h := cosigned(t, "v2-bundle", true, func(_ string, data []byte) []byte {
 			return []byte(strings.Replace(string(data), bundle(demo), bundle(program), 1))
 		})
-		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "signed the artifact ")
+		wantError(t, verdict(t, h, "demo:1", "cosign.pub"), "signed the artifact ")
 	})
 	t.Run("a payload of another type", func(t *testing.T) {
 		h := cosigned(t, "v2-tag", false, func(_ string, data []byte) []byte {
 			return []byte(strings.Replace(string(data), "vnd.dev.cosign.simplesigning.v1", "vnd.dev.cosign.other.v1", 1))
 		})
-		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
+		wantError(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
 	})
 	t.Run("a signature that was changed", func(t *testing.T) {
 		h := cosigned(t, "v2-tag", false, func(_ string, data []byte) []byte {
@@ -164,14 +164,14 @@ func TestPullWrongSignatureIsRefused(t *testing.T) {
 			data[strings.Index(string(data), before)+len(before)+20] ^= 1 // one letter of base64 for another
 			return data
 		})
-		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "no trusted key verifies it")
+		wantError(t, verdict(t, h, "demo:1", "cosign.pub"), "no trusted key verifies it")
 	})
 	t.Run("a signature without end", func(t *testing.T) {
 		h := cosigned(t, "v2-tag", false, func(_ string, data []byte) []byte {
 			const before = `cosign/signature":"`
 			return []byte(strings.Replace(string(data), before, before+strings.Repeat("AAAA", 2000), 1))
 		})
-		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "a signature of 80", " bytes; at most 4096 are allowed")
+		wantError(t, verdict(t, h, "demo:1", "cosign.pub"), "a signature of 80", " bytes; at most 4096 are allowed")
 	})
 	t.Run("a subject that is another artifact", func(t *testing.T) {
 		h := cosigned(t, "v2-bundle", true, func(_ string, data []byte) []byte {
@@ -180,7 +180,7 @@ func TestPullWrongSignatureIsRefused(t *testing.T) {
 			digest, _, _ = strings.Cut(digest, `"`)
 			return []byte(strings.Replace(string(data), digest, plugin.Digest(nil), 1))
 		})
-		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
+		wantError(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
 	})
 	t.Run("an attestation", func(t *testing.T) {
 		h := cosigned(t, "v2-bundle", true, func(_ string, data []byte) []byte {
@@ -191,11 +191,11 @@ func TestPullWrongSignatureIsRefused(t *testing.T) {
 		})
 		other := readFile(t, filepath.Join(recorded, "v2.attestation.sigstore.json"))
 		h.PutBlob(t, "demo", other)
-		wants(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
+		wantError(t, verdict(t, h, "demo:1", "cosign.pub"), "not signed, and trust.require is set")
 	})
 }
 
-// Whoever can write to a registry can make the list of referrers long.
+// Anyone with write access to a registry can make the list of referrers long.
 func TestPullManyReferrersIsError(t *testing.T) {
 	h := registrytest.New(t)
 	c := client(t, oci.ClientConfig{Cosign: true})
@@ -221,12 +221,12 @@ func TestPullManyReferrersIsError(t *testing.T) {
 			return true
 		})
 		_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
-		wants(t, err, h.Host+"/demo:1: ", want)
+		wantError(t, err, h.Host+"/demo:1: ", want)
 		if asked > 16 {
 			t.Errorf("%d pages were asked for", asked)
 		}
 	}
-	// A registry without the list, or that does not show it, has no signatures.
+	// If the registry has no list of referrers, or denies access to it, there are no signatures.
 	for _, status := range []int{400, 401, 403, 404, 405, 501} {
 		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.Contains(r.URL.Path, "/referrers/") {

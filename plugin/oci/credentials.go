@@ -24,17 +24,17 @@ const (
 	maxHelperOutput = 64 << 10 // bytes of the output of a credential helper
 )
 
-// helperName matches what may follow docker-credential- in the name of a program.
+// helperName matches the part after docker-credential- in the name of a helper program.
 var helperName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`) })
 
-// dockerConfig is what docker's config.json says about credential helpers.
+// dockerConfig is the part of docker's config.json about credential helpers.
 type dockerConfig struct {
-	Helper  string            `json:"credsStore"`  // of all other registries; "" for none
+	Helper  string            `json:"credsStore"`  // for registries not in Helpers; "" for none
 	Helpers map[string]string `json:"credHelpers"` // by registry
 }
 
-// dockerCredentials returns the credentials of docker's config.json, and of the helpers that it
-// names. A file that does not exist has none.
+// dockerCredentials returns a function that looks up credentials in docker's config.json at path,
+// or asks the helpers that it names. A file that does not exist has no credentials.
 func dockerCredentials(path string) (auth.CredentialFunc, error) {
 	data, err := regular.Read(path, maxDockerConfig) // oras would wait for the writer of a pipe
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,9 +70,10 @@ func dockerCredentials(path string) (auth.CredentialFunc, error) {
 	}, nil
 }
 
-// runHelper runs a credential helper as docker does. oras would wait for all that the helper has
-// started, keep output of any length, and let the helper write to the stderr of prober. The
-// group of the helper is killed at the end of ctx, and once the helper has ended.
+// runHelper runs a credential helper as docker does. It does not use oras, which waits for all
+// processes that the helper has started, keeps output of any length, and passes the stderr of
+// prober to the helper. runHelper kills the process group of the helper when the helper exits or
+// ctx ends.
 func runHelper(ctx context.Context, name, server string) (auth.Credential, error) {
 	if !helperName().MatchString(name) {
 		return auth.EmptyCredential, errors.New("not the name of a credential helper")
@@ -82,7 +83,7 @@ func runHelper(ctx context.Context, name, server string) (auth.Credential, error
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(server), stdout, stderr
 	cmd.SysProcAttr, cmd.WaitDelay = procgroup.Attr(), procgroup.OutputGrace
 	_, err := procgroup.Run(ctx, cmd, nil)
-	if errors.Is(err, exec.ErrWaitDelay) { // it exited 0; what it has started outside its group holds the output
+	if errors.Is(err, exec.ErrWaitDelay) { // it exited 0; a process outside its group holds the output open
 		err = nil
 	}
 	output := bytes.TrimSpace(stdout.Bytes)

@@ -19,8 +19,8 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// outsideVar is a script that this program runs in a session of its own, outside the process group
-// of its parent.
+// outsideVar is the environment variable with a script. If it is set, the test binary runs the
+// script in a new session, outside the process group of its parent.
 const outsideVar = "PROBER_TEST_OUTSIDE"
 
 func init() {
@@ -37,7 +37,7 @@ func init() {
 
 func TestCredentials(t *testing.T) {
 	h := registrytest.New(t)
-	h.Intercept(locked)
+	h.Intercept(requireLogin)
 	a := pack(t, "1.0.0", "")
 	ref := h.Ref(t, "demo:1")
 	dir := t.TempDir()
@@ -51,17 +51,17 @@ func TestCredentials(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) {
 		err := client(t, oci.ClientConfig{}).Push(t.Context(), ref, a)
-		wants(t, err, ref.String()+": unauthorized: "+h.Host+" requires credentials, and there are none")
+		wantError(t, err, ref.String()+": unauthorized: "+h.Host+" requires credentials, and none are configured")
 	})
 	t.Run("no config", func(t *testing.T) {
 		path := filepath.Join(dir, "nosuch.json")
 		_, err := client(t, oci.ClientConfig{DockerConfig: path}).Pull(t.Context(), ref)
-		wants(t, err, "unauthorized", "requires other credentials than "+path+" has; `docker login "+h.Host+"` puts them there")
+		wantError(t, err, "unauthorized", "requires other credentials than "+path+" has; `docker login "+h.Host+"` puts them there")
 	})
 	t.Run("wrong", func(t *testing.T) {
 		path := config(fmt.Sprintf(`{"auths":{%q:{"auth":"bWU6d3Jvbmc="}}}`, h.Host))
 		_, err := client(t, oci.ClientConfig{DockerConfig: path}).Pull(t.Context(), ref)
-		wants(t, err, "unauthorized")
+		wantError(t, err, "unauthorized")
 	})
 	t.Run("right", func(t *testing.T) {
 		c := client(t, oci.ClientConfig{DockerConfig: config(fmt.Sprintf(`{"auths":{%q:{"auth":"bWU6c2VjcmV0"}}}`, h.Host))})
@@ -70,7 +70,7 @@ func TestCredentials(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, got, a)
+		checkSame(t, got, a)
 	})
 	helper := func(script string) {
 		t.Helper()
@@ -97,12 +97,12 @@ func TestCredentials(t *testing.T) {
 			cancel(errors.New("enough"))
 		}()
 		_, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(ctx, ref)
-		wants(t, err, ref.String()+": enough")
+		wantError(t, err, ref.String()+": enough")
 		held.Close()
 		path := filepath.Join(dir, "held")
 		w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		for err == nil {
-			_, err = w.Write(make([]byte, 1<<20)) // until its reader was killed
+			_, err = w.Write(make([]byte, 1<<20)) // fails once its reader has been killed
 		}
 		if !errors.Is(err, syscall.ENXIO) && !errors.Is(err, syscall.EPIPE) {
 			t.Error(err)
@@ -112,7 +112,7 @@ func TestCredentials(t *testing.T) {
 		}
 	})
 	t.Run("helper that leaves a process", func(t *testing.T) {
-		pipe(t, dir, "left") // nobody ever writes to it
+		pipe(t, dir, "left") // no process writes to it
 		helper(fmt.Sprintf(`echo '{"Username":"me","Secret":"secret"}'; cat <%s/left & `+"\n", dir))
 		if _, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref); err != nil {
 			t.Error(err)
@@ -141,7 +141,7 @@ func TestCredentials(t *testing.T) {
 		} {
 			helper(script + "\n")
 			_, err := client(t, oci.ClientConfig{DockerConfig: helped}).Pull(t.Context(), ref)
-			wants(t, err, ref.String()+": ", want)
+			wantError(t, err, ref.String()+": ", want)
 			if strings.Contains(err.Error(), "a secret") {
 				t.Error(err)
 			}
@@ -150,15 +150,15 @@ func TestCredentials(t *testing.T) {
 	t.Run("helper of registry comes first", func(t *testing.T) {
 		path := config(fmt.Sprintf(`{"credsStore":"demo","credHelpers":{%q:"missing"}}`, h.Host))
 		_, err := client(t, oci.ClientConfig{DockerConfig: path}).Pull(t.Context(), ref)
-		wants(t, err, "docker-credential-missing")
+		wantError(t, err, "docker-credential-missing")
 		path = config(`{"credsStore":"x/../../demo"}`)
 		_, err = client(t, oci.ClientConfig{DockerConfig: path}).Pull(t.Context(), ref)
-		wants(t, err, "docker-credential-x/../../demo: not the name of a credential helper")
+		wantError(t, err, "docker-credential-x/../../demo: not the name of a credential helper")
 	})
 	t.Run("broken config", func(t *testing.T) {
 		path := config("{")
 		_, err := oci.NewClient(oci.ClientConfig{DockerConfig: path})
-		wants(t, err, "docker's config "+path+": ")
+		wantError(t, err, "docker's config "+path+": ")
 	})
 }
 
@@ -185,7 +185,7 @@ func TestTokenServer(t *testing.T) {
 		c := client(t, oci.ClientConfig{DockerConfig: config})
 		err := c.Push(t.Context(), h.Ref(t, "demo:1"), a)
 		if want != "" {
-			wants(t, err, want)
+			wantError(t, err, want)
 			continue
 		}
 		if err != nil {
@@ -195,7 +195,7 @@ func TestTokenServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, got, a)
+		checkSame(t, got, a)
 	}
 }
 
@@ -235,21 +235,21 @@ func TestPullErrors(t *testing.T) {
 	ref := h.Ref(t, "demo:1")
 	c := client(t, oci.ClientConfig{})
 	h.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
-		<-r.Context().Done() // until the client has had enough
+		<-r.Context().Done() // until the client gives up
 		return true
 	})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, fmt.Errorf("%s is slow", h.Host))
 	defer cancel()
 	_, err := c.Pull(ctx, ref)
-	wants(t, err, ref.String()+": "+h.Host+" is slow")
-	wants(t, c.Push(ctx, ref, pack(t, "1.0.0", "")), ref.String()+": "+h.Host+" is slow")
+	wantError(t, err, ref.String()+": "+h.Host+" is slow")
+	wantError(t, c.Push(ctx, ref, pack(t, "1.0.0", "")), ref.String()+": "+h.Host+" is slow")
 
 	h.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, `{"errors":[{"code":"TEAPOT","message":"short\nand\u001b[2Jstout"}]}`, http.StatusTeapot)
 		return true
 	})
 	_, err = c.Pull(t.Context(), ref)
-	wants(t, err, "the registry answered 418 teapot: short and [2Jstout")
+	wantError(t, err, "the registry answered 418 teapot: short and [2Jstout")
 
 	strict, err := oci.NewClient(oci.ClientConfig{})
 	if err != nil {
@@ -257,14 +257,14 @@ func TestPullErrors(t *testing.T) {
 	}
 	defer strict.Close()
 	_, err = strict.Pull(t.Context(), ref)
-	wants(t, err, "the registry speaks plain HTTP, which must be allowed")
+	wantError(t, err, "the registry speaks plain HTTP, which must be allowed")
 
-	away, err := plugin.ParseReference("127.0.0.1:1/demo:1") // a port that is given to nobody
+	away, err := plugin.ParseReference("127.0.0.1:1/demo:1") // nothing listens on port 1
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.Pull(t.Context(), away)
-	wants(t, err, away.String()+": dial tcp ", "connection refused")
+	wantError(t, err, away.String()+": dial tcp ", "connection refused")
 }
 
 func TestPushWithoutTagIsError(t *testing.T) {
@@ -275,6 +275,6 @@ func TestPushWithoutTagIsError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wants(t, c.Push(t.Context(), ref, a), "a push needs a :TAG, and no digest")
+		wantError(t, c.Push(t.Context(), ref, a), "a push needs a :TAG, and no digest")
 	}
 }

@@ -42,7 +42,7 @@ func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) e
 		return fmt.Errorf("%s: %w", ref, ErrNotFound)
 	case answered:
 		err = fmt.Errorf("%s: the registry answered %d %s", ref, response.StatusCode, oneLine(reason(response)))
-		if mayAnswerLater(response.StatusCode) {
+		if temporaryStatus(response.StatusCode) {
 			return &unavailableError{err}
 		}
 		return err
@@ -58,27 +58,26 @@ func (c *Client) explain(ctx context.Context, ref plugin.Reference, err error) e
 	return &refError{ref, err}
 }
 
-// unavailableError is the error of a registry that is not available, with the text of the error inside.
+// unavailableError wraps an error of a registry that is not available. It has the same text.
 type unavailableError struct{ error }
 
-// Unwrap returns the error inside.
 func (e *unavailableError) Unwrap() error { return e.error }
 
 // Is makes it match [ErrUnavailable].
 func (e *unavailableError) Is(target error) bool { return target == ErrUnavailable }
 
-// mayAnswerLater reports whether a status says nothing about the request.
-func mayAnswerLater(status int) bool {
+// temporaryStatus reports whether the same request may succeed later.
+func temporaryStatus(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
-// refusals are the errors of addresses that a registry may not have or lead to.
-var refusals = []error{errNotHTTPS, errMetadata, errNoHost, errNearer, errUnknown, errNoName}
+// refusedAddressErrors are the errors for addresses that a registry may not have or refer to.
+var refusedAddressErrors = []error{errNotHTTPS, errMetadata, errNoHost, errNearerNetwork, errUnknownAddress, errInvalidHost}
 
-// isNetwork reports whether err is one of the network: of a name, a connection, or its end. A certificate that
-// is not trusted is none, nor is an address that is refused.
+// isNetwork reports whether err is a network error: of a lookup, of a connection, or an unexpected
+// end of one. Untrusted certificates and refused addresses are not network errors.
 func isNetwork(err error) bool {
-	if slices.ContainsFunc(refusals, func(refusal error) bool { return errors.Is(err, refusal) }) {
+	if slices.ContainsFunc(refusedAddressErrors, func(refusal error) bool { return errors.Is(err, refusal) }) {
 		return false
 	}
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
@@ -88,10 +87,10 @@ func isNetwork(err error) bool {
 	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// unauthorized returns the error of a registry that requires credentials, or other ones.
+// unauthorized returns the error for a registry that requires credentials or rejects the given ones.
 func (c *Client) unauthorized(ref plugin.Reference) error {
 	if c.config == "" {
-		return fmt.Errorf("%s: %w: %s requires credentials, and there are none", ref, ErrUnauthorized, ref.Registry)
+		return fmt.Errorf("%s: %w: %s requires credentials, and none are configured", ref, ErrUnauthorized, ref.Registry)
 	}
 	return fmt.Errorf("%s: %w: %s requires other credentials than %s has; `docker login %s` puts them there",
 		ref, ErrUnauthorized, ref.Registry, c.config, ref.Registry)
@@ -120,7 +119,7 @@ func (e *refError) Error() string {
 
 func (e *refError) Unwrap() error { return e.err }
 
-// maxReason bounds the bytes of a message of a registry.
+// maxReason is the maximum length of a registry's message, in bytes.
 const maxReason = 500
 
 // oneLine returns text without control characters, cut at maxReason.

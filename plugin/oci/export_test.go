@@ -9,7 +9,7 @@ import (
 // Newer reports whether version a is newer than b.
 func Newer(a, b string) bool { return newer(a, b) }
 
-// Pretend sets the classes that a client takes addresses of this host for.
+// Pretend makes c use these network classes. The keys of classes are IP:PORT.
 func Pretend(c *Client, classes map[string]netaddr.Class) {
 	c.classOf = func(to netip.AddrPort) netaddr.Class {
 		if class, ok := classes[to.String()]; ok {

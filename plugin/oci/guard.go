@@ -20,16 +20,17 @@ import (
 )
 
 var (
-	errNotHTTPS = errors.New("the registry leads to an address without HTTPS")
-	errMetadata = errors.New("a link-local or metadata address, which is no registry's")
-	errNoHost   = errors.New("no address of a host")
-	errNearer   = errors.New("the registry leads there over plain HTTP, and is not in such a network itself")
-	errUnknown  = errors.New("the registry leads there over plain HTTP and a proxy, and its addresses are not known here")
-	errNoName   = errors.New("neither a name nor an address")
+	errNotHTTPS       = errors.New("the registry refers to an address without HTTPS")
+	errMetadata       = errors.New("a link-local or metadata address, which a registry must not have")
+	errNoHost         = errors.New("not the address of a host")
+	errNearerNetwork  = errors.New("the registry refers to it over plain HTTP, and is not in such a network itself")
+	errUnknownAddress = errors.New("the registry refers to it over plain HTTP and a proxy, and this host cannot look up its addresses")
+	errInvalidHost    = errors.New("neither a name nor an address")
 )
 
-// guarded is a transport for one registry. It checks every address that the registry leads to by
-// redirects, lists and token servers. oras sends credentials to the registry only.
+// guarded is a transport for one registry. It checks every address that it dials, since redirects,
+// lists and token servers of the registry can refer to any. oras sends credentials to the registry
+// only.
 type guarded struct {
 	base      *http.Transport
 	plainHTTP bool
@@ -38,7 +39,7 @@ type guarded struct {
 
 	mu      sync.Mutex
 	home    netaddr.Class   // the farthest class of the registry's addresses so far; Public at first
-	settled bool            // home is that of an address
+	settled bool            // whether home is the class of a dialled address
 	proxies map[string]bool // HOST:PORT of the proxies that the environment names
 }
 
@@ -93,8 +94,8 @@ func (g *guarded) dial(ctx context.Context, network, asked string) (net.Conn, er
 	return dialer.DialContext(ctx, network, asked)
 }
 
-// check returns an error if the registry must not lead to the address to. asked is the HOST:PORT
-// that resolved to it.
+// check returns an error if requests of the registry must not reach the address to. asked is the
+// HOST:PORT that resolved to it.
 func (g *guarded) check(asked string, to netip.AddrPort) error {
 	asked = strings.ToLower(asked)
 	class := g.classOf(to)
@@ -111,13 +112,13 @@ func (g *guarded) check(asked string, to netip.AddrPort) error {
 		}
 	case g.plainHTTP && class > g.home && !g.proxies[asked]:
 		kind := map[netaddr.Class]string{netaddr.Private: "private", netaddr.Loopback: "loopback"}[class]
-		return fmt.Errorf("%s is a %s address: %w", to.Addr(), kind, errNearer)
+		return fmt.Errorf("%s is a %s address: %w", to.Addr(), kind, errNearerNetwork)
 	}
 	return nil
 }
 
-// checkProxied checks the addresses of a request that a proxy will send. Over HTTPS, a name that
-// cannot be looked up here is left to the proxy, since the certificate proves it.
+// checkProxied checks the addresses of a request that a proxy will send. Over HTTPS, the name need
+// not resolve on this host, since the certificate proves it.
 func (g *guarded) checkProxied(req *http.Request, proxy *url.URL) error {
 	g.mu.Lock()
 	g.proxies[hostPort(proxy)] = true
@@ -133,14 +134,14 @@ func (g *guarded) checkProxied(req *http.Request, proxy *url.URL) error {
 	addrs := make([]netip.Addr, 1)
 	if addrs[0], err = netip.ParseAddr(host); err != nil {
 		if !plugin.ValidHost(strings.TrimSuffix(host, ".")) {
-			return fmt.Errorf("%.80q is %w", host, errNoName)
+			return fmt.Errorf("%.80q is %w", host, errInvalidHost)
 		}
 		addrs, err = net.DefaultResolver.LookupNetIP(req.Context(), "ip", host)
 		if err != nil && (req.URL.Scheme == "https" || asked == g.own) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w: %w", host, errUnknown, err)
+			return fmt.Errorf("%s: %w: %w", host, errUnknownAddress, err)
 		}
 	}
 	for _, addr := range addrs {
@@ -155,7 +156,8 @@ func (g *guarded) checkProxied(req *http.Request, proxy *url.URL) error {
 	return nil
 }
 
-// classOf is [netaddr.Nearest], except that the unspecified address leads to this host.
+// classOf is [netaddr.Nearest], except that the unspecified address is Loopback: dialling it
+// reaches this host.
 func classOf(to netip.AddrPort) netaddr.Class {
 	if addr := netaddr.Plain(to.Addr()); addr.IsUnspecified() {
 		return netaddr.Loopback
@@ -163,8 +165,7 @@ func classOf(to netip.AddrPort) netaddr.Class {
 	return netaddr.Nearest(to.Addr())
 }
 
-// retryPolicy returns the default policy of oras, except that it does not repeat requests that a
-// registry does not implement.
+// retryPolicy returns the default policy of oras, except that it does not retry after status 501.
 func retryPolicy() retry.Policy {
 	policy := *retry.DefaultPolicy.(*retry.GenericPolicy)
 	policy.Retryable = func(res *http.Response, err error) (bool, error) {

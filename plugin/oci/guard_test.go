@@ -27,7 +27,7 @@ func TestRedirectGetsNoCredentials(t *testing.T) {
 		push(t, c, hub.Ref(t, "demo:1"), a)
 	}
 	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		if locked(w, r) {
+		if requireLogin(w, r) {
 			return true
 		}
 		if strings.Contains(r.URL.Path, "/blobs/") {
@@ -45,7 +45,7 @@ func TestRedirectGetsNoCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, got, a)
+	checkSame(t, got, a)
 	if len(seen) != 3 {
 		t.Errorf("%d requests elsewhere", len(seen))
 	}
@@ -69,9 +69,9 @@ func TestMetadataAddressIsError(t *testing.T) {
 			return true
 		})
 		_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
-		wants(t, err, h.Host+"/demo:1: ", "a link-local or metadata address, which is no registry's")
+		wantError(t, err, h.Host+"/demo:1: ", "a link-local or metadata address, which a registry must not have")
 	}
-	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool { // a list goes on elsewhere
+	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool { // the next page of a list is on another host
 		if !strings.Contains(r.URL.Path, "/referrers/") {
 			return false
 		}
@@ -81,13 +81,13 @@ func TestMetadataAddressIsError(t *testing.T) {
 		return true
 	})
 	_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
-	wants(t, err, h.Host+"/demo:1: ", "not the same origin")
+	wantError(t, err, h.Host+"/demo:1: ", "not the same origin")
 	direct, err := plugin.ParseReference("169.254.169.254/demo:1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.Pull(t.Context(), direct)
-	wants(t, err, "169.254.169.254 is a link-local or metadata address")
+	wantError(t, err, "169.254.169.254 is a link-local or metadata address")
 }
 
 func TestRedirectFromHTTPSToHTTPIsError(t *testing.T) {
@@ -103,7 +103,7 @@ func TestRedirectFromHTTPSToHTTPIsError(t *testing.T) {
 		real.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	trusts(t, server.Certificate())
+	trustCertificate(t, server.Certificate())
 	c, err := oci.NewClient(oci.ClientConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -115,11 +115,11 @@ func TestRedirectFromHTTPSToHTTPIsError(t *testing.T) {
 	}
 	push(t, c, ref, a)
 	_, err = c.Pull(t.Context(), ref)
-	wants(t, err, ref.String()+": ", "the registry leads to an address without HTTPS")
+	wantError(t, err, ref.String()+": ", "the registry refers to an address without HTTPS")
 }
 
-// trusts makes new clients trust a certificate until the test ends.
-func trusts(t *testing.T, certificate *x509.Certificate) {
+// trustCertificate makes new clients trust a certificate until the test ends.
+func trustCertificate(t *testing.T, certificate *x509.Certificate) {
 	t.Helper()
 	transport := http.DefaultTransport.(*http.Transport)
 	was := transport.TLSClientConfig
@@ -129,8 +129,8 @@ func trusts(t *testing.T, certificate *x509.Certificate) {
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool}
 }
 
-// locked answers requests without the right user and password.
-func locked(w http.ResponseWriter, r *http.Request) bool {
+// requireLogin answers requests without the right user and password.
+func requireLogin(w http.ResponseWriter, r *http.Request) bool {
 	if user, password, ok := r.BasicAuth(); ok && user == "me" && password == "secret" {
 		return false
 	}

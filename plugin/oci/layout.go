@@ -20,17 +20,17 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// maxIndex bounds the files of a layout that no digest bounds.
+// maxIndex bounds the files of a layout without a declared size, in bytes.
 const maxIndex = MaxManifest
 
-// maxLoaded bounds what is read of one layout: few bytes may name many plugins.
+// maxLoaded bounds the bytes that are read from one layout, since a small index may name many plugins.
 const maxLoaded = 256 << 20
 
 // layoutMark is the file that makes a folder an OCI layout.
 const layoutMark = `{"imageLayoutVersion":"1.0.0"}`
 
 // SaveDir writes an OCI layout with a to the folder dir, which it creates if it does not exist.
-// In a layout that exists, a replaces the plugin of the same name and tag. The index names it
+// In an existing layout, a replaces the plugin of the same name and tag. Its name in the index is
 // NAME-TAG; tag may be empty.
 func SaveDir(dir, tag string, a *Artifact) error {
 	if err := a.complete(); err != nil {
@@ -66,8 +66,8 @@ func SaveDir(dir, tag string, a *Artifact) error {
 	return nil
 }
 
-// joinLayout returns a with the programs that the layout has for other platforms, unless a
-// has several itself.
+// joinLayout returns a, and adds the programs that the layout has for other platforms, unless a
+// already has several platforms.
 func joinLayout(layout files, index *ocispec.Index, tag string, a *Artifact) (*Artifact, error) {
 	at := slices.IndexFunc(index.Manifests, func(d ocispec.Descriptor) bool {
 		return tag != "" && d.Annotations[ocispec.AnnotationRefName] == a.layoutName(tag)
@@ -82,13 +82,13 @@ func joinLayout(layout files, index *ocispec.Index, tag string, a *Artifact) (*A
 	return a.join(blob{desc: index.Manifests[at], data: old})
 }
 
-// layoutName returns the name that the index of a layout has for a.
+// layoutName returns the name of a in the index of a layout.
 func (a *Artifact) layoutName(tag string) string { return a.Manifest.Name + "-" + tag }
 
 // complete returns an error if parts of a were not read.
 func (a *Artifact) complete() error {
 	if len(a.Platforms()) > 1 && a.rest == nil {
-		return errors.New("it was read for one platform, and cannot be saved whole")
+		return errors.New("it was read for one platform, so it cannot be saved completely")
 	}
 	return a.checkLayers()
 }
@@ -97,7 +97,7 @@ func (a *Artifact) complete() error {
 func (a *Artifact) checkLayers() error {
 	m, err := parseRoot(a.manifest())
 	if err == nil && len(m.Layers)+1 != len(a.blobs) {
-		err = errors.New("it has layers that prober does not know, and cannot be saved whole")
+		err = errors.New("it has layers that prober does not know, so it cannot be saved completely")
 	}
 	return err
 }
@@ -114,11 +114,11 @@ func indexOf(root *os.Root) (*ocispec.Index, error) {
 	return readIndex(filesIn(root))
 }
 
-// files opens a file of a layout by its name, with slashes. It opens regular files only, and
-// nothing outside of the layout.
+// files opens a file of a layout by its slash-separated name. It opens regular files only, and
+// nothing outside the layout.
 type files func(name string) (io.ReadCloser, error)
 
-// filesIn returns the files of a folder.
+// filesIn returns a function that opens the files of a folder.
 func filesIn(root *os.Root) files {
 	return func(name string) (io.ReadCloser, error) { return regular.OpenIn(root, filepath.FromSlash(name)) }
 }
@@ -129,7 +129,7 @@ type file struct {
 	data []byte
 }
 
-// layoutFiles returns the files of a layout to which a is added, the index last.
+// layoutFiles adds a to index, and returns the files to write, the index last.
 func layoutFiles(index *ocispec.Index, tag string, a *Artifact) ([]file, error) {
 	files := []file{{"oci-layout", []byte(layoutMark)}}
 	for _, b := range slices.Concat(a.blobs, a.rest, []blob{a.inner, a.root}) {
@@ -161,7 +161,7 @@ func blobName(desc ocispec.Descriptor) string {
 	return path.Join("blobs", desc.Digest.Algorithm().String(), desc.Digest.Encoded())
 }
 
-// write replaces the file in root, so that it has all of its bytes or does not exist.
+// write replaces the file in root. It renames a complete file to its name.
 func (f file) write(root *os.Root) error {
 	next := f.name + ".new"
 	out, err := root.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -179,8 +179,8 @@ func (f file) write(root *os.Root) error {
 }
 
 // Load returns the plugins of the OCI layout at path, a folder or a tar archive, in the order
-// of its index. Programs are those for a platform, the host's if it is zero. Load follows
-// nothing that leads out of the layout. A layout without a plugin is an error.
+// of its index. It selects programs for the platform on; zero means the host's. Load follows no
+// link out of the layout. A layout without a plugin is an error.
 func Load(path string, on Platform) ([]*Artifact, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -207,7 +207,7 @@ func loadDir(dir string, on Platform) ([]*Artifact, error) {
 	return load(filesIn(root), on)
 }
 
-// load reads a layout.
+// load is [Load] for an open layout.
 func load(layout files, on Platform) ([]*Artifact, error) {
 	index, err := readIndex(layout)
 	if err != nil {
@@ -215,7 +215,7 @@ func load(layout files, on Platform) ([]*Artifact, error) {
 	}
 	var (
 		all   []*Artifact
-		other error // about something else than a plugin
+		other error // the error for an entry that is not a plugin
 		size  int
 	)
 	seen := make(map[string]bool)
@@ -259,7 +259,7 @@ func loadOne(layout files, desc ocispec.Descriptor, on Platform) (*Artifact, err
 	return a, err
 }
 
-// getter reads blobs of a layout.
+// getter returns a function that reads and verifies blobs of a layout.
 func getter(layout files) fetch {
 	return func(desc ocispec.Descriptor, most int64) ([]byte, error) {
 		if err := checkDescriptor(desc, most); err != nil {
@@ -297,7 +297,7 @@ func readIndex(layout files) (*ocispec.Index, error) {
 	return &index, nil
 }
 
-// readSmall returns a file that no digest bounds.
+// readSmall returns the contents of a file, which must have at most maxIndex bytes.
 func readSmall(layout files, name string) ([]byte, error) {
 	f, err := layout(name)
 	if err != nil {

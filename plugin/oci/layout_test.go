@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// readFile and writeFile are those of package os; errors end the test.
+// readFile and writeFile call os.ReadFile and os.WriteFile; errors end the test.
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -42,7 +42,7 @@ func TestSaveAndLoad(t *testing.T) {
 		path string
 		of   func(path, tag string, a *oci.Artifact) error
 	}{{filepath.Join(dir, "layout"), oci.SaveDir}, {filepath.Join(dir, "layout.tar"), oci.SaveTar}} {
-		for range 2 { // the second time it is there already
+		for range 2 { // the second time, the layout already exists
 			if err := save.of(save.path, "1.0.0", a); err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestSaveAndLoad(t *testing.T) {
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%d plugins, %v", len(got), err)
 			}
-			same(t, got[0], a)
+			checkSame(t, got[0], a)
 		}
 	}
 	again := filepath.Join(dir, "again.tar")
@@ -84,7 +84,7 @@ func TestSavedArtifactKeepsDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, got, a)
+	checkSame(t, got, a)
 }
 
 func TestSaveDirAddsToLayout(t *testing.T) {
@@ -107,7 +107,7 @@ func TestSaveDirAddsToLayout(t *testing.T) {
 	}
 	other := t.TempDir()
 	writeFile(t, filepath.Join(other, "file"), nil)
-	wants(t, oci.SaveDir(other, "", all[0]), other+": is not an OCI layout")
+	wantError(t, oci.SaveDir(other, "", all[0]), other+": is not an OCI layout")
 }
 
 func TestLoadDirErrors(t *testing.T) {
@@ -123,7 +123,7 @@ func TestLoadDirErrors(t *testing.T) {
 		"longer module": {func(t *testing.T, dir string) {
 			path := blobPath(dir, plugin.Digest(a.Module))
 			writeFile(t, path, append(readFile(t, path), 0))
-		}, "the bytes are not those of their digest"},
+		}, "the bytes do not match their digest"},
 		"missing module": {func(t *testing.T, dir string) {
 			if err := os.Remove(blobPath(dir, plugin.Digest(a.Module))); err != nil {
 				t.Fatal(err)
@@ -176,7 +176,7 @@ func TestLoadDirErrors(t *testing.T) {
 			}
 			tc.spoil(t, dir)
 			_, err := oci.Load(dir, oci.Platform{})
-			wants(t, err, dir+": ", tc.want)
+			wantError(t, err, dir+": ", tc.want)
 		})
 	}
 }
@@ -201,13 +201,13 @@ func TestLoadTarErrors(t *testing.T) {
 		"pipe":            {tar.Header{Typeflag: tar.TypeFifo, Name: "index.pipe"}, "is not a regular file"},
 		"huge":            {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/huge", Size: oci.MaxProgram + 1}, "of 268435457 bytes; at most 268435456 are allowed"},
 		"vast":            {tar.Header{Typeflag: tar.TypeReg, Name: "blobs/vast", Size: 1 << 60}, "at most 268435456 are allowed"},
-		"twice":           {tar.Header{Typeflag: tar.TypeReg, Name: "./index.json"}, "is there twice"},
+		"twice":           {tar.Header{Typeflag: tar.TypeReg, Name: "./index.json"}, "occurs twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "bad.tar")
 			writeFile(t, path, append(readFile(t, good)[:len(readFile(t, good))-1024], header(t, tc.entry)...))
 			_, err := oci.Load(path, oci.Platform{})
-			wants(t, err, path+": ", tc.want)
+			wantError(t, err, path+": ", tc.want)
 			if _, err := os.Stat(outside); err == nil {
 				t.Error("it was unpacked")
 			}
@@ -221,23 +221,23 @@ func TestLoadTarErrors(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "many.tar")
 		writeFile(t, path, all)
 		_, err := oci.Load(path, oci.Platform{})
-		wants(t, err, "more than 4096 entries")
+		wantError(t, err, "more than 4096 entries")
 	})
 	t.Run("compressed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "layout.tar.gz")
 		writeFile(t, path, append([]byte{0x1f, 0x8b}, make([]byte, 1022)...))
 		_, err := oci.Load(path, oci.Platform{})
-		wants(t, err, "must be a tar archive of an OCI layout, not compressed")
+		wantError(t, err, "must be a tar archive of an OCI layout, not compressed")
 	})
 	t.Run("truncated", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "short.tar")
 		writeFile(t, path, readFile(t, good)[:2000])
 		_, err := oci.Load(path, oci.Platform{})
-		wants(t, err, "open index.json: file does not exist")
+		wantError(t, err, "open index.json: file does not exist")
 	})
 	t.Run("nothing there", func(t *testing.T) {
 		_, err := oci.Load(filepath.Join(dir, "nosuch.tar"), oci.Platform{})
-		wants(t, err, "no such file")
+		wantError(t, err, "no such file")
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// A registry leads to a server on another network, in every way in which it can.
+// A registry refers to a server on another network in every way that the protocol has.
 func TestPlainHTTPToNearerNetworkIsError(t *testing.T) {
 	const public, private, loopback = netaddr.Public, netaddr.Private, netaddr.Loopback
 	h, other := registrytest.New(t), registrytest.New(t)
@@ -62,18 +62,18 @@ func TestPlainHTTPToNearerNetworkIsError(t *testing.T) {
 				if asked := other.Requests(); (len(asked) == 0) != (c.refused != "") && name != "redirect to HTTPS" {
 					t.Errorf("the other server was asked %q", asked)
 				}
-				if refused := err != nil && strings.Contains(err.Error(), "the registry leads there over plain HTTP"); refused != (c.refused != "") {
+				if refused := err != nil && strings.Contains(err.Error(), "the registry refers to it over plain HTTP"); refused != (c.refused != "") {
 					t.Errorf("got %v", err)
 				}
 				if c.refused != "" {
-					wants(t, err, h.Host+"/demo:", "127.0.0.1 is a "+c.refused+" address: the registry leads there")
+					wantError(t, err, h.Host+"/demo:", "127.0.0.1 is a "+c.refused+" address: the registry refers to it")
 				}
 			})
 		}
 	}
 }
 
-// This check is that of oras.
+// oras makes this check.
 func TestUploadToOtherHostIsError(t *testing.T) {
 	h, other := registrytest.New(t), registrytest.New(t)
 	h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -85,13 +85,13 @@ func TestUploadToOtherHostIsError(t *testing.T) {
 		return true
 	})
 	err := client(t, oci.ClientConfig{}).Push(t.Context(), h.Ref(t, "demo:1"), pack(t, "1.0.0", ""))
-	wants(t, err, h.Host+"/demo:1: ", "is on a different host than the registry")
+	wantError(t, err, h.Host+"/demo:1: ", "is on a different host than the registry")
 	if asked := other.Requests(); len(asked) > 0 {
 		t.Errorf("the other server was asked %q", asked)
 	}
 }
 
-// What a registry on loopback may lead to, a public one may not.
+// A registry on loopback may refer to a loopback address; a public registry may not.
 func TestRegistriesDoNotShareAddresses(t *testing.T) {
 	local, public, other := registrytest.New(t), registrytest.New(t), registrytest.New(t)
 	a := pack(t, "1.0.0", "")
@@ -111,7 +111,7 @@ func TestRegistriesDoNotShareAddresses(t *testing.T) {
 	}
 	other.Intercept(nil)
 	_, err := c.Pull(t.Context(), public.Ref(t, "demo:1"))
-	wants(t, err, public.Host+"/demo:1: ", "a loopback address")
+	wantError(t, err, public.Host+"/demo:1: ", "a loopback address")
 	if asked := other.Requests(); len(asked) > 0 {
 		t.Errorf("the other server was asked %q", asked)
 	}

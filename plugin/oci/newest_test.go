@@ -20,7 +20,7 @@ func TestStoreTagMovedBackNamesNewest(t *testing.T) {
 		{"1.2.0-rc.10", "1.10.0"}, {"nightly", ""}, {"1.2", "1.10.0"}, {"1.10.0+build.7", ""}, {"2", ""}, {"v1.99", "2"},
 	} {
 		push(t, c, ref, pack(t, step.version, ""))
-		for range 2 { // the second time it is known
+		for range 2 { // the second time, the digest is stored
 			k, err := s.Resolve(t.Context(), c, oci.Wanted{Ref: ref})
 			if err != nil || k.Unkept != nil || k.Manifest.Version != step.version {
 				t.Fatalf("%s: %v, %+v", step.version, err, k)
@@ -33,7 +33,7 @@ func TestStoreTagMovedBackNamesNewest(t *testing.T) {
 			t.Errorf("%s: %v, %+v", step.version, err, k)
 		}
 	}
-	// What was written before versions were remembered is read as it was.
+	// Files without a newest version, which older versions of prober wrote, are read.
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %q", err, files)

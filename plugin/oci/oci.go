@@ -2,24 +2,24 @@
 // registry.
 //
 // A plugin is an OCI artifact as the CNCF's Wasm working group defines it: a config of
-// [ConfigType] and one layer of [LayerType], the module. The [ArtifactType] is prober's own,
-// and so is a second layer with the signature of the module, if there is one. The same module
-// and signature always make the same manifest.
+// [ConfigType] and one layer of [LayerType], the module. Prober defines the [ArtifactType], and an
+// optional second layer with the signature of the module. The same module and signature always
+// make the same manifest.
 //
-// A plugin that is a program has such a manifest for each [Platform], under an index that
-// names the platforms: a config of [ProgramConfigType], a layer of [ManifestType] with the
-// plugin's manifest, a layer of [ProgramType], and the signature of both, if there is one.
+// A plugin that is a program has an index, with an OCI manifest for each [Platform]. This manifest
+// has a config of [ProgramConfigType], a layer of [ManifestType] with the plugin's manifest, a
+// layer of [ProgramType], and optionally a layer with the signature of both.
 //
-// Start at artifact.go, which packs and reads artifacts; program.go and platform.go add what
-// only programs have. client.go and transfer.go talk to registries, credentials.go reads
-// docker's credentials, guard.go decides where a registry may lead, and cosign.go reads the
+// Start at artifact.go, which packs and reads artifacts; program.go and platform.go are for
+// programs only. client.go and transfer.go talk to registries, credentials.go reads docker's
+// credentials, guard.go checks the addresses that a registry refers to, and cosign.go reads the
 // signatures that cosign put beside artifacts. layout.go and tar.go keep artifacts in folders
-// and archives, store.go and refs.go what an agent has pulled.
+// and archives. store.go and refs.go are the agent's cache of pulled artifacts.
 //
-// Layouts are read and written here and not by content/oci of oras-go. To open a layout, that
-// package reads the index and every manifest below it into memory, of any size and number.
-// It follows links out of the folder, accepts links and duplicates in an archive, and writes
-// index.json in place.
+// This package reads and writes layouts itself, without content/oci of oras-go. To open a layout,
+// content/oci reads the index and every manifest below it into memory, without a limit. It follows
+// links out of the folder, accepts links and duplicates in an archive, and does not replace
+// index.json atomically.
 package oci
 
 import (
@@ -50,9 +50,9 @@ const (
 // SignatureSuffix ends the name of the file beside a module that holds its signature.
 const SignatureSuffix = ".sig"
 
-// The most bytes that are read of each part of an artifact.
+// Size limits of the parts of an artifact, in bytes.
 const (
-	MaxManifest  = 4 << 20 // what registries accept
+	MaxManifest  = 4 << 20 // the usual limit of registries
 	MaxConfig    = 1 << 20
 	MaxSignature = 64 << 10
 	MaxBlob      = plugin.MaxModule
@@ -60,28 +60,28 @@ const (
 )
 
 var (
-	// ErrNotPlugin is the error for something else than a plugin: an image, a chart, …
+	// ErrNotPlugin is the error for an artifact that is not a plugin, such as an image or a chart.
 	ErrNotPlugin = errors.New("not a plugin")
-	// ErrNotFound is the error for what a registry or a layout does not have.
+	// ErrNotFound is the error if a registry or a layout does not have the requested item.
 	ErrNotFound = errors.New("not found")
-	// ErrUnavailable is the error of a registry that cannot be reached, does not answer in time, or answers
-	// that it cannot at present. It may answer later, without a change here.
+	// ErrUnavailable is the error of a registry that cannot be reached, does not answer in time, or
+	// answers with a temporary error. The same request may succeed later.
 	ErrUnavailable = errors.New("the registry is not available")
-	// ErrUnauthorized is the error of a registry that requires credentials, or other ones.
+	// ErrUnauthorized is the error of a registry that requires credentials or rejects the given ones.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrPlainHTTP is the error of a registry that speaks HTTP, which was not allowed.
+	// ErrPlainHTTP is the error of a registry that speaks HTTP, if the client requires HTTPS.
 	ErrPlainHTTP = errors.New("the registry speaks plain HTTP, which must be allowed")
-	// ErrTampered is the error for bytes that do not have the digest that they should have.
-	ErrTampered = errors.New("the bytes are not those of their digest")
+	// ErrTampered is the error for bytes that do not match their digest.
+	ErrTampered = errors.New("the bytes do not match their digest")
 )
 
-// blob is a part of an artifact: data, which desc describes.
+// blob is a part of an artifact: its bytes and their descriptor.
 type blob struct {
 	desc ocispec.Descriptor
 	data []byte
 }
 
-// newBlob returns a blob of data. title names its file for other clients; "" for none.
+// newBlob returns a blob of data. title is the file name that other clients give it; "" for none.
 func newBlob(mediaType string, data []byte, title string) blob {
 	b := blob{describe(mediaType, data), data}
 	if title != "" {
@@ -100,10 +100,10 @@ func describe(mediaType string, data []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
 }
 
-// fetch returns the bytes of a descriptor, verified. More than most bytes are an error.
+// fetch returns the verified bytes of a descriptor. It returns an error if they are more than most.
 type fetch func(desc ocispec.Descriptor, most int64) ([]byte, error)
 
-// verified returns all of r, which must be what desc describes, and at most most bytes.
+// verified reads r to its end. It returns an error unless the bytes match desc and are at most most.
 func verified(r io.Reader, desc ocispec.Descriptor, most int64) ([]byte, error) {
 	if err := checkDescriptor(desc, most); err != nil {
 		return nil, err
@@ -122,9 +122,9 @@ func verified(r io.Reader, desc ocispec.Descriptor, most int64) ([]byte, error) 
 	return data, nil
 }
 
-// readSize returns size bytes of r. It allocates all of them only once some have arrived: a
-// registry may declare any size. A buffer that grows, such as that of content.ReadAll, would take
-// three times the memory for a large program.
+// readSize returns size bytes of r. A registry may declare any size, so readSize allocates the full
+// size only after the first MiB has arrived. A growing buffer, such as content.ReadAll uses, would
+// take three times the memory for a large program.
 func readSize(r io.Reader, size int64) ([]byte, error) {
 	const some = 1 << 20
 	data := make([]byte, min(size, some))
@@ -136,8 +136,8 @@ func readSize(r io.Reader, size int64) ([]byte, error) {
 	return all, err
 }
 
-// checkDescriptor returns an error for a blob that is too large or cannot be verified, before
-// any of it is read.
+// checkDescriptor returns an error if the blob is larger than most bytes or its digest cannot be
+// verified. It needs no bytes of the blob.
 func checkDescriptor(desc ocispec.Descriptor, most int64) error {
 	if desc.Digest.Validate() != nil || desc.Digest.Algorithm() != digest.SHA256 {
 		return fmt.Errorf("%.80q is not a digest that can be verified: must be sha256", desc.Digest)

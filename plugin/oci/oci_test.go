@@ -21,14 +21,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A proxy of whoever runs the tests knows nothing of their registries.
+	// The registries of these tests cannot be reached through the user's proxy.
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 		_ = os.Unsetenv(name)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// module returns a plugin of a version that does nothing.
+// module returns a plugin that does nothing.
 func module(t *testing.T, version string) []byte {
 	t.Helper()
 	manifest := "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: " + version +
@@ -67,7 +67,7 @@ func push(t *testing.T, c *oci.Client, ref plugin.Reference, a *oci.Artifact) {
 	}
 }
 
-func same(t *testing.T, got, want *oci.Artifact) {
+func checkSame(t *testing.T, got, want *oci.Artifact) {
 	t.Helper()
 	if got.Digest != want.Digest || !bytes.Equal(got.Module, want.Module) || !bytes.Equal(got.Signature, want.Signature) || got.Manifest.Name != "demo" {
 		t.Errorf("got %s with %d and %d bytes, want %s with %d and %d", got.Digest, len(got.Module), len(got.Signature),
@@ -75,8 +75,8 @@ func same(t *testing.T, got, want *oci.Artifact) {
 	}
 }
 
-// wants fails unless err is one line with all of texts in it.
-func wants(t *testing.T, err error, texts ...string) {
+// wantError fails unless err is one line that contains all of texts.
+func wantError(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Fatalf("no error, want %q", texts)
@@ -116,7 +116,7 @@ func TestPushAndPull(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, got, want)
+			checkSame(t, got, want)
 		}
 	}
 	if most < int64(len(module(t, "1.0.0"))) {
@@ -224,12 +224,12 @@ func TestPullOtherThanPluginIsError(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			h.Put(t, "/v2/demo/manifests/"+tc.name, tc.mediaType, tc.body)
 			_, err := c.Pull(t.Context(), h.Ref(t, "demo:"+tc.name))
-			wants(t, err, append(tc.want, h.Host+"/demo:"+tc.name)...)
+			wantError(t, err, append(tc.want, h.Host+"/demo:"+tc.name)...)
 		})
 	}
 	for _, ref := range []string{"demo:missing", "other:1", "demo@" + plugin.Digest(nil)} {
 		_, err := c.Pull(t.Context(), h.Ref(t, ref))
-		wants(t, err, h.Host+"/"+ref+": not found")
+		wantError(t, err, h.Host+"/"+ref+": not found")
 	}
 }
 
@@ -279,7 +279,7 @@ func TestPullTamperedIsError(t *testing.T) {
 				return true
 			})
 			_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
-			wants(t, err, "the bytes are not those of their digest")
+			wantError(t, err, "the bytes do not match their digest")
 		})
 	}
 	t.Run("large module that does not arrive", func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestPullTamperedIsError(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := c.Pull(t.Context(), h.Ref(t, "demo:large"))
 		runtime.ReadMemStats(&after)
-		wants(t, err, "the bytes are not those of their digest")
+		wantError(t, err, "the bytes do not match their digest")
 		if size := after.TotalAlloc - before.TotalAlloc; size > oci.MaxBlob/2 {
 			t.Errorf("%d bytes were allocated for a module of %d", size, len(a.Module))
 		}
@@ -313,7 +313,7 @@ func TestPullTamperedIsError(t *testing.T) {
 			return false
 		})
 		_, err := c.Pull(t.Context(), h.Ref(t, "demo@"+a.Digest))
-		wants(t, err, "digest mismatch")
+		wantError(t, err, "digest mismatch")
 	})
 	t.Run("huge manifest", func(t *testing.T) {
 		h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -324,15 +324,15 @@ func TestPullTamperedIsError(t *testing.T) {
 			return true
 		})
 		_, err := c.Pull(t.Context(), h.Ref(t, "demo:1"))
-		wants(t, err, "of 5242880 bytes", "at most 4194304 are allowed")
+		wantError(t, err, "of 5242880 bytes", "at most 4194304 are allowed")
 	})
 }
 
 func TestPackErrors(t *testing.T) {
 	_, err := oci.Pack([]byte("text"), nil)
-	wants(t, err, "not a WebAssembly module")
+	wantError(t, err, "not a WebAssembly module")
 	_, err = oci.Pack(module(t, "1.0.0"), make([]byte, 64<<10+1))
-	wants(t, err, "signature of 65537 bytes; at most 65536 are allowed")
+	wantError(t, err, "signature of 65537 bytes; at most 65536 are allowed")
 }
 
 func TestUnknownCertificateIsError(t *testing.T) {
@@ -350,5 +350,5 @@ func TestUnknownCertificateIsError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Pull(t.Context(), ref)
-	wants(t, err, "certificate")
+	wantError(t, err, "certificate")
 }

@@ -12,20 +12,20 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// maxPlatforms is the most platforms that an index may name.
+// maxPlatforms is the maximum number of platforms of an index.
 const maxPlatforms = 64
 
-// Platform is what a program runs on, with the names of Go and OCI. The zero value means the
-// host's platform.
+// Platform is an operating system and an architecture, with the names of Go and OCI. The zero
+// value means the host's platform.
 type Platform struct{ OS, Architecture string }
 
-// HostPlatform returns the platform that prober itself was built for.
+// HostPlatform returns the platform that prober was built for.
 func HostPlatform() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
 
 // platformPart matches an operating system or an architecture.
 var platformPart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]{1,32}$`) })
 
-// ParsePlatform reads OS/ARCHITECTURE, as in linux/arm64.
+// ParsePlatform parses OS/ARCHITECTURE, such as linux/arm64.
 func ParsePlatform(text string) (Platform, error) {
 	os, architecture, _ := strings.Cut(text, "/")
 	if p := (Platform{os, architecture}); p.valid() {
@@ -38,7 +38,7 @@ func (p Platform) valid() bool {
 	return platformPart().MatchString(p.OS) && platformPart().MatchString(p.Architecture)
 }
 
-// String returns p as [ParsePlatform] reads it.
+// String returns p in the form that [ParsePlatform] parses.
 func (p Platform) String() string { return p.OS + "/" + p.Architecture }
 
 // orHost returns p, or the host's platform if p is zero.
@@ -68,17 +68,17 @@ func (e *PlatformError) Error() string {
 // variant is the program of one platform.
 type variant struct {
 	Platform
-	desc ocispec.Descriptor // of its OCI manifest
+	desc ocispec.Descriptor // its OCI manifest
 }
 
-// variantsOf returns an index and the programs that it names, at least one. It ignores entries
-// of other types, which builders add.
+// variantsOf parses an index and returns it with its programs, at least one. It ignores entries
+// of other types, such as attestations that builders add.
 func variantsOf(data []byte) (*ocispec.Index, []variant, error) {
 	var index ocispec.Index
 	if err := json.Unmarshal(data, &index); err != nil {
 		return nil, nil, fmt.Errorf("index: %w", err)
 	}
-	if index.MediaType != ocispec.MediaTypeImageIndex { // without it, the bytes could be taken for an OCI manifest
+	if index.MediaType != ocispec.MediaTypeImageIndex { // without it, a client could parse the bytes as an OCI manifest
 		return nil, nil, fmt.Errorf("is an index of images, %w", ErrNotPlugin)
 	}
 	if len(index.Manifests) > maxPlatforms {
@@ -104,7 +104,7 @@ func variantsOf(data []byte) (*ocispec.Index, []variant, error) {
 	return &index, all, nil
 }
 
-// choose returns the program for a platform.
+// choose returns the program for a platform, or a [PlatformError].
 func choose(all []variant, on Platform) (variant, error) {
 	missing := &PlatformError{Want: on}
 	for _, v := range all {

@@ -14,25 +14,24 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// maxWhole bounds the programs of a plugin that is fetched for all of its platforms.
+// maxWhole bounds the total size of a plugin's programs for all platforms, in bytes.
 const maxWhole = 1 << 30
 
 // Program is a plugin that is a program, for one platform.
 type Program struct {
 	Manifest  []byte // the file beside the program
 	Code      []byte
-	Signature []byte   // of both; nil for none
+	Signature []byte   // of Manifest and Code; nil for none
 	Platform  Platform // zero means the host's
 }
 
-// programConfig is the config of a program's artifact. It has the fields by which other
-// clients tell platforms apart.
+// programConfig is the config of a program's artifact. Other clients read the platform from it.
 type programConfig struct {
 	Architecture string `json:"architecture"`
 	OS           string `json:"os"`
 }
 
-// ProgramFile returns the name that the program of a plugin has in a folder.
+// ProgramFile returns the file name of a plugin's program.
 func ProgramFile(name string, on Platform) string {
 	if on.orHost().OS == "windows" {
 		name += ".exe"
@@ -41,7 +40,7 @@ func ProgramFile(name string, on Platform) string {
 }
 
 // PackProgram returns an artifact of a program: an index with one platform. [Client.Join] and
-// [SaveDir] add it to the platforms that are there.
+// [SaveDir] keep the programs of other platforms at the destination.
 func PackProgram(p Program) (*Artifact, error) {
 	manifest, err := plugin.ParseProgramManifest("manifest", p.Manifest)
 	if err != nil {
@@ -71,8 +70,8 @@ func PackProgram(p Program) (*Artifact, error) {
 	return a, a.setIndex(nil)
 }
 
-// readProgram reads the layers of a program. It must be for the platform on, the host's if
-// that is zero.
+// readProgram reads the layers of a program. It returns an error unless the program is for the
+// platform on; zero means the host's.
 func (a *Artifact) readProgram(m *ocispec.Manifest, on Platform, get fetch) (err error) {
 	var c programConfig
 	if err := json.Unmarshal(a.blobs[0].data, &c); err != nil {
@@ -95,7 +94,7 @@ func (a *Artifact) readProgram(m *ocispec.Manifest, on Platform, get fetch) (err
 	return err
 }
 
-// setIndex sets the index of a, and of the programs of other platforms.
+// setIndex sets a's index to one with a's program and the programs others.
 func (a *Artifact) setIndex(others []ocispec.Descriptor) (err error) {
 	entry := a.inner.desc
 	entry.ArtifactType = ArtifactType
@@ -115,7 +114,7 @@ func (a *Artifact) setIndex(others []ocispec.Descriptor) (err error) {
 	return err
 }
 
-// Platforms returns the platforms that there are programs for; none for a module.
+// Platforms returns the platforms of the programs in a's index; none for a module.
 func (a *Artifact) Platforms() (all []Platform) {
 	if a.Index() == nil {
 		if a.Beside != nil {
@@ -123,15 +122,15 @@ func (a *Artifact) Platforms() (all []Platform) {
 		}
 		return all
 	}
-	_, variants, _ := variantsOf(a.root.data) // without an error, as when a was made
+	_, variants, _ := variantsOf(a.root.data) // cannot fail: it parsed when a was made
 	for _, v := range variants {
 		all = append(all, v.Platform)
 	}
 	return all
 }
 
-// join returns a with the programs that the index old has for other platforms, if old is of
-// the same version of the same plugin; else a.
+// join returns a, with the programs that the index old has for other platforms added. If old is
+// not of the same version of the same plugin, join returns a unchanged.
 func (a *Artifact) join(old blob) (*Artifact, error) {
 	if a.Index() == nil || old.desc.MediaType != ocispec.MediaTypeImageIndex {
 		return a, nil
@@ -155,8 +154,8 @@ func (a *Artifact) join(old blob) (*Artifact, error) {
 	return &joined, joined.setIndex(others)
 }
 
-// Join returns a with the programs that are at ref for other platforms, if they are of the
-// same version. Pushed to ref, it leaves them there.
+// Join returns a, with the programs at ref for other platforms added if they have the same
+// version. A push of the result to ref keeps them.
 func (c *Client) Join(ctx context.Context, ref plugin.Reference, a *Artifact) (*Artifact, error) {
 	if a.Index() == nil {
 		return a, nil
@@ -172,8 +171,8 @@ func (c *Client) Join(ctx context.Context, ref plugin.Reference, a *Artifact) (*
 	return joined, c.explain(ctx, ref, err)
 }
 
-// PullWhole is [Client.Pull] for a plugin that is to be saved: with the programs of all
-// platforms. It does not ask for signatures of cosign.
+// PullWhole is [Client.Pull] with the programs of all platforms, so that the artifact can be saved.
+// It does not pull signatures of cosign.
 func (c *Client) PullWhole(ctx context.Context, ref plugin.Reference) (*Artifact, error) {
 	root, err := c.pullRoot(ctx, ref)
 	if err != nil {
@@ -183,9 +182,9 @@ func (c *Client) PullWhole(ctx context.Context, ref plugin.Reference) (*Artifact
 	return a, c.explain(ctx, ref, err)
 }
 
-// readWhole is [read] with the programs of all platforms in rest. An index without a program
-// for on gives the first one. The parts of other programs are verified but not parsed: they may
-// be of a newer prober.
+// readWhole is [read], with the programs of other platforms in rest. If the index has no program
+// for on, it selects the first one. readWhole verifies the parts of other programs but does not
+// parse them, since a newer version of prober may have made them.
 func readWhole(root blob, on Platform, get fetch) (*Artifact, error) {
 	if root.desc.MediaType != ocispec.MediaTypeImageIndex {
 		return read(root, on, get)
@@ -235,8 +234,7 @@ func readWhole(root blob, on Platform, get fetch) (*Artifact, error) {
 	return whole, whole.checkLayers()
 }
 
-// readInner returns an OCI manifest that an index names, and the parts that it names itself:
-// the config and the layers.
+// readInner returns the OCI manifest of v, and the descriptors of its config and layers.
 func readInner(v variant, get fetch) (inner blob, parts []ocispec.Descriptor, err error) {
 	data, err := get(v.desc, MaxManifest)
 	if err != nil {

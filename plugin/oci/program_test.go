@@ -36,7 +36,7 @@ func program(t *testing.T, version, signature string, on oci.Platform) *oci.Arti
 	return a
 }
 
-// pushProgram adds a program to those of other platforms.
+// pushProgram pushes a program, and keeps the programs of other platforms at ref.
 func pushProgram(t *testing.T, c *oci.Client, ref plugin.Reference, a *oci.Artifact) *oci.Artifact {
 	t.Helper()
 	joined, err := c.Join(t.Context(), ref, a)
@@ -47,8 +47,8 @@ func pushProgram(t *testing.T, c *oci.Client, ref plugin.Reference, a *oci.Artif
 	return joined
 }
 
-// isFor fails unless a is the result of program for a platform.
-func isFor(t *testing.T, a *oci.Artifact, version, signature string, on oci.Platform) {
+// checkProgram fails unless a is an artifact that program returns.
+func checkProgram(t *testing.T, a *oci.Artifact, version, signature string, on oci.Platform) {
 	t.Helper()
 	if string(a.Module) != "a program for "+on.String() || a.Platform != on || string(a.Signature) != signature ||
 		string(a.Beside) != programManifest+version+"\n" || a.Manifest.Version != version || a.Manifest.Runtime != plugin.Process {
@@ -70,19 +70,19 @@ func TestPullProgramOfPlatform(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		isFor(t, a, "1.0.0", "signature", host)
+		checkProgram(t, a, "1.0.0", "signature", host)
 		if a.Digest != second.Digest || plugin.Digest(a.Index()) != a.Digest || !bytes.Contains(a.Index(), []byte(plugin.Digest(a.Root()))) {
 			t.Errorf("%s of %s", a.Digest, a.Index())
 		}
 		if a, err = client(t, oci.ClientConfig{Platform: s390}).Pull(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
-		isFor(t, a, "1.0.0", "", s390)
+		checkProgram(t, a, "1.0.0", "", s390)
 	}
 	_, err := client(t, oci.ClientConfig{Platform: mac}).Pull(t.Context(), ref)
 	have := []string{host.String(), s390.String()}
 	slices.Sort(have)
-	wants(t, err, ref.String()+" has no program for darwin/arm64; it has "+strings.Join(have, ", "))
+	wantError(t, err, ref.String()+" has no program for darwin/arm64; it has "+strings.Join(have, ", "))
 	if _, ok := errors.AsType[*oci.PlatformError](err); !ok {
 		t.Errorf("%T", err)
 	}
@@ -93,12 +93,12 @@ func TestPullProgramOfPlatform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	isFor(t, a, "1.0.0", "signature", host)
+	checkProgram(t, a, "1.0.0", "signature", host)
 	_, err = client(t, oci.ClientConfig{Platform: mac}).Pull(t.Context(), ref.Pinned(alone.Digest))
-	wants(t, err, "has no program for darwin/arm64; it has "+host.String())
+	wantError(t, err, "has no program for darwin/arm64; it has "+host.String())
 
-	// The same again changes nothing, another one of a platform takes its place, and
-	// another version that of all.
+	// Pushing the same program again changes nothing. Another program for the same platform
+	// replaces it. Another version replaces the programs of all platforms.
 	if again := pushProgram(t, c, ref, program(t, "1.0.0", "signature", host)); again.Digest != second.Digest {
 		t.Errorf("got %s, want %s", again.Digest, second.Digest)
 	}
@@ -109,8 +109,8 @@ func TestPullProgramOfPlatform(t *testing.T) {
 		t.Errorf("%v", next.Platforms())
 	}
 	_, err = c.Pull(t.Context(), ref)
-	wants(t, err, "has no program for "+host.String()+"; it has linux/s390x")
-	// A module in the place of programs, and programs in that of a module.
+	wantError(t, err, "has no program for "+host.String()+"; it has linux/s390x")
+	// A module replaces programs, and a program replaces a module.
 	push(t, c, ref, pack(t, "1.0.0", ""))
 	if again := pushProgram(t, c, ref, program(t, "1.0.0", "", host)); len(again.Platforms()) != 1 {
 		t.Errorf("%v", again.Platforms())
@@ -195,7 +195,7 @@ func TestLayoutHasProgramsOfAllPlatforms(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].Digest != digest {
 			t.Fatalf("%s: %v, %d plugins", path, err, len(all))
 		}
-		isFor(t, all[0], "1.0.0", signature, on)
+		checkProgram(t, all[0], "1.0.0", signature, on)
 	}
 	for path, save := range map[string]func(string, string, *oci.Artifact) error{"a": oci.SaveDir, "a.tar": oci.SaveTar} {
 		path = filepath.Join(dir, path)
@@ -205,13 +205,13 @@ func TestLayoutHasProgramsOfAllPlatforms(t *testing.T) {
 		loads(path, both.Digest, host, "signature")
 		loads(path, both.Digest, s390, "")
 		_, err := oci.Load(path, mac)
-		wants(t, err, path+": demo-1 has no program for darwin/arm64; it has ")
-		// What was read for one platform is not the whole.
+		wantError(t, err, path+": demo-1 has no program for darwin/arm64; it has ")
+		// An artifact that was pulled for one platform cannot be saved.
 		one, err := c.Pull(t.Context(), ref)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wants(t, save(path, "1", one), "it was read for one platform")
+		wantError(t, save(path, "1", one), "it was read for one platform")
 	}
 	alone, err := c.Pull(t.Context(), ref)
 	if err != nil {
@@ -223,7 +223,7 @@ func TestLayoutHasProgramsOfAllPlatforms(t *testing.T) {
 	}
 	loads(filepath.Join(dir, "alone.tar"), alone.Digest, host, "signature")
 
-	// A folder gets one platform after the other.
+	// SaveDir adds platforms to a folder one by one.
 	folder := filepath.Join(dir, "folder")
 	for _, a := range []*oci.Artifact{program(t, "1.0.0", "", s390), program(t, "1.0.0", "signature", host)} {
 		if err := oci.SaveDir(folder, "1", a); err != nil {
@@ -233,13 +233,13 @@ func TestLayoutHasProgramsOfAllPlatforms(t *testing.T) {
 	loads(folder, both.Digest, host, "signature")
 	loads(folder, both.Digest, s390, "")
 
-	// One platform that the registry does not have is saved from anywhere.
+	// A plugin without a program for the host can be saved.
 	pushProgram(t, c, h.Ref(t, "demo:2"), program(t, "1.0.0", "", s390))
 	a, err := c.PullWhole(t.Context(), h.Ref(t, "demo:2"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	isFor(t, a, "1.0.0", "", s390)
+	checkProgram(t, a, "1.0.0", "", s390)
 }
 
 func TestPullWholeVerifiesOtherPlatforms(t *testing.T) {
@@ -257,10 +257,10 @@ func TestPullWholeVerifiesOtherPlatforms(t *testing.T) {
 		return true
 	})
 	_, err := c.PullWhole(t.Context(), ref)
-	wants(t, err, ref.String()+": program for linux/s390x: ", "the bytes are not those of their digest")
+	wantError(t, err, ref.String()+": program for linux/s390x: ", "the bytes do not match their digest")
 }
 
-// putVariants pushes an index of a program for the host and of programs for others. edit changes
+// putVariants pushes an index with programs for the host and for other platforms. edit changes
 // the OCI manifests of the others.
 func putVariants(t *testing.T, h *registrytest.Registry, c *oci.Client, ref plugin.Reference, others []oci.Platform, edit func(manifest string) string) {
 	t.Helper()
@@ -296,7 +296,7 @@ func TestPullWholeTooLargeIsErrorBeforeDownload(t *testing.T) {
 		return false
 	})
 	_, err := c.PullWhole(t.Context(), ref)
-	wants(t, err, ref.String()+": more than 1073741824 bytes of programs")
+	wantError(t, err, ref.String()+": more than 1073741824 bytes of programs")
 }
 
 func TestPullWholeKeepsProgramsOfNewerFormat(t *testing.T) {
@@ -377,10 +377,10 @@ func TestPullProgramErrors(t *testing.T) {
 			tag := strings.ReplaceAll(tc.name, " ", "-")
 			h.Put(t, "/v2/demo/manifests/"+tag, tc.mediaType, tc.body)
 			_, err := c.Pull(t.Context(), h.Ref(t, "demo:"+tag))
-			wants(t, err, tc.want, h.Host+"/demo:"+tag)
+			wantError(t, err, tc.want, h.Host+"/demo:"+tag)
 		})
 	}
-	// A signed index leads to nothing else than what it names.
+	// Every part of a signed index is verified against its digest.
 	for name, digest := range map[string]string{"manifest": plugin.Digest(good.Root()), "program": plugin.Digest(good.Module), "plugin's manifest": plugin.Digest(good.Beside)} {
 		t.Run("other "+name, func(t *testing.T) {
 			h.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -393,7 +393,7 @@ func TestPullProgramErrors(t *testing.T) {
 			})
 			defer h.Intercept(nil)
 			_, err := c.Pull(t.Context(), h.Ref(t, "demo:good"))
-			wants(t, err, h.Host+"/demo:good: ")
+			wantError(t, err, h.Host+"/demo:good: ")
 		})
 	}
 }
@@ -408,11 +408,11 @@ func TestPackProgramErrors(t *testing.T) {
 		"name: the field is required":        {Manifest: []byte("apiVersion: prober.dev/v1\nversion: 1.0.0\n"), Code: []byte("x")},
 	} {
 		_, err := oci.PackProgram(p)
-		wants(t, err, want)
+		wantError(t, err, want)
 	}
 	for _, text := range []string{"", "linux", "linux/", "/arm64", "linux/arm/v7", "Linux/arm64", "linux/../x"} {
 		_, err := oci.ParsePlatform(text)
-		wants(t, err, "is not a platform: must be OS/ARCHITECTURE, such as linux/arm64")
+		wantError(t, err, "is not a platform: must be OS/ARCHITECTURE, such as linux/arm64")
 	}
 	if p, err := oci.ParsePlatform("linux/arm64"); err != nil || p != arm {
 		t.Errorf("%v, %v", p, err)
@@ -427,18 +427,18 @@ func TestStoreKeepsProgramOfHost(t *testing.T) {
 	host, ref := oci.HostPlatform(), h.Ref(t, "demo:1")
 	pushProgram(t, c, ref, program(t, "1.0.0", "", s390))
 	_, err := s.Resolve(t.Context(), c, oci.Wanted{Ref: ref})
-	wants(t, err, "has no program for "+host.String())
+	wantError(t, err, "has no program for "+host.String())
 	joined := pushProgram(t, c, ref, program(t, "1.0.0", "signature", host))
 	for _, w := range []oci.Wanted{{Ref: ref}, {Ref: ref.Pinned(joined.Digest)}} {
 		k, err := s.Resolve(t.Context(), c, w)
 		if err != nil || k.Stale != nil || k.Unkept != nil {
 			t.Fatalf("%v, %+v", err, k)
 		}
-		isFor(t, k.Artifact, "1.0.0", "signature", host)
+		checkProgram(t, k.Artifact, "1.0.0", "signature", host)
 		if k, err = s.Last(w); err != nil || k.Digest != joined.Digest {
 			t.Fatalf("%v", err)
 		}
-		isFor(t, k.Artifact, "1.0.0", "signature", host)
+		checkProgram(t, k.Artifact, "1.0.0", "signature", host)
 	}
 	spoilEach(t, dir, joined, func() error { _, err := s.Last(oci.Wanted{Ref: ref}); return err })
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// proxy is an HTTP proxy, as HTTP_PROXY has it. A registry answers all of its requests.
+// proxy is an HTTP proxy for HTTP_PROXY. It forwards every request to the same registry.
 type proxy struct {
 	mu    sync.Mutex
 	hosts []string
@@ -56,7 +56,7 @@ func newProxy(t *testing.T) *proxy {
 	return p
 }
 
-// asked returns the requested hosts, without the registry, and forgets them.
+// asked returns the requested hosts except the registry, and clears the list.
 func (p *proxy) asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,7 @@ func (p *proxy) leadTo(place string) {
 	}
 }
 
-// resolver replaces the DNS resolver by one that knows names, until the test ends.
+// resolver replaces the DNS resolver until the test ends. The new one resolves names only.
 func resolver(t *testing.T, names map[string]string) {
 	t.Helper()
 	was := net.DefaultResolver
@@ -133,7 +133,7 @@ func serveNames(conn net.Conn, names map[string]string) {
 	}
 }
 
-// The proxy would send the requests.
+// The check applies to requests that a proxy would send, too.
 func TestProxiedMetadataAddressIsError(t *testing.T) {
 	p := newProxy(t)
 	resolver(t, map[string]string{
@@ -177,13 +177,13 @@ func TestProxiedMetadataAddressIsError(t *testing.T) {
 		"http://[::]:8500":                 "a loopback address",
 		"http://private.example":           "a private address",
 		"http://10.0.0.7":                  "a private address",
-		"http://nobody-knows.example":      "its addresses are not known here",
+		"http://nobody-knows.example":      "this host cannot look up its addresses",
 		"http://" + proxyHost(t):           "the proxy itself",
-		"http://255.255.255.255":           "no address of a host",
+		"http://255.255.255.255":           "not the address of a host",
 	} {
 		p.leadTo(place)
 		_, err := c.Pull(t.Context(), ref)
-		wants(t, err, "registry.example/demo:1: ", want)
+		wantError(t, err, "registry.example/demo:1: ", want)
 		if asked := p.asked(); len(asked) > 0 {
 			t.Errorf("%s: the proxy was asked for %q", place, asked)
 		}
@@ -233,7 +233,7 @@ func TestNameKnownToProxyOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = secure.Pull(t.Context(), direct)
-	wants(t, err, "169.254.169.254 is a link-local or metadata address")
+	wantError(t, err, "169.254.169.254 is a link-local or metadata address")
 	if asked := p.asked(); len(asked) > 0 {
 		t.Errorf("the proxy was asked for %q", asked)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// refSuffix ends the name of the file of a reference.
+// refSuffix is the extension of the files of references.
 const refSuffix = ".json"
 
-// remembered is the digest that a reference had last, and the newest version that it has had.
+// remembered is the last digest of a reference, and the newest version it ever had.
 type remembered struct {
 	Reference string `json:"reference"`
 	Digest    string `json:"digest"`
@@ -52,11 +52,11 @@ func (s *Store) putRef(ref plugin.Reference, a *Artifact) (newest string, err er
 	return now.newest(a), replaceFile(s.refFile(ref), func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
-// recallRef returns what is stored about ref.
+// recallRef returns the stored record of ref.
 func (s *Store) recallRef(ref plugin.Reference) (remembered, error) {
 	r, err := readRef(s.refFile(ref))
 	if err == nil && r.Reference != ref.String() {
-		err = errors.New("what the reference meant last cannot be read")
+		err = errors.New("the record of the reference cannot be read")
 	}
 	return r, err
 }
@@ -69,15 +69,15 @@ func readRef(path string) (r remembered, err error) {
 	return r, err
 }
 
-// newer reports whether version a is newer than b. Versions that [semantic] cannot convert
-// cannot be compared.
+// newer reports whether version a is newer than b. It returns false if [semantic] cannot convert
+// one of them.
 func newer(a, b string) bool {
 	a, b = semantic(a), semantic(b)
 	return semver.IsValid(a) && semver.IsValid(b) && semver.Compare(a, b) > 0
 }
 
-// semantic returns a version as package semver has it: with three numbers, also before a
-// pre-release, without leading zeros, and without build metadata.
+// semantic converts a version to the form of package semver: three numbers without leading zeros,
+// then the pre-release. It drops build metadata.
 func semantic(version string) string {
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "+")
 	version, pre, _ := strings.Cut(version, "-")
@@ -92,7 +92,7 @@ func semantic(version string) string {
 	return version
 }
 
-// joinIdentifiers joins the identifiers of a version by dots, and removes leading zeros of numbers.
+// joinIdentifiers joins identifiers of a version with dots. It removes leading zeros of numbers.
 func joinIdentifiers(all []string) string {
 	for i, id := range all {
 		if id != "" && strings.Trim(id, "0123456789") == "" {

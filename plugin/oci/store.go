@@ -19,35 +19,36 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// How long a registry may delay an agent, unless [StoreConfig] says otherwise.
+// Defaults of [StoreConfig].
 const (
 	DefaultPatience     = 30 * time.Second
 	DefaultLastPatience = 5 * time.Second
 )
 
-// keepUnused is how long an artifact is kept that no reference leads to: another agent may be
-// about to add one.
+// keepUnused is how long the store keeps an artifact without a reference. Another agent may be
+// about to write its reference.
 const keepUnused = time.Hour
 
-// Store keeps pulled artifacts, each in an OCI layout that is named after the digest of its
-// manifest, and for each reference the digest that it had last. What it returns is verified.
+// Store keeps pulled artifacts in a folder, and the last digest of each reference. Each artifact is
+// an OCI layout whose file name is the digest of its manifest. Store verifies the artifacts that it
+// returns.
 type Store struct {
 	cfg StoreConfig
 }
 
-// StoreConfig says where a store is, and how long it waits. Only Dir is required.
+// StoreConfig configures a [Store]. Only Dir is required.
 type StoreConfig struct {
 	Dir string // created if it does not exist
-	// Patience is how long a registry may take if the store has nothing to return, and
-	// LastPatience if it has the last good artifact. 0 means [DefaultPatience] and
+	// Patience is the timeout for a registry if the store has no copy of the artifact.
+	// LastPatience is the timeout if it has one. 0 means [DefaultPatience] and
 	// [DefaultLastPatience].
 	Patience, LastPatience time.Duration
 }
 
-// fileCosigned is the file in the layout of an artifact that has the signatures of cosign.
+// fileCosigned is the file with the signatures of cosign in an artifact's layout.
 const fileCosigned = "cosigned.json"
 
-// OpenStore returns the store in a folder. It is an error if another user could write there.
+// OpenStore returns the store in cfg.Dir. It returns an error if another user can write there.
 func OpenStore(cfg StoreConfig) (*Store, error) {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	cfg.LastPatience = cmp.Or(cfg.LastPatience, DefaultLastPatience)
@@ -60,14 +61,14 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 // Wanted describes the artifact that [Store.Resolve] returns.
 type Wanted struct {
 	Ref plugin.Reference
-	// Digest, unless it is empty, is the required digest of the module. An artifact of the
-	// store that has it is returned without a request to the registry.
+	// Digest, if not empty, is the required digest of the module. If a stored artifact has it,
+	// Resolve sends no request to the registry.
 	Digest string
-	// Accept, unless it is nil, returns an error for an artifact that must not be used.
+	// Accept, if not nil, returns an error for an artifact that must not be used.
 	Accept func(*Artifact) error
 }
 
-// accept returns an error if a is not what w describes.
+// accept returns an error if a does not match w.
 func (w *Wanted) accept(a *Artifact) error {
 	if w.Ref.Digest != "" && a.Digest != w.Ref.Digest {
 		return ErrTampered
@@ -86,18 +87,19 @@ func (w *Wanted) accept(a *Artifact) error {
 // Kept is an artifact of a store.
 type Kept struct {
 	*Artifact
-	// Stale is why this is the last good artifact and not the registry's current one; nil if it
-	// is the current one.
+	// Stale is the error for which this is the last good artifact and not the registry's current
+	// one; nil if it is the current one.
 	Stale error
-	// Newest is the newest version that the tag has had, if that is newer than this one: whoever
-	// can move a tag can bring back a version that was signed once. Else "".
+	// Newest is the newest version the tag ever had, if it is newer than this one; else "".
+	// Whoever can move a tag can return it to an old, signed version.
 	Newest string
-	// Unkept is why the artifact could not be stored; nil if it is stored.
+	// Unkept is the error for which the artifact is not stored; nil if it is stored.
 	Unkept error
 }
 
-// Resolve returns the artifact that w describes: the stored one if w has a digest, else the
-// registry's current one, else the last good one. It stores what it pulls.
+// Resolve returns the artifact that w describes. If w has a digest, this is the stored artifact if
+// there is one. Else it is the registry's current one, or the last good one if the pull fails.
+// Resolve stores the artifact that it pulls.
 func (s *Store) Resolve(ctx context.Context, c *Client, w Wanted) (*Kept, error) {
 	last, lastErr := s.Last(w)
 	if last != nil && (w.Ref.Digest != "" || w.Digest != "") {
@@ -117,13 +119,13 @@ func (s *Store) Resolve(ctx context.Context, c *Client, w Wanted) (*Kept, error)
 		last.Stale = err
 		return last, nil
 	case lastErr != nil && !errors.Is(lastErr, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w (and what was kept of it: %w)", err, lastErr)
+		return nil, fmt.Errorf("%w (and the stored copy: %w)", err, lastErr)
 	default:
 		return nil, err
 	}
 }
 
-// pull returns the registry's current artifact. It does not pull last again.
+// pull returns the registry's current artifact. If this is last, it pulls the manifest only.
 func (s *Store) pull(ctx context.Context, c *Client, w *Wanted, last *Kept) (*Kept, error) {
 	root, err := c.pullRoot(ctx, w.Ref)
 	if err != nil {
@@ -142,7 +144,7 @@ func (s *Store) pull(ctx context.Context, c *Client, w *Wanted, last *Kept) (*Ke
 	return s.Keep(w.Ref, a), nil
 }
 
-// Keep stores a as the current artifact of ref.
+// Keep stores a as the current artifact of ref. If it cannot, it sets Unkept of the result.
 func (s *Store) Keep(ref plugin.Reference, a *Artifact) *Kept {
 	k := &Kept{Artifact: a}
 	err := s.putArtifact(a)
@@ -173,13 +175,13 @@ func (s *Store) putArtifact(a *Artifact) error {
 	return replaceFile(s.layout(a.Digest), func(w io.Writer) error { return writeTar(w, all) })
 }
 
-// layout returns the path of the artifact with this digest.
+// layout returns the path of the layout for this digest.
 func (s *Store) layout(digest string) string {
 	return filepath.Join(s.cfg.Dir, strings.TrimPrefix(digest, "sha256:")+".tar")
 }
 
-// Last returns the stored artifact of w. It sends no request to the registry. Its error matches
-// [fs.ErrNotExist] if there is none.
+// Last returns the stored artifact of w, without a request to the registry. If there is none, the
+// error matches [fs.ErrNotExist].
 func (s *Store) Last(w Wanted) (*Kept, error) {
 	last := remembered{Digest: w.Ref.Digest}
 	if last.Digest == "" {
@@ -217,8 +219,8 @@ func (s *Store) get(digest string) (*Artifact, error) {
 	return a, err
 }
 
-// prune removes artifacts that no reference has led to for some time, and files that were
-// never finished.
+// prune removes artifacts without a reference and unfinished files, once they are older than
+// [keepUnused].
 func (s *Store) prune() error {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
@@ -236,7 +238,7 @@ func (s *Store) prune() error {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || filepath.Ext(e.Name()) == refSuffix || used[e.Name()] || time.Since(info.ModTime()) < keepUnused {
-			continue // removed meanwhile, or needed
+			continue // removed by another process, or in use
 		}
 		if err := os.RemoveAll(filepath.Join(s.cfg.Dir, e.Name())); err != nil {
 			return err

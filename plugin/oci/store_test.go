@@ -25,8 +25,8 @@ func openStore(t *testing.T, dir string) *oci.Store {
 	return s
 }
 
-// shelf is a store, and a registry that has demo:1.
-type shelf struct {
+// storeFixture is a store, and a registry that has demo:1.
+type storeFixture struct {
 	*oci.Store
 	dir    string
 	hub    *registrytest.Registry
@@ -35,9 +35,9 @@ type shelf struct {
 	first  *oci.Artifact
 }
 
-func newShelf(t *testing.T) *shelf {
+func newStoreFixture(t *testing.T) *storeFixture {
 	t.Helper()
-	s := &shelf{dir: filepath.Join(t.TempDir(), "plugins"), hub: registrytest.New(t), client: client(t, oci.ClientConfig{}), first: pack(t, "1.0.0", "signature")}
+	s := &storeFixture{dir: filepath.Join(t.TempDir(), "plugins"), hub: registrytest.New(t), client: client(t, oci.ClientConfig{}), first: pack(t, "1.0.0", "signature")}
 	s.Store = openStore(t, s.dir)
 	s.wanted.Ref = s.hub.Ref(t, "demo:1")
 	push(t, s.client, s.wanted.Ref, s.first)
@@ -45,7 +45,7 @@ func newShelf(t *testing.T) *shelf {
 }
 
 // resolve returns the wanted artifact.
-func (s *shelf) resolve(t *testing.T) *oci.Kept {
+func (s *storeFixture) resolve(t *testing.T) *oci.Kept {
 	t.Helper()
 	k, err := s.Resolve(t.Context(), s.client, s.wanted)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *shelf) resolve(t *testing.T) *oci.Kept {
 }
 
 // away makes the registry answer 410.
-func (s *shelf) away() {
+func (s *storeFixture) away() {
 	s.hub.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, `{"errors":[{"code":"DENIED","message":"moved out"}]}`, http.StatusGone)
 		return true
@@ -63,9 +63,9 @@ func (s *shelf) away() {
 }
 
 func TestStoreReturnsLastGoodOfTag(t *testing.T) {
-	s := newShelf(t)
+	s := newStoreFixture(t)
 	k := s.resolve(t)
-	same(t, k.Artifact, s.first)
+	checkSame(t, k.Artifact, s.first)
 	if k.Stale != nil || k.Unkept != nil {
 		t.Errorf("%+v", k)
 	}
@@ -80,54 +80,54 @@ func TestStoreReturnsLastGoodOfTag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, k.Artifact, s.first)
-	wants(t, k.Stale, s.wanted.Ref.String()+": the registry answered 410 denied: moved out")
+	checkSame(t, k.Artifact, s.first)
+	wantError(t, k.Stale, s.wanted.Ref.String()+": the registry answered 410 denied: moved out")
 
 	s.hub.Intercept(nil)
 	second := pack(t, "2.0.0", "")
 	push(t, s.client, s.wanted.Ref, second)
 	k = s.resolve(t)
-	same(t, k.Artifact, second)
+	checkSame(t, k.Artifact, second)
 	s.away()
 	k = s.resolve(t)
-	same(t, k.Artifact, second)
+	checkSame(t, k.Artifact, second)
 	if k.Stale == nil {
 		t.Error("nothing is said of the registry")
 	}
 }
 
 func TestStoreDigestNeedsNoRequest(t *testing.T) {
-	s := newShelf(t)
+	s := newStoreFixture(t)
 	s.wanted.Ref = s.wanted.Ref.Pinned(s.first.Digest)
-	same(t, s.resolve(t).Artifact, s.first)
+	checkSame(t, s.resolve(t).Artifact, s.first)
 	s.away()
 	k := s.resolve(t)
-	same(t, k.Artifact, s.first)
+	checkSame(t, k.Artifact, s.first)
 	if k.Stale != nil || len(s.hub.Requests()) > 0 {
 		t.Errorf("%v, %q", k.Stale, s.hub.Requests())
 	}
 	s.wanted.Ref = s.wanted.Ref.Pinned(pack(t, "2.0.0", "").Digest)
 	_, err := s.Resolve(t.Context(), s.client, s.wanted)
-	wants(t, err, s.wanted.Ref.String(), "moved out")
+	wantError(t, err, s.wanted.Ref.String(), "moved out")
 }
 
 func TestStorePinnedModuleNeedsNoRequest(t *testing.T) {
-	s := newShelf(t)
+	s := newStoreFixture(t)
 	s.wanted.Digest = plugin.Digest(s.first.Module)
 	s.resolve(t)
-	push(t, s.client, s.wanted.Ref, pack(t, "2.0.0", "")) // the tag moves to what is not wanted
+	push(t, s.client, s.wanted.Ref, pack(t, "2.0.0", "")) // the tag moves to another module
 	s.hub.Intercept(nil)
 	k := s.resolve(t)
-	same(t, k.Artifact, s.first)
+	checkSame(t, k.Artifact, s.first)
 	if k.Stale != nil || len(s.hub.Requests()) > 0 {
 		t.Errorf("%v, %q", k.Stale, s.hub.Requests())
 	}
 	_, err := openStore(t, filepath.Join(t.TempDir(), "plugins")).Resolve(t.Context(), s.client, s.wanted)
-	wants(t, err, s.wanted.Ref.String()+": the digest of its module is "+plugin.Digest(module(t, "2.0.0"))+", must be "+s.wanted.Digest)
+	wantError(t, err, s.wanted.Ref.String()+": the digest of its module is "+plugin.Digest(module(t, "2.0.0"))+", must be "+s.wanted.Digest)
 }
 
 func TestStoreReturnsLastAccepted(t *testing.T) {
-	s := newShelf(t)
+	s := newStoreFixture(t)
 	s.wanted.Accept = func(a *oci.Artifact) error {
 		if a.Signature == nil {
 			return errors.New("not signed")
@@ -138,10 +138,10 @@ func TestStoreReturnsLastAccepted(t *testing.T) {
 	push(t, s.client, s.wanted.Ref, pack(t, "2.0.0", ""))
 	for range 2 {
 		k := s.resolve(t)
-		same(t, k.Artifact, s.first)
-		wants(t, k.Stale, "not signed")
+		checkSame(t, k.Artifact, s.first)
+		wantError(t, k.Stale, "not signed")
 	}
-	// A lie about the newest is as good as no answer.
+	// A pull that fails verification counts as no answer.
 	third := pack(t, "3.0.0", "signature")
 	push(t, s.client, s.wanted.Ref, third)
 	s.hub.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -152,16 +152,16 @@ func TestStoreReturnsLastAccepted(t *testing.T) {
 		return true
 	})
 	k := s.resolve(t)
-	same(t, k.Artifact, s.first)
-	wants(t, k.Stale, "module: sha256:", "the bytes are not those of their digest")
+	checkSame(t, k.Artifact, s.first)
+	wantError(t, k.Stale, "module: sha256:", "the bytes do not match their digest")
 }
 
-// layoutOf returns the file of an artifact in the store in dir.
+// layoutOf returns the path of an artifact's file in the store at dir.
 func layoutOf(dir string, a *oci.Artifact) string {
 	return filepath.Join(dir, strings.TrimPrefix(a.Digest, "sha256:")+".tar")
 }
 
-// spoilEach changes each part of a in the store in dir, and fails if get returns no error.
+// spoilEach corrupts each part of a in the store at dir in turn. It fails if get returns no error.
 func spoilEach(t *testing.T, dir string, a *oci.Artifact, get func() error) {
 	t.Helper()
 	path := layoutOf(dir, a)
@@ -185,16 +185,16 @@ func spoilEach(t *testing.T, dir string, a *oci.Artifact, get func() error) {
 }
 
 func TestStoreVerifiesWhatItReadsBack(t *testing.T) {
-	last := func(s *shelf) func() error {
+	last := func(s *storeFixture) func() error {
 		return func() error { _, err := s.Last(s.wanted); return err }
 	}
 	t.Run("changed part is an error", func(t *testing.T) {
-		s := newShelf(t)
+		s := newStoreFixture(t)
 		s.resolve(t)
 		spoilEach(t, s.dir, s.first, last(s))
 	})
 	t.Run("broken artifact is pulled again", func(t *testing.T) {
-		s := newShelf(t)
+		s := newStoreFixture(t)
 		for _, spoil := range []func(path string) error{
 			func(path string) error { return os.WriteFile(path, []byte("no tar"), 0o600) },
 			os.Remove,
@@ -203,22 +203,22 @@ func TestStoreVerifiesWhatItReadsBack(t *testing.T) {
 			if err := spoil(layoutOf(s.dir, s.first)); err != nil {
 				t.Fatal(err)
 			}
-			same(t, s.resolve(t).Artifact, s.first)
+			checkSame(t, s.resolve(t).Artifact, s.first)
 			if err := last(s)(); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	t.Run("broken artifact without registry is an error", func(t *testing.T) {
-		s := newShelf(t)
+		s := newStoreFixture(t)
 		s.resolve(t)
 		writeFile(t, layoutOf(s.dir, s.first), bytes.Replace(readFile(t, layoutOf(s.dir, s.first)), s.first.Module, make([]byte, len(s.first.Module)), 1))
 		s.away()
 		_, err := s.Resolve(t.Context(), s.client, s.wanted)
-		wants(t, err, "moved out (and what was kept of it: ", "the bytes are not those of their digest")
+		wantError(t, err, "moved out (and the stored copy: ", "the bytes do not match their digest")
 	})
 	t.Run("broken reference is an error", func(t *testing.T) {
-		s := newShelf(t)
+		s := newStoreFixture(t)
 		s.resolve(t)
 		names, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
 		if err != nil || len(names) != 1 {
@@ -234,7 +234,7 @@ func TestStoreVerifiesWhatItReadsBack(t *testing.T) {
 }
 
 func TestStoreSlowRegistryTimesOut(t *testing.T) {
-	s := newShelf(t)
+	s := newStoreFixture(t)
 	var err error
 	if s.Store, err = oci.OpenStore(oci.StoreConfig{Dir: s.dir, LastPatience: 20 * time.Millisecond}); err != nil {
 		t.Fatal(err)
@@ -243,19 +243,19 @@ func TestStoreSlowRegistryTimesOut(t *testing.T) {
 	s.hub.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
 		w.Header().Set("Content-Length", "100")
-		w.(http.Flusher).Flush() // a beginning, and then nothing
+		w.(http.Flusher).Flush() // the response starts but never ends
 		<-r.Context().Done()
 		return true
 	})
 	k := s.resolve(t)
-	same(t, k.Artifact, s.first)
-	wants(t, k.Stale, s.wanted.Ref.String()+": "+s.hub.Host+" did not answer within 20ms")
+	checkSame(t, k.Artifact, s.first)
+	wantError(t, k.Stale, s.wanted.Ref.String()+": "+s.hub.Host+" did not answer within 20ms")
 	impatient, err := oci.OpenStore(oci.StoreConfig{Dir: filepath.Join(t.TempDir(), "plugins"), Patience: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = impatient.Resolve(t.Context(), s.client, s.wanted)
-	wants(t, err, "did not answer within 20ms")
+	wantError(t, err, "did not answer within 20ms")
 }
 
 func TestStoreIsPrivate(t *testing.T) {
@@ -264,8 +264,8 @@ func TestStoreIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := oci.OpenStore(oci.StoreConfig{Dir: dir})
-	wants(t, err, "plugin cache: "+dir+" is writable to others (mode 0777); it must be private (0700)")
-	s := newShelf(t)
+	wantError(t, err, "plugin cache: "+dir+" is writable to others (mode 0777); it must be private (0700)")
+	s := newStoreFixture(t)
 	s.resolve(t)
 	err = filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
 		if info, err := d.Info(); err == nil && d.IsDir() && info.Mode().Perm() != 0o700 {
@@ -279,18 +279,18 @@ func TestStoreIsPrivate(t *testing.T) {
 }
 
 func TestStoreNotWritableReturnsPulled(t *testing.T) {
-	s := newShelf(t)
+	s := newStoreFixture(t)
 	if err := os.RemoveAll(s.dir); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, s.dir, nil)
 	k := s.resolve(t)
-	same(t, k.Artifact, s.first)
-	wants(t, k.Unkept, "plugin cache: ", "not a directory")
+	checkSame(t, k.Artifact, s.first)
+	wantError(t, k.Unkept, "plugin cache: ", "not a directory")
 }
 
 func TestStoreRemovesUnused(t *testing.T) {
-	s := newShelf(t)
+	s := newStoreFixture(t)
 	old := time.Now().Add(-2 * time.Hour)
 	unfinished := filepath.Join(s.dir, "unfinished.json.1")
 	writeFile(t, unfinished, nil)
@@ -311,7 +311,7 @@ func TestStoreRemovesUnused(t *testing.T) {
 			}
 		}
 	}
-	// The reference leads to the third only.
+	// The reference names the third only.
 	if left, err := filepath.Glob(filepath.Join(s.dir, "*.tar")); err != nil || len(left) != 1 || left[0] != layoutOf(s.dir, pack(t, "3.0.0", "")) {
 		t.Errorf("left: %q, %v", left, err)
 	}

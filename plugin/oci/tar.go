@@ -18,10 +18,10 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// The most that an archive may have.
+// Limits of an archive.
 const (
 	maxEntries = 4096
-	maxEntry   = MaxProgram
+	maxEntry   = MaxProgram // bytes
 )
 
 // SaveTar writes an OCI layout with a to a tar archive at path, and replaces any file there.
@@ -69,22 +69,22 @@ func loadTar(path string, on Platform) ([]*Artifact, error) {
 	return load(archive.open, on)
 }
 
-// archive is a tar archive, and where the contents of its files begin.
+// archive is a tar archive, with the positions of its files.
 type archive struct {
 	file  *os.File
-	files map[string]place
+	files map[string]section
 }
 
-type place struct{ at, size int64 }
+// section is the part of the archive with the contents of one file, in bytes.
+type section struct{ offset, size int64 }
 
-// openTar opens an archive, and finds its files. An entry that a layout has no use for is an
-// error.
+// openTar opens an archive and indexes its files. Links, devices and duplicates are errors.
 func openTar(path string) (*archive, error) {
 	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	a := &archive{file: f, files: make(map[string]place)}
+	a := &archive{file: f, files: make(map[string]section)}
 	if err := a.index(); err != nil {
 		f.Close()
 		return nil, err
@@ -110,7 +110,7 @@ func (a *archive) index() error {
 	}
 }
 
-// add adds the entry that the reader of the archive has come to.
+// add records the entry at the current position of the archive.
 func (a *archive) add(h *tar.Header) error {
 	name := strings.TrimPrefix(path.Clean(h.Name), "./")
 	switch {
@@ -124,10 +124,10 @@ func (a *archive) add(h *tar.Header) error {
 		return fmt.Errorf("entry %.80q of %d bytes; at most %d are allowed", h.Name, h.Size, maxEntry)
 	}
 	if _, ok := a.files[name]; ok {
-		return fmt.Errorf("entry %.80q is there twice", h.Name)
+		return fmt.Errorf("entry %.80q occurs twice", h.Name)
 	}
-	at, err := a.file.Seek(0, io.SeekCurrent) // the tar reader does not read ahead
-	a.files[name] = place{at, h.Size}
+	offset, err := a.file.Seek(0, io.SeekCurrent) // the tar reader does not read ahead
+	a.files[name] = section{offset, h.Size}
 	return err
 }
 
@@ -137,5 +137,5 @@ func (a *archive) open(name string) (io.ReadCloser, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return io.NopCloser(io.NewSectionReader(a.file, p.at, p.size)), nil
+	return io.NopCloser(io.NewSectionReader(a.file, p.offset, p.size)), nil
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// metered is a transport that reports the progress of bodies.
+// metered is a transport that reports the progress of request and response bodies.
 type metered struct {
 	base     http.RoundTripper
 	progress func(done, total int64) // nil for none

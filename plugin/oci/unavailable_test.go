@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/plugin/oci"
 )
 
-// What may be another answer later, without a change here, is told from what is wrong.
+// ErrUnavailable matches errors that a later attempt may not meet.
 func TestUnavailable(t *testing.T) {
 	answers := func(status int) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
@@ -25,7 +25,7 @@ func TestUnavailable(t *testing.T) {
 		answer http.HandlerFunc // nil: nobody listens
 		tls    bool
 		want   bool
-		host   string // of nobody; "": any
+		host   string // used without answer; "": nobody
 	}{
 		{"nobody listens", nil, false, true, ""},
 		{"unknown name", nil, false, true, "registry.invalid"},

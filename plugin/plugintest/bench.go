@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Bench is a guest that is called with one case over and over, as a benchmark does. It is not
-// safe for concurrent use.
+// Bench calls a guest with the same case repeatedly, for benchmarks. It is not safe for
+// concurrent use.
 type Bench struct {
 	sandbox *sandbox
 	c       *Case
@@ -19,8 +19,8 @@ type Bench struct {
 	calls   uint64
 }
 
-// NewBench loads a module as manifest says, which need not be its own, and prepares it for the
-// case. It uses how cfg executes guests, and where it caches them.
+// NewBench loads a module with a manifest, which need not be the module's own, and prepares it for
+// the case. Of cfg it uses the fields about executing and caching guests.
 func NewBench(ctx context.Context, c *Case, module []byte, manifest *plugin.Manifest, cfg Config) (*Bench, error) {
 	g := newGuestRun(cfg, module, manifest, nil)
 	s, err := g.load(ctx, g.plain(manifest.Isolation), manifest, c.Grants...)
@@ -44,7 +44,7 @@ func (b *Bench) reset() {
 	b.sandbox.network = peer.New(b.c.Setup(), b.sandbox.clock, b.calls)
 }
 
-// Call makes an attempt, and returns how long it took in real time, host and peers included.
+// Call makes an attempt. The duration is in real time, and includes the work of the host and peers.
 func (b *Bench) Call(ctx context.Context) (probe.Outcome, time.Duration, error) {
 	b.reset()
 	if keeper, ok := b.handler.(wasm.Keeper); ok && b.c.KV != nil {
@@ -57,10 +57,10 @@ func (b *Bench) Call(ctx context.Context) (probe.Outcome, time.Duration, error) 
 	return out, time.Since(start), err
 }
 
-// Memory returns the bytes of linear memory of the guest that was called last.
+// Memory returns the size of the linear memory of the last guest, in bytes.
 func (b *Bench) Memory() uint64 { return b.sandbox.handler.Stats().Size }
 
-// Fuel returns the units of fuel that all calls took. It stays 0 if there is none, see
+// Fuel returns the units of fuel that all calls consumed, 0 if the guest is not metered; see
 // [Bench.Deadline].
 func (b *Bench) Fuel() uint64 { return b.sandbox.handler.Stats().Fuel }
 

@@ -20,20 +20,20 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// The check for growth calls the guest maxCalls times, or as often as [Config.Patience] allows,
-// and minCalls times at least: that shows a growth of one page in ten calls.
+// The check for memory growth calls the guest until it reaches maxCalls or [Config.Patience], but
+// at least minCalls times. That is enough to show a growth of one page in ten calls.
 const (
 	maxCalls = 10_000
 	minCalls = 200
 )
 
-// check is one that every plugin has to pass. note is reported even if it passes.
+// check is a conformance check. The report has its note even if it passes.
 type check struct {
 	name string
 	run  func(ctx context.Context) (failures []string, note string, err error)
 }
 
-// unnoted returns a check without a note.
+// unnoted adapts a check that returns no note.
 func unnoted(run func(context.Context) ([]string, error)) func(context.Context) ([]string, string, error) {
 	return func(ctx context.Context) ([]string, string, error) {
 		failures, err := run(ctx)
@@ -41,7 +41,7 @@ func unnoted(run func(context.Context) ([]string, error)) func(context.Context) 
 	}
 }
 
-// conformance runs the checks that every plugin has to pass.
+// conformance runs the checks that every plugin must pass.
 func (g *guestRun) conformance(ctx context.Context) ([]Result, error) {
 	var results []Result
 	for _, check := range []check{
@@ -68,7 +68,7 @@ func (g *guestRun) conformance(ctx context.Context) ([]Result, error) {
 	return results, nil
 }
 
-// grants returns those of the first case.
+// grants returns the grants of the first case.
 func (g *guestRun) grants() []plugin.Grant {
 	if len(g.file.Cases) == 0 {
 		return nil
@@ -76,12 +76,13 @@ func (g *guestRun) grants() []plugin.Grant {
 	return g.file.Cases[0].Grants
 }
 
-// silent matches the message of the host for a guest without one.
+// silent matches the host's message for a guest that returned no message.
 var silent = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(^|: )(the plugin returned -?[0-9]+|the plugin does not take this config)?\s*$`)
+	return regexp.MustCompile(`(^|: )(the plugin returned -?[0-9]+|the plugin does not accept this config)?\s*$`)
 })
 
-// badConfigs calls the guest with configs that its schema refuses: a schema is easily too weak.
+// badConfigs calls the guest with configs that its schema refuses. The guest must refuse them too,
+// since schemas are often too weak.
 func (g *guestRun) badConfigs(ctx context.Context) (failures []string, err error) {
 	open := *g.manifest
 	open.Config = &schema.Schema{}
@@ -136,7 +137,7 @@ func (r *run) strangeConfigs() [][]byte {
 	return configs
 }
 
-// blackHoles has the guest wait for peers that never answer.
+// blackHoles checks that the attempt ends at its deadline if peers never answer.
 func (g *guestRun) blackHoles(ctx context.Context) (failures []string, err error) {
 	w, err := g.load(ctx, g.plain(g.manifest.Isolation), g.manifest, g.grants()...)
 	if err != nil {
@@ -188,8 +189,8 @@ func (g *guestRun) isolations(ctx context.Context) (failures []string, err error
 	return failures, nil
 }
 
-// everything returns the widest grants: every pattern, and the grants of the cases that no
-// pattern gives.
+// everything returns the widest grants: every pattern, and those grants of the cases that no
+// pattern covers.
 func (g *guestRun) everything() []string {
 	all := plugin.WidestGrants()
 	for i := range g.file.Cases {
@@ -201,9 +202,9 @@ func (g *guestRun) everything() []string {
 	return slices.Compact(all)
 }
 
-// leastPrivilege runs the cases with everything granted. What is denied then, and is not denied
-// with a manifest that requests everything, the manifest has to request. Imports that it does
-// not request have failed the load.
+// leastPrivilege finds requests that the manifest lacks. It runs the cases with everything granted,
+// once with the manifest and once with a manifest that requests everything. The manifest must
+// request each access that only the first run denies. Imports without a request fail the load.
 func (g *guestRun) leastPrivilege(ctx context.Context) (failures []string, err error) {
 	everything := g.everything()
 	grants, err := plugin.ParseGrants(everything)
@@ -228,11 +229,11 @@ func (g *guestRun) leastPrivilege(ctx context.Context) (failures []string, err e
 	for i := range g.file.Cases {
 		c := &g.file.Cases[i]
 		if len(c.Want.Denied) > 0 {
-			continue // it wants the denial
+			continue // the case expects the denial
 		}
 		denied := own.attempt(ctx, c, i).Denied
 		if len(denied) > 0 && !slices.Equal(denied, all.attempt(ctx, c, i).Denied) {
-			failures = append(failures, fmt.Sprintf("%s: its manifest does not ask for: %s", c.Name, strings.Join(denied, "; ")))
+			failures = append(failures, fmt.Sprintf("%s: its manifest does not request: %s", c.Name, strings.Join(denied, "; ")))
 		}
 	}
 	return failures, nil
@@ -276,8 +277,8 @@ func (g *guestRun) growth(ctx context.Context) (failures []string, note string, 
 	return failures, fmt.Sprintf("%d calls", len(guest)), nil
 }
 
-// grown returns how sizes rise after the first fifth of the calls. A guest that leaks may be
-// replaced now and then, and begin again.
+// grown returns a failure if sizes rise after the first fifth of the calls. The host may replace a
+// guest that leaks, so that its size drops and rises again.
 func grown(what string, sizes []uint64) []string {
 	warm := len(sizes) / 5
 	rises := 0

@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 		{"guest traps", "black hole", "panic", nil, "timeout: error(trap)"},
 		{"guest answers alike in every isolation", "agree", "talk", nil, ""},
 		{"manifest requests the target", "manifest", "talk", nil, ""},
-		{"manifest does not request a dialled address", "manifest", "elsewhere", nil, "x: its manifest does not ask for: dial tcp 10.0.0.9:80"},
+		{"manifest does not request a dialled address", "manifest", "elsewhere", nil, "x: its manifest does not request: dial tcp 10.0.0.9:80"},
 		{"manifest requests a dialled address", "manifest", "elsewhere", requestsMore, ""},
 		{"guest memory does not grow", "growth", "talk", nil, ""},
 	} {
@@ -108,8 +108,8 @@ func written(t *testing.T, module string, more ...string) string {
 	return path
 }
 
-// The probe of spinning is (loop (br 0)), that of trapping is unreachable, and that of silent
-// returns -1, without a message.
+// Modules with a single function probe: spinning loops for ever, trapping executes unreachable, and
+// silent returns -1 without a message.
 const (
 	spinning = smallHead + "\x0a\x0b\x01\x09\x00\x03\x40\x0c\x00\x0b\x41\x00\x0b"
 	silent   = smallHead + "\x0a\x06\x01\x04\x00\x41\x7f\x0b"

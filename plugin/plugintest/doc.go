@@ -12,7 +12,7 @@
 // for a process. internal/testfile reads cases and compares answers, internal/peer simulates the
 // network, and internal/clock its time.
 //
-// A new kind of peers is needed only for what a script of net cannot play. Write a folder below
+// A new kind of peers is needed only for protocols that a script of net cannot play. Write a folder below
 // internal/peer whose Protocol implements [peer.Protocol], and append it to the list in
 // internal/testfile/host.go. It then has a field of its own below host, is played for guests and
 // for processes, recorded and reported. CONTRIBUTING.md lists the documents and tests to change.
@@ -30,28 +30,28 @@
 //	- name: server accepts                 # unique in the file
 //	  timeout: 1s                          # of the attempt
 //	  grants: [target, kv]                 # in place of the defaults
-//	  request: {…}                         # what the plugin is asked
-//	  host: {…}                            # what it sees
+//	  request: {…}                         # the request to the plugin
+//	  host: {…}                            # the simulated network
 //	  replay: testdata/session.yaml        # in place of host: see below
-//	  want: {…}                            # what it must answer
+//	  want: {…}                            # the wanted answer
 //
-// A request has these fields, none of which is required:
+// A request has these fields. None is required:
 //
 //	kind: readiness                        # liveness, readiness or startup
 //	attempt: 1
-//	lastResult: failure                    # of the tick before
+//	lastResult: failure                    # of the previous tick
 //	target: {host: db.internal, port: 5432}   # or {unix: /run/db.sock}
 //	config: {user: probe}
 //	podIP: 10.0.0.7
 //	pod: {namespace: shop, name: db-0, uid: u1, labels: {app: db}}
 //	container: {name: db}
 //
-// # What the plugin sees
+// # The simulated network
 //
 // All of host is optional:
 //
 //	names: {db.internal: [10.0.0.1, "fd00::1"], gone.internal: []}
-//	kv: {failures: "2"}                    # what the probe has kept
+//	kv: {failures: "2"}                    # the key-value store before the attempt
 //	net: […]                               # peers that can be dialled
 //	http: […]                              # requests over prober_v1_http, and their answers
 //	dns: […]                               # look-ups over prober_v1_dns, and their answers
@@ -61,8 +61,8 @@
 // dns or icmp name, has an address without being listed.
 //
 // A case fails if the plugin dials, requests or looks up something for which the case has no
-// peer, exchange or record, and if it does not use one of them. It fails if the guest runs for
-// 20 s of real time without an end. What a guest does after its deadline reaches no peer.
+// peer, exchange or record. It fails if the plugin leaves one of them unused, or if one call of the
+// guest runs for 20 s of real time. Calls of a guest after its deadline reach no peer.
 //
 // The random bytes and the day of the clock depend on the position of a case in its file. Where
 // the bytes of a script depend on them, add new cases at the end of the file.
@@ -81,10 +81,10 @@
 //	  - send: {hex: "00 ff", every: 10ms}  # byte by byte
 //	  - close: {}                          # or reset: {}
 //
-// Of several peers at one address each serves one connection, in order, and the last one also
-// serves all further connections. A connection whose first bytes its peer does not expect goes to
-// a peer that expects them, so that connections may come in any order. It does not matter in how
-// many pieces bytes are written. recv takes one of these:
+// If several peers have one address, each serves one connection, in order. The last one also
+// serves all further connections. If a peer does not expect the first bytes of a connection, a peer
+// that expects them takes it over, so connections may come in any order. recv does not depend on
+// the sizes of the plugin's writes. It takes one of these:
 //
 //	recv: {text: "PING\r\n"}               # exactly
 //	recv: {hex: "0000 0008 04d2 162f"}     # exactly; spaces do not count
@@ -93,10 +93,10 @@
 //	recv: {http: {method: GET, url: /x}}   # a request of HTTP/1: see match below
 //	recv: any                              # all that has come, at least one byte
 //
-// TLS is simulated: a handshake has no bytes, and scripts see the plain text. A peer at tls:// has
-// a valid certificate of its host. The field tls changes it, and gives one to a peer that starts
-// TLS later. Times are relative to now, names are those of the certificate, and an error fails
-// the handshake.
+// TLS is simulated: a handshake sends no bytes, and scripts see the plain text. A peer at tls:// has
+// a valid certificate for its host. The field tls changes this certificate. It also gives one to a
+// peer that starts TLS later. Times are relative to now, names are the DNS names of the
+// certificate, and an error fails the handshake.
 //
 // # HTTP
 //
@@ -110,18 +110,18 @@
 //	    status: 200                        # the default
 //	    headers: {content-type: application/json, set-cookie: [a=1, b=2]}
 //	    body: '{"ok":true}'                # or {json: {ok: true}}, {hex: 00ff}
-//	    latency: 20ms                      # until the head of the answer comes
+//	    latency: 20ms                      # until the header of the answer arrives
 //	    every: 10ms                        # from byte to byte of the body
 //	    end: reset                         # or half-open: in place of the end of the body
 //	  tls: {notAfter: -1h}                 # where the URL is https; valid if absent
 //	- match: {url: "/^https://api.internal/v[12]//"}
 //	  behaviour: refuse                    # beside it, reply may have a latency
 //
-// A request gets the first exchange that matches it and has answered none; if all have, the last
-// one that matches. A string matches exactly, or as a regular expression between slashes. A path
-// that begins and ends with a slash is one: write /^\/a\/$/. Headers that match does not name
-// may be anything. A redirect is a reply with a location; the request that follows needs an
-// exchange of its own.
+// The first matching exchange that has not answered yet answers a request. If all have, the last
+// matching one does. A string matches exactly, or as a regular expression between slashes. A path
+// that begins and ends with a slash is taken for a regular expression: write /^\/a\/$/. Headers
+// that match does not name may have any value. A redirect is a reply with a location; the request
+// that follows needs an exchange of its own.
 //
 // # DNS
 //
@@ -138,10 +138,10 @@
 //	- {name: db.internal, server: target, answers: [10.0.0.9]}
 //
 // The data of an answer has the form of a zone file. A record without a server answers at every
-// server; server is target, or host:port. Of several records for one question each answers once,
-// and the last one from then on. A question that is repeated for want of an answer counts.
-// Records of the types A and AAAA also give their name addresses for dials. A name with addresses
-// needs no record.
+// server; server is target, or host:port. If several records are for one question, each answers
+// once, in order, and the last one answers from then on. A retry after a missing answer counts as a
+// question. Records of the types A and AAAA also give their name addresses for dials. A name with
+// addresses needs no record.
 //
 // # ICMP
 //
@@ -152,9 +152,9 @@
 //	- {host: db.internal, behaviour: timeout}   # or refuse
 //	- {host: 10.0.0.9, error: "10.0.0.1 says: host unreachable"}
 //
-// Of several replies of one host each answers one request, and the last one all further requests. An
-// error is the text of a message of ICMP that comes in place of the reply. These peers have no other
-// behaviours. A process skips cases with them.
+// If a host has several replies, each answers one request, and the last one all further requests.
+// An error is the text of an ICMP error message that comes in place of the reply. These peers have
+// no other behaviours. A process skips cases with them.
 //
 // # Faults
 //
@@ -167,7 +167,7 @@
 //
 // For a slow peer use latency, every or wait.
 //
-// # What is wanted
+// # Expected answers
 //
 //	want:
 //	  result: success                      # warning, failure, unknown, error(reason)
@@ -178,9 +178,9 @@
 //	  memory: {max: 8Mi}                   # of the guest
 //	  kv: {failures: "3"}                  # all that the probe keeps then
 //
-// Only result is required, and nothing in a replay. A reason is one of package probe, or config
-// if the plugin refuses its config. [Update] writes the result and the message that came, where
-// they are plain and on one line.
+// Only result is required; a replay requires nothing. A reason is one of package probe, or config
+// if the plugin refuses its config. [Update] replaces the wanted result and message by the actual
+// ones, if they are plain scalars on one line.
 //
 // # Sessions
 //
@@ -189,14 +189,15 @@
 // edited. A replay has the host of the session. The case may override its timeout, its grants,
 // and each field of request and want.
 //
-// A session is matched by meaning: requests of HTTP by method, URL, body and most headers, in any
-// order; look-ups by their question; bytes in any number of pieces; connections in any order.
-// Change by hand to `recv: any` what is different each time, such as a nonce. A secret is replaced
-// by as many x, in the config and in what was sent. A number becomes as many ones.
+// A replay compares the meaning of messages: HTTP requests by method, URL, body and most headers, in
+// any order; look-ups by their question; bytes in any number of pieces; connections in any order.
+// If bytes differ each time, such as a nonce, change their step to `recv: any`. Each character of a
+// secret is replaced by x, in the config and in the recorded bytes. Each digit of a secret number
+// becomes 1.
 //
 // # Conformance
 //
-// Beside its cases every plugin has to pass these checks:
+// In addition to its cases, every plugin must pass these checks:
 //
 //   - A config of any form gives a message, no trap, and an end.
 //   - The deadline is obeyed when every peer is a black hole.
@@ -209,18 +210,19 @@
 //
 // The plugin of a file may be a process: prober-plugin-NAME, with its manifest beside it. It is
 // started once, and its peers listen on the loopback interface, in real time. The target in its
-// request is an address of loopback, and so is the target's HOST:PORT, also in a URL, in its
-// config. In its output such an address is replaced by that of the case. A black hole is
-// half-open outside of Linux, and at unix sockets. Bounds of virtualTime, of metrics in seconds
-// and of durations in a message are wider by one second.
+// request is a loopback address. If the config has the target's HOST:PORT, also within a URL, it is
+// replaced by this address. In the output of the process, loopback addresses are replaced by the
+// addresses of the case. A timeout behaves as half-open on systems other than Linux, and at unix
+// sockets. Bounds of virtualTime, of metrics in seconds and of durations in a message are wider by
+// one second.
 //
-// A process that is built with sdk/process asks a guide where to dial, and whose certificates to
-// trust. With Dial, StartTLS, HTTP and LookupDNS of the SDK it reaches every peer, exchange and
-// record of the case. What it dials by itself must be at the target, and without TLS.
+// A process that is built with sdk/process asks the test host, the guide, where to dial and which
+// certificates to trust. With Dial, StartTLS, HTTP and LookupDNS of the SDK it reaches every peer,
+// exchange and record of the case. Without the SDK it can only dial the target, without TLS.
 //
 // The plugin of a file may also be a plugin.yaml with the runtime nagios: each attempt runs its
-// command, which is beside it or in one of [Config.Folders]. It is a process that does not ask a
-// guide, and has no kv.
+// command, which is beside it or in one of [Config.Folders]. Such a process does not ask the guide,
+// and has no kv.
 //
 // These cases are left out, and the report says why:
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// TestDocumentationExamplesLoad loads the examples in doc.go of a request, of what is wanted and of
-// the field of each protocol.
+// TestDocumentationExamplesLoad loads the examples in doc.go of a request, a wanted answer and the
+// field of each protocol.
 func TestDocumentationExamplesLoad(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("doc.go")

@@ -18,8 +18,8 @@ import (
 // prints.
 const fuelOf = "PLUGINTEST_FUEL_OF"
 
-// A real check in Go takes the same fuel in each call, on each host and in each process, if time,
-// randomness and the replies are the same.
+// A check in Go consumes the same fuel in each call, on each host and in each process, if time, random bytes
+// and replies are the same.
 func TestFuelIsSameInEachProcess(t *testing.T) {
 	if race {
 		t.Skip("the redis example takes minutes to compile under the race detector")
@@ -47,8 +47,8 @@ func TestFuelIsSameInEachProcess(t *testing.T) {
 	}
 }
 
-// fuelOfRedis returns the fuel of the first calls of the redis example by isolation. Those of a call
-// that begins with a fresh memory are the same.
+// fuelOfRedis returns the fuel of the first calls of the redis example, by isolation. All calls that begin
+// with a fresh memory consume the same.
 func fuelOfRedis(t *testing.T, path string) string {
 	t.Helper()
 	f, err := plugintest.Load(filepath.Join(examplesFolder, "redis", "redis_test.yaml"))

@@ -112,7 +112,7 @@ type sandbox struct {
 	network *peer.Network
 }
 
-// load loads the guest as manifest says.
+// load loads the guest with a manifest.
 func (g *guestRun) load(ctx context.Context, v variant, manifest *plugin.Manifest, grants ...plugin.Grant) (*sandbox, error) {
 	s := &sandbox{clock: clock.NewVirtual(g.limit), limit: g.limit, rand: &seededRand{}}
 	s.rand.seed(0)
@@ -152,7 +152,7 @@ func (s *sandbox) close() {
 	_ = s.host.Close()
 }
 
-// attempt makes one attempt at a case. index gives it a time and random bytes of its own.
+// attempt makes one attempt at a case. index determines its time and random bytes.
 func (s *sandbox) attempt(ctx context.Context, c *Case, index int) *testfile.Answer {
 	s.begin(c, index)
 	handler, err := s.handler.Prepare(c.ConfigJSON(), c.Target)
@@ -209,7 +209,7 @@ func withoutLateDenials(ctx context.Context, all probe.Tracer) probe.Tracer {
 	}
 }
 
-// tracedRequest returns what the plugin is asked, and notes its trace in an answer.
+// tracedRequest returns the request of a case. Its tracer appends events to a.
 func tracedRequest(c *Case, a *testfile.Answer) probe.Request {
 	req := c.Request()
 	req.Debug = true
@@ -231,7 +231,7 @@ func traceLine(e probe.TraceEvent) string {
 	return strings.TrimRight(fmt.Sprintf("%s %s %s", e.Type, e.Name, e.Detail), " ")
 }
 
-// seededRand is the randomness of guests: the same for each run of a case.
+// seededRand is the random source of guests. Each run of a case gets the same bytes.
 type seededRand struct {
 	mu     sync.Mutex
 	source *rand.ChaCha8

@@ -19,13 +19,12 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Native is the network of one case for a plugin that runs as a part of the test program, without
-// a sandbox: with coverage, and in a debugger. Its clock is that of the program; make it in a
-// bubble of testing/synctest, where time passes at once. Nothing is denied: see
-// Case.NeedsSandbox.
+// Native is the network of one case for a plugin that runs within the test program, without a
+// sandbox, so that coverage and debuggers work. It uses package time: create it in a bubble of
+// testing/synctest, where time passes at once. It denies nothing, see Case.NeedsSandbox.
 type Native struct {
-	// KV is what the probe keeps: that of the case at first. The plugin changes it before Check
-	// is called.
+	// KV is the probe's key-value store, initially a copy of the case's. The plugin may change it
+	// until Check is called.
 	KV map[string][]byte
 
 	c   *Case
@@ -33,7 +32,7 @@ type Native struct {
 	got testfile.Answer
 }
 
-// NewNative returns the network of a case, for one attempt.
+// NewNative returns the network of a case for one attempt.
 func NewNative(c *Case) *Native {
 	n := &Native{c: c, KV: make(map[string][]byte)}
 	maps.Copy(n.KV, c.KV)
@@ -41,10 +40,10 @@ func NewNative(c *Case) *Native {
 	return n
 }
 
-// ConfigError marks an error as one of the plugin's about its config, for [Native.Check].
+// ConfigError marks err as the plugin's refusal of its config, for [Native.Check].
 func ConfigError(err error) error { return &probe.Error{Reason: testfile.ReasonConfig, Err: err} }
 
-// Request returns what the plugin is asked.
+// Request returns the request of the case.
 func (n *Native) Request() probe.Request { return tracedRequest(n.c, &n.got) }
 
 // DNSServers returns the servers for a look-up that names none. They are dialled with
@@ -59,8 +58,8 @@ func (n *Native) LookupIP(ctx context.Context, host string) ([]netip.Addr, error
 	return n.net.LookupIP(ctx, host)
 }
 
-// DialContext connects to a peer of the case. network is "tcp", "udp" or "unix"; TLS is
-// made by [Native.Handshake].
+// DialContext connects to a peer of the case. network is "tcp", "udp" or "unix". Start TLS with
+// [Native.Handshake].
 func (n *Native) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	if network == "unix" {
 		return n.net.DialContext(ctx, network, addr)
@@ -83,7 +82,7 @@ func (n *Native) DialContext(ctx context.Context, network, addr string) (net.Con
 	return conn, err
 }
 
-// dialOne dials for its share of the time that is left.
+// dialOne dials addr. It may take the remaining time divided by shares.
 func (n *Native) dialOne(ctx context.Context, shares int, network, addr string) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -93,8 +92,8 @@ func (n *Native) dialOne(ctx context.Context, shares int, network, addr string) 
 	return n.net.DialContext(ctx, network, addr)
 }
 
-// Handshake simulates the TLS of a connection that [Native.DialContext] made. What it returns has
-// a ConnectionState.
+// Handshake simulates the TLS handshake of a connection from [Native.DialContext]. The result has a
+// method ConnectionState.
 func (n *Native) Handshake(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
 	return n.net.Handshake(ctx, conn, config)
 }
@@ -111,14 +110,14 @@ func (n *Native) RoundTrip(req *http.Request) (*http.Response, error) {
 
 var _ http.RoundTripper = (*Native)(nil)
 
-// Echo replies to an ICMP echo request to an address with the hosts of the case.
+// Echo answers an ICMP echo request with the replies of the case.
 func (n *Native) Echo(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply, error) {
 	return n.net.Echo(ctx, r)
 }
 
-// Check returns how the attempt differs from what the case wants; nil if it does not. err is the
-// plugin's error as a handler returns it, or a [ConfigError]; virtual is the time that the
-// attempt took. Memory and denials are not compared.
+// Check compares the attempt with the case, and returns its failures, nil for none. err is the
+// plugin's error, as a handler returns it, or a [ConfigError]. virtual is the duration of the
+// attempt. Check does not compare memory and denials.
 func (n *Native) Check(out probe.Outcome, err error, virtual time.Duration) []string {
 	want := *n.c
 	want.Want.Memory, want.Want.Denied = nil, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// native behaves as the guest in testdata/guest does.
+// native behaves like the guest in testdata/guest.
 func native(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	switch do := r.Config.String("do", "talk"); do {
 	case "talk":

@@ -33,11 +33,11 @@ type processRun struct {
 	guide   *loopback.Guide
 }
 
-// quick is how soon a failure comes that does not depend on time.
+// quick is the longest duration of a failure that does not depend on time.
 const quick = 100 * time.Millisecond
 
-// maxRuns is how often a case or a check runs that fails and takes a while: in real time a
-// machine that pauses is not the fault of the plugin.
+// maxRuns is the maximum number of runs of a case or check that fails after more than quick. It
+// runs in real time, so it may fail only because the machine is slow.
 const maxRuns = 3
 
 func repeated(run func() Result) (r Result) {
@@ -59,7 +59,7 @@ func runProcess(ctx context.Context, f *File, path string, cfg Config) (*Report,
 		return nil, fmt.Errorf("%s: plugin %s is a program, which this test does not start", f.Path, path)
 	}
 	open := *found.Manifest
-	open.Config = &schema.Schema{} // it is applied here, so that one process serves all
+	open.Config = &schema.Schema{} // applied by processRun, so that one process serves all cases
 	s := &processRun{run: run{cfg, found.Manifest, f}}
 	found.Manifest = &open
 	if s.guide, err = loopback.NewGuide(); err != nil {
@@ -82,15 +82,15 @@ func isProgram(path string) bool {
 	return plugin.IsProcess(filepath.Base(path)) || filepath.Ext(path) == ".yaml"
 }
 
-// readProgram reads a process, or the manifest of a check of Nagios, whose command may be
-// beside it or in one of folders.
+// readProgram finds the process at path, or reads the manifest of a Nagios check there. The command
+// of a check may be beside the manifest or in one of folders.
 func readProgram(path string, folders []string) (plugin.Found, error) {
 	if filepath.Ext(path) != ".yaml" {
 		return plugin.ReadProcess(path)
 	}
 	found, err := plugin.ReadCheck(path)
 	found.Folders = append([]string{filepath.Dir(path)}, folders...)
-	found.Env = []string{"*"} // the manifest is that of whoever runs the test
+	found.Env = []string{"*"} // the manifest is the user's own
 	return found, err
 }
 
@@ -119,7 +119,7 @@ func (s *processRun) cases(ctx context.Context) (results []Result) {
 	return results
 }
 
-// unservable returns why the process cannot be shown a case, or "".
+// unservable returns the reason for which the process must skip a case, or "".
 func (s *processRun) unservable(c *Case) string {
 	if s.manifest.Runtime == plugin.Nagios && (len(c.KV) > 0 || len(c.Want.KV) > 0) {
 		return "a command keeps nothing from attempt to attempt"
@@ -148,7 +148,7 @@ func (s *processRun) attempt(ctx context.Context, c *Case, index int) *testfile.
 	return got
 }
 
-// ask makes an attempt against a loopback.
+// ask makes an attempt with the peers on l.
 func (s *processRun) ask(ctx context.Context, l *loopback.Loopback, c *Case) *testfile.Answer {
 	s.guide.SetCurrent(l)
 	defer s.guide.SetCurrent(nil)
@@ -180,13 +180,13 @@ func (s *processRun) ask(ctx context.Context, l *loopback.Loopback, c *Case) *te
 	return got
 }
 
-// broken reports whether an error says that the process itself failed.
+// broken reports whether err means that the process itself failed.
 func broken(err error) bool {
 	reason := probe.ReasonOf(err)
 	return reason == probe.ReasonTrap || reason == probe.ReasonProtocol || reason == probe.ReasonInstantiate
 }
 
-// conformance runs the checks that a process has to pass.
+// conformance runs the checks that a process must pass.
 func (s *processRun) conformance(ctx context.Context) (results []Result) {
 	for _, check := range []struct {
 		name    string
@@ -238,8 +238,8 @@ func (s *processRun) badConfigs(ctx context.Context) (failures []string) {
 	return failures
 }
 
-// blackHoles has the process wait for peers that never answer. The host ends the attempt; the
-// plugin has to end its connection.
+// blackHoles makes attempts at peers that never answer. The host ends the attempt; the plugin must
+// close its connection.
 func (s *processRun) blackHoles(ctx context.Context) (failures []string) {
 	for i, b := range []peer.Behaviour{peer.Timeout, peer.HalfOpen} {
 		c := s.typical().Everywhere(b)

@@ -18,28 +18,28 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Recorder notes what a plugin sees while it probes a real target, for a case to replay: dials,
-// the bytes of connections, what is inside the TLS of the host, requests of HTTP, look-ups and echo requests.
-// It is safe for concurrent use, but it mixes up attempts that run at once.
+// Recorder records a plugin's network traffic with a real target, for a case to replay: dials, the
+// bytes of connections, the plain text of the host's TLS, HTTP requests, look-ups and echo requests.
+// It is safe for concurrent use, but it does not separate attempts that run concurrently.
 type Recorder struct {
 	mu      sync.Mutex
 	now     func() time.Time
-	servers []string // of DNS, for look-ups that name none
+	servers []string // DNS servers for look-ups that name none
 
-	// Of the attempt that is under way.
+	// The current attempt.
 	budget *capture.Budget
 	conns  []*capture.Conn
 	echoes []capture.Echo
 	names  map[string][]netip.Addr
 	begun  []chan struct{} // dials, handshakes and look-ups; each is closed when it ends
 
-	// Of the last attempt.
+	// The last attempt.
 	taken   *Case
 	at      time.Time
 	message string
 }
 
-// NewRecorder returns a recorder that has noted nothing.
+// NewRecorder returns an empty recorder.
 func NewRecorder() *Recorder {
 	r := &Recorder{now: time.Now}
 	r.forget()
@@ -50,7 +50,7 @@ func (r *Recorder) forget() {
 	r.budget, r.conns, r.echoes, r.begun, r.names = capture.NewBudget(), nil, nil, nil, make(map[string][]netip.Addr)
 }
 
-// begin notes that something begins. The caller calls ended when it has ended.
+// begin records the start of an operation. The caller must call ended at its end.
 func (r *Recorder) begin() (ended func()) {
 	over := make(chan struct{})
 	r.mu.Lock()
@@ -59,8 +59,8 @@ func (r *Recorder) begin() (ended func()) {
 	return func() { close(over) }
 }
 
-// settle waits until everything that has begun has ended: the deadline ends the attempt and, for
-// example, its dial at the same time.
+// settle waits until every operation has ended. The deadline of an attempt ends the attempt and,
+// for example, its dial concurrently.
 func (r *Recorder) settle() {
 	timeout := time.NewTimer(loopback.Slack)
 	defer timeout.Stop()
@@ -79,9 +79,8 @@ func (r *Recorder) settle() {
 	}
 }
 
-// Wrap has the recorder note what a host does for its guests: the dials, handshakes, look-ups
-// and echo requests of cfg, or their defaults. Requests that a RoundTrip of cfg answers without a dial are not
-// noted.
+// Wrap changes cfg so that r records the dials, handshakes, look-ups and echo requests of the host.
+// r does not record requests that cfg.RoundTrip answers without a dial.
 func (r *Recorder) Wrap(cfg *wasm.Config) {
 	if cfg.Clock != nil {
 		r.now = cfg.Clock.Now
@@ -164,10 +163,10 @@ func (r *Recorder) lookups(lookup lookupFunc) lookupFunc {
 	}
 }
 
-// Note ends an attempt: what was asked, with a config as JSON, and what was answered. Everything
-// since the last Note belongs to it. Only the last attempt is kept. What req.Redact changes is
-// secret: it is replaced by as many x in the config, and wherever else it is found, base64
-// included.
+// Note ends an attempt with its request and answer. config is JSON. All operations since the last
+// Note belong to the attempt. The recorder keeps the last attempt only. Strings that req.Redact
+// changes are secret: each of their characters becomes an x, in the config and in the recorded
+// bytes, also within base64.
 func (r *Recorder) Note(req probe.Request, config []byte, grants []plugin.Grant, out probe.Outcome, err error) {
 	answer := &testfile.Answer{Outcome: out, Err: err}
 	r.settle()
@@ -186,7 +185,7 @@ func (r *Recorder) Note(req probe.Request, config []byte, grants []plugin.Grant,
 	r.taken, r.at, r.message = c, r.now(), text(answer.Message())
 }
 
-// Write writes the attempt that was noted last to a file, for a case to replay.
+// Write writes the last attempt to a file, for a case to replay.
 func (r *Recorder) Write(path string) error {
 	r.mu.Lock()
 	c, at, message := r.taken, r.at, r.message

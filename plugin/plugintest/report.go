@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// Formats lists what [Write] can write.
+// Formats lists the formats of [Write].
 var Formats = []string{"table", "json", "junit", "tap"}
 
 // Write writes reports in one of the [Formats].
@@ -59,8 +59,8 @@ func printable(c rune) rune {
 	return c
 }
 
-// shown returns the name of the case on one line.
-func (r *Result) shown() string { return strings.Map(printable, r.Name) }
+// printableName returns the name of the case on one line.
+func (r *Result) printableName() string { return strings.Map(printable, r.Name) }
 
 func (r *Result) place() string {
 	if r.Line == 0 {
@@ -87,14 +87,14 @@ func writeTable(out io.Writer, reports []*Report) error {
 			default:
 				passed++
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%v\n", word, r.shown(), r.Variant, r.note(), r.Real.Round(time.Millisecond))
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%v\n", word, r.printableName(), r.Variant, r.note(), r.Real.Round(time.Millisecond))
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 		for i := range report.Results {
 			if r := &report.Results[i]; !r.OK() {
-				fmt.Fprintf(out, "\n%s: %s (%s)\n    %s\n", r.place(), r.shown(), r.Variant, strings.Join(r.details(), "\n    "))
+				fmt.Fprintf(out, "\n%s: %s (%s)\n    %s\n", r.place(), r.printableName(), r.Variant, strings.Join(r.details(), "\n    "))
 			}
 		}
 	}
@@ -226,7 +226,7 @@ func writeTAP(w io.Writer, reports []*Report) error {
 			if !r.OK() {
 				word = "not ok"
 			}
-			name := strings.NewReplacer(`\`, `\\`, "#", `\#`).Replace(r.shown())
+			name := strings.NewReplacer(`\`, `\\`, "#", `\#`).Replace(r.printableName())
 			end := ""
 			if r.LeftOut != "" {
 				end = " # SKIP " + strings.Map(printable, r.LeftOut)

@@ -16,14 +16,14 @@ type Result struct {
 	Variant  string // "compiler/reset", or "process"
 	File     string
 	Line     int           // 0 for a conformance check
-	LeftOut  string        // why it did not run
-	Failures []string      // empty when it passed
-	Note     string        // of a conformance check: how far it went
-	Diff     string        // of what was wanted and what came
-	Trace    []string      // what the guest did; of a case that failed
-	Peers    []string      // what the peers were doing at its end; of a case that failed and hung
-	Real     time.Duration // that it took
-	Virtual  time.Duration // that passed for the guest; of a process it is real
+	LeftOut  string        // reason for which it did not run
+	Failures []string      // empty if it passed
+	Note     string        // remark of a conformance check, such as its number of calls
+	Diff     string        // diff of the wanted and the actual answer
+	Trace    []string      // trace of the guest, if the case failed
+	Peers    []string      // states of the peers at the end, if the case failed and hung
+	Real     time.Duration // real duration
+	Virtual  time.Duration // duration on the guest's clock; for a process, real duration
 
 	c   *Case // nil for a conformance check
 	got *testfile.Answer
@@ -32,11 +32,11 @@ type Result struct {
 // OK reports whether the case passed.
 func (r *Result) OK() bool { return len(r.Failures) == 0 }
 
-// compare compares the answer to a case with what it wants.
+// compare compares the answer to a case with the wanted answer, and adds the failures.
 func (r *Result) compare(c *Case, got *testfile.Answer) {
 	r.c, r.got, r.Virtual = c, got, got.Virtual
 	if r.Diff = c.Want.Compare(got); r.Diff != "" {
-		r.Failures = append(r.Failures, "the answer differs from what is wanted")
+		r.Failures = append(r.Failures, "the answer differs from the wanted one")
 	}
 	r.Failures = append(r.Failures, got.Faults...)
 	if !r.OK() {
@@ -44,7 +44,7 @@ func (r *Result) compare(c *Case, got *testfile.Answer) {
 	}
 }
 
-// compareVariants compares the answer to each case in all variants with the first.
+// compareVariants compares the answers to each case with the answer of its first variant.
 func compareVariants(results []Result) {
 	first := make(map[string]*Result)
 	for i := range results {
@@ -61,7 +61,7 @@ func compareVariants(results []Result) {
 	}
 }
 
-// note returns what a report says beside a result.
+// note returns the remark beside a result in a report.
 func (r *Result) note() string {
 	switch {
 	case r.LeftOut != "":
@@ -79,7 +79,7 @@ type Report struct {
 	Plugin  string // name and version
 	Results []Result
 
-	text []byte // of File, when it was read
+	text []byte // contents of File when it was read
 }
 
 func newReport(f *File, m *plugin.Manifest) *Report {
@@ -91,10 +91,9 @@ func (r *Report) OK() bool {
 	return !slices.ContainsFunc(r.Results, func(c Result) bool { return !c.OK() })
 }
 
-// Update writes the result and the message that came into the file, in place of those that were
-// wanted, for every case of the report that failed. It changes nothing else of the file and
-// returns how many values it changed. Values that are not plain and on one line stay, and the
-// error names them.
+// Update replaces the wanted result and message of every failed case by the actual ones, in the test
+// file. It changes nothing else of the file, and returns the number of changed values. It cannot
+// change values that are not plain scalars on one line; its error names them.
 func Update(report *Report) (int, error) {
 	var changes []testfile.Change
 	for i := range report.Results {

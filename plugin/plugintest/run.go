@@ -12,45 +12,44 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/testfile"
 )
 
-// Suffix is how the names of test files end.
+// Suffix is the suffix of the names of test files.
 const Suffix = testfile.Suffix
 
 // File is a *_test.yaml file: its Path, the path of its Plugin, and its Cases.
 type File = testfile.File
 
-// Case is one test case: its Name and Line, its Timeout, the request, what the plugin sees and
-// what it must answer.
+// Case is one test case: its Name and Line, its Timeout, the request, the simulated network and the
+// wanted answer.
 type Case = testfile.Case
 
 // Load reads a test file. Its errors are [plugin.FieldError]s, joined.
 func Load(path string) (*File, error) { return testfile.Load(path) }
 
-// Find returns the test files that paths name: files, and folders with all that is below them.
+// Find returns the test files at paths. It searches folders recursively.
 func Find(paths []string) ([]string, error) { return testfile.Find(paths) }
 
 // Config configures [Run]. Every field may be left zero.
 type Config struct {
-	// Plugin is the path of the module, or of the executable of a process, in place of the
-	// one that the file names.
+	// Plugin is the path of the module or executable to test; "" means the file's plugin.
 	Plugin string
 
-	// Process starts a plugin that is a process, with env as its environment: [process.Load]
-	// does, and [process.LoadCheck] for the runtime nagios. Nil refuses such plugins. It is a
-	// field so that tests of modules do not link gRPC.
+	// Process starts a plugin that is a process, with env as its environment. Use [process.Load],
+	// or [process.LoadCheck] for the runtime nagios. If it is nil, Run refuses such plugins. It is
+	// a field so that tests of modules do not link gRPC.
 	//
 	// [process.LoadCheck]: https://pkg.go.dev/github.com/daeace23/prober/handlers/process#LoadCheck
 	// [process.Load]: https://pkg.go.dev/github.com/daeace23/prober/handlers/process#Load
 	Process func(ctx context.Context, found plugin.Found, env []string) (Program, error)
 
-	// Folders are those from which the command of a plugin of the runtime nagios may run,
-	// beside that of its plugin.yaml.
+	// Folders are additional folders for the command of a plugin with the runtime nagios. The
+	// folder of its plugin.yaml is always allowed.
 	Folders []string
 
 	// Run selects the cases and checks whose name it matches. Nil selects all.
 	Run *regexp.Regexp
 
-	// Matrix runs each case compiled and interpreted, in every isolation. All answers have to
-	// be the same.
+	// Matrix runs each case compiled and interpreted, in every isolation. All answers must be the
+	// same.
 	Matrix bool
 
 	// Interpreter runs guests without compiling them: slower, but they start faster under the
@@ -60,8 +59,8 @@ type Config struct {
 	// Checks ends guests by [wasm.DeadlineChecks], for a [Bench] that compares it with fuel.
 	Checks bool
 
-	// Strict fails guests whose result has unknown fields, which are ignored otherwise. For a
-	// process it is up to Process.
+	// Strict fails guests whose result has unknown fields. Otherwise these are ignored. It has no
+	// effect on a process.
 	Strict bool
 
 	// CasesOnly leaves out the conformance checks.
@@ -77,7 +76,7 @@ type Config struct {
 	// Patience is how long the check for growth may call the guest. 0 means 5 s.
 	Patience time.Duration
 
-	// Version is the version of prober that guests are told.
+	// Version is the version of prober that the host reports to guests.
 	Version string
 }
 
@@ -89,8 +88,8 @@ const (
 // selects reports whether [Config.Run] selects a case or a check.
 func (cfg *Config) selects(name string) bool { return cfg.Run == nil || cfg.Run.MatchString(name) }
 
-// Run runs the cases of a file, then the conformance checks. The error says why the plugin could
-// not be run at all.
+// Run runs the cases of a file, then the conformance checks. It returns an error if the plugin
+// cannot run at all.
 func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	path := cmp.Or(cfg.Plugin, f.Plugin)
 	if isProgram(path) {
@@ -120,15 +119,15 @@ func Run(ctx context.Context, f *File, cfg Config) (*Report, error) {
 	return report, ctx.Err()
 }
 
-// run is what the runs of one file share.
+// run has the common fields of guestRun and processRun.
 type run struct {
 	cfg      Config
 	manifest *plugin.Manifest
 	file     *File
 }
 
-// typical returns a case that shows how the plugin is used, without its peers: the first whose
-// config the plugin takes.
+// typical returns a case with a typical request, without peers. It is made from the first case
+// whose config the plugin accepts, if there is one.
 func (r *run) typical() *Case {
 	c := &Case{Name: "typical", Timeout: time.Second, Attempt: 1}
 	c.Target.Host, c.Target.Port = "target.internal", 1

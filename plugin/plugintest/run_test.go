@@ -20,8 +20,8 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest"
 )
 
-// guest is the path of the module built from testdata/guest. cache is the folder of compiled
-// modules, and scratch that of built programs. They are read-only after TestMain.
+// guest is the path of the module built from testdata/guest, cache the folder of compiled modules,
+// and scratch the folder of built programs. They are read-only after TestMain.
 var guest, cache, scratch string
 
 func TestMain(m *testing.M) {
@@ -305,7 +305,7 @@ func TestWriteEveryFormat(t *testing.T) {
 	for format, wants := range map[string][]string{
 		"table": {"guest 1.2.3  " + f.Path, "  ok    good ", "  FAIL  bad # 1 [2K ", f.Path + ":6: bad # 1 [2K (", "    -result: failure\n    +result: success\n", "1 passed, 1 failed\n"},
 		"json":  {`"name": "good"`, `"ok": false`, `"line": 6`},
-		"junit": {`<testsuite name="guest 1.2.3" tests="2" failures="1">`, `<testcase name="good" classname="guest 1.2.3 `, `<failure message="the answer differs from what is wanted">`},
+		"junit": {`<testsuite name="guest 1.2.3" tests="2" failures="1">`, `<testcase name="good" classname="guest 1.2.3 `, `<failure message="the answer differs from the wanted one">`},
 		"tap":   {"TAP version 13\n1..2\nok 1 - guest 1.2.3: good (", `not ok 2 - guest 1.2.3: bad \# 1 [2K`},
 	} {
 		var b bytes.Buffer

@@ -22,18 +22,18 @@ import (
 //   - Numbers such as 1e1000000000, which the validator computes with math/big. maxDigits and
 //     maxExponent bound them.
 //
-// Patterns need no bound: those of package regexp take time that is linear in the text.
+// Patterns need no limit: package regexp takes time that is linear in the text.
 const (
-	maxSize     = 10_000  // of a schema, its references written out; see measure
+	maxSize     = 10_000  // size of a schema with its references replaced, see measure
 	maxWork     = 500_000 // size of the schema times values of the config: a second or two
-	maxDigits   = 400     // of a number, its exponent included
+	maxDigits   = 400     // digits of a number, including its exponent
 	maxExponent = 400     // more than a float64 has
 	bytesAValue = 64      // bytes of a string that count as one value
 )
 
 // measure returns the size of a schema: the number of its parts, of their defaults, and of the
-// values that they list, with each reference replaced by what it refers to. Recursion, and a
-// size above maxSize, are errors.
+// values that they list, with each reference replaced by its target. Recursion, and a size above
+// maxSize, are errors.
 func measure(root *jsonschema.Schema) (size int, err error) {
 	sizes := make(map[*jsonschema.Schema]int) // 0 while it is being measured
 	var visit func(s *jsonschema.Schema) (int, error)
@@ -64,7 +64,7 @@ func measure(root *jsonschema.Schema) (size int, err error) {
 	return visit(root)
 }
 
-// ownSize returns the size of s without its parts.
+// ownSize returns the size of s without its subschemas.
 func ownSize(s *jsonschema.Schema) int {
 	size := 1 + len(s.Required)
 	if s.Enum != nil {
@@ -104,8 +104,8 @@ func parts(s *jsonschema.Schema) []*jsonschema.Schema {
 	return slices.DeleteFunc(all, func(part *jsonschema.Schema) bool { return part == nil })
 }
 
-// countValues returns how many values a JSON value consists of, and an error for a number that
-// is out of range.
+// countValues returns the number of values within a JSON value, or an error for a number that is out
+// of range.
 func countValues(value any, path string) (count int, err error) {
 	switch v := value.(type) {
 	case json.Number:

@@ -12,14 +12,14 @@ import (
 
 // FieldError is the error for one field of a config.
 type FieldError struct {
-	Field   string // its path, like config.limits.maxLag
+	Field   string // path of the field, such as config.limits.maxLag
 	Message string
 }
 
 // Error returns "FIELD: message".
 func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 
-// schemaError returns the errors of a schema that is not valid itself.
+// schemaError returns the errors of an invalid schema.
 func schemaError(err error) error {
 	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if v, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {
@@ -37,15 +37,15 @@ func configError(err error) error {
 	return fieldErrors(v, "config")
 }
 
-// fieldErrors joins the errors at the bottom of v in the order of the fields. The validator
-// ranges over maps, and returns them in another order each time.
+// fieldErrors joins the leaf errors of v, sorted. The validator ranges over maps, so it returns them
+// in a random order.
 func fieldErrors(v *jsonschema.ValidationError, root string) error {
 	errs := leaves(v, root)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 
-// leaves returns the errors at the bottom of v, each with its field's path.
+// leaves returns the leaf errors of v, each with its field's path.
 func leaves(v *jsonschema.ValidationError, root string) []error {
 	if len(v.Causes) > 0 {
 		var errs []error
@@ -61,8 +61,8 @@ func leaves(v *jsonschema.ValidationError, root string) []error {
 	return []error{&FieldError{strings.TrimPrefix(path, "."), messageOf(v)}}
 }
 
-// messageOf returns the message of v without strings of the config: they may be passwords, and not
-// all who can see the message may see the config.
+// messageOf returns the message of v without strings of the config. These may be passwords, and some
+// users can see the message but not the config.
 func messageOf(v *jsonschema.ValidationError) string {
 	switch k := v.ErrorKind.(type) {
 	case *kind.Pattern:

@@ -6,7 +6,7 @@ import (
 	"github.com/daeace23/prober/plugin/schema"
 )
 
-// A config is checked, and gets the defaults of the schema.
+// Apply checks a config and adds the defaults of the schema.
 func ExampleSchema_Apply() {
 	s, err := schema.New([]byte(`{
 		"type": "object", "additionalProperties": false, "required": ["user"],

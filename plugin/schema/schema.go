@@ -1,9 +1,8 @@
 // Package schema validates a plugin's config with the JSON Schema (2020-12) of its manifest,
 // and fills in the defaults.
 //
-// Start at [Schema.Apply]. A schema may use all of JSON Schema, except that a $ref must not lead
-// out of the schema, and must not be recursive. So the work for a config is bounded; see
-// bound.go.
+// Start at [Schema.Apply]. A schema may use all of JSON Schema, except that a $ref must not refer to
+// another document, and must not be recursive. This limits the work for a config; see bound.go.
 package schema
 
 import (
@@ -22,10 +21,10 @@ type Schema struct {
 	source   []byte
 	compiled *jsonschema.Schema
 	size     int                         // of compiled, see [measure]
-	secret   map[*jsonschema.Schema]bool // the parts of compiled that mark secrets
+	secret   map[*jsonschema.Schema]bool // the subschemas that mark secrets
 }
 
-// schemaURL is the address that a schema has for itself. Nothing is loaded from it.
+// schemaURL is the base URL of a schema. Nothing is loaded from it.
 const schemaURL = "prober:///config"
 
 // noLoader refuses references to other documents: a manifest must not make the host read files
@@ -36,7 +35,7 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("$ref to %s: a schema may refer to nothing outside of itself", url)
 }
 
-// New reads a schema in JSON.
+// New parses a schema in JSON.
 func New(source []byte) (*Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
 	if err != nil {
@@ -65,11 +64,12 @@ func New(source []byte) (*Schema, error) {
 	return &Schema{source, compiled, size, marked(compiled, doc)}, nil
 }
 
-// JSON returns the schema as it was read, nil for the zero value.
+// JSON returns the source of the schema, nil for the zero value.
 func (s *Schema) JSON() []byte { return s.source }
 
 // Apply validates config, a JSON object, and returns it with the schema's defaults filled in.
-// Its errors name the field, "config.maxLag"; those of the schema are [*FieldError]s, joined.
+// Its errors name the field, such as "config.maxLag". Violations of the schema are [*FieldError]s,
+// joined.
 func (s *Schema) Apply(config []byte) ([]byte, error) {
 	if len(config) == 0 {
 		config = []byte("{}")
@@ -98,7 +98,7 @@ func (s *Schema) Apply(config []byte) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// fillDefaults sets the properties of object that s has a default for and that are missing.
+// fillDefaults sets the missing properties of object for which s has a default.
 func fillDefaults(s *jsonschema.Schema, object map[string]any) {
 	if s == nil {
 		return
@@ -121,7 +121,7 @@ func fillDefaults(s *jsonschema.Schema, object map[string]any) {
 	}
 }
 
-// defaultOf returns a copy of the default that s has, nil where it has none.
+// defaultOf returns a copy of the default of s, nil if it has none.
 func defaultOf(s *jsonschema.Schema) any {
 	for ; s != nil; s = s.Ref {
 		if s.Default != nil {

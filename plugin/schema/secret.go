@@ -12,11 +12,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// SecretsOf returns the strings and numbers of config, a JSON object that [Schema.Apply] accepts, that
-// the schema marks as secret. A schema marks its values, and all that they contain, with writeOnly: true
-// or format: password. A value that is the default of its schema is no secret: the schema shows it.
-//
-// In doubt a value is secret: it need not match the branch of a oneOf that marks it.
+// SecretsOf returns the strings and numbers of config that the schema marks as secret. config is a JSON
+// object that [Schema.Apply] accepts. A schema marks its values, and everything in them, with writeOnly:
+// true or format: password. A value that equals the default of its schema is not secret, since the schema
+// shows it. If a branch of a oneOf marks a value, it is secret even if it does not match this branch.
 func (s *Schema) SecretsOf(config []byte) (values []string) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(config))
 	if err != nil || len(s.secret) == 0 {
@@ -112,8 +111,8 @@ func sourceOf(s *jsonschema.Schema, doc any) any {
 	return doc
 }
 
-// inPlace returns the schemas with all that they apply to the same value, each once. The schemas of not,
-// which its values do not match, are left out.
+// inPlace returns the schemas and all subschemas that apply to the same value, each once. It leaves out the
+// schemas of not.
 func inPlace(schemas []*jsonschema.Schema) (all []*jsonschema.Schema) {
 	seen := make(map[*jsonschema.Schema]bool)
 	var add func(...*jsonschema.Schema)
@@ -141,7 +140,7 @@ func asSchema(either any) *jsonschema.Schema {
 	return s
 }
 
-// ofProperty returns the schemas of a property of the objects that the schemas apply to.
+// ofProperty returns the schemas for a property of an object that matches schemas.
 func ofProperty(by []*jsonschema.Schema, name string) (all []*jsonschema.Schema) {
 	for _, s := range by {
 		before := len(all)
@@ -166,7 +165,7 @@ func ofProperty(by []*jsonschema.Schema, name string) (all []*jsonschema.Schema)
 	return all
 }
 
-// ofItem returns the schemas of the item i of the arrays that the schemas apply to.
+// ofItem returns the schemas for the item i of an array that matches schemas.
 func ofItem(by []*jsonschema.Schema, i int) (all []*jsonschema.Schema) {
 	add := func(s *jsonschema.Schema) {
 		if s != nil {

@@ -46,17 +46,17 @@ type inToto struct {
 	} `json:"subject"`
 }
 
-// errOther is the error for a bundle with another statement than a signature, such as where the
-// artifact was built.
+// errOther is the error for a bundle whose statement is not a signature, such as a provenance
+// attestation.
 var errOther = errors.New("not a signature")
 
-// message returns the signed bytes of an envelope: its type and its payload, each with its
-// length.
+// message returns the signed bytes of an envelope: the pre-authentication encoding of DSSE, which has
+// the type and the payload, each with its length.
 func (e *envelope) message() []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload)
 }
 
-// signed returns the key that made s, and the digests that it signed.
+// signed returns the key that made s, and the digests in the signed payload.
 func signed(keys []Key, s plugin.Signature) (Key, []string, error) {
 	if s.Payload == nil {
 		return signedBundle(keys, s.Data)
@@ -71,7 +71,7 @@ func signed(keys []Key, s plugin.Signature) (Key, []string, error) {
 	}
 	var p simpleSigning
 	if err := json.Unmarshal(s.Payload, &p); err != nil {
-		return Key{}, nil, fmt.Errorf("key %s signed something else than a payload of cosign: %w", key, err)
+		return Key{}, nil, fmt.Errorf("key %s signed data that is not a payload of cosign: %w", key, err)
 	}
 	if p.Critical.Type != simpleSigningType {
 		return Key{}, nil, fmt.Errorf("key %s signed a %.60q, must be a %q", key, p.Critical.Type, simpleSigningType)
@@ -105,8 +105,8 @@ func signedBundle(keys []Key, data []byte) (Key, []string, error) {
 	return Key{}, nil, errNoKey
 }
 
-// verifyArtifact returns the key that signed a plugin that was pulled. It checks each step from
-// the key to the bytes.
+// verifyArtifact returns the key that signed a pulled plugin. It checks each step from the key to the
+// bytes.
 func verifyArtifact(keys []Key, s plugin.Signature, f *plugin.Found) (Key, error) {
 	key, digests, err := signed(keys, s)
 	if err != nil {
@@ -121,7 +121,7 @@ func verifyArtifact(keys []Key, s plugin.Signature, f *plugin.Found) (Key, error
 		if !slices.Contains(digests, want) {
 			return Key{}, fmt.Errorf("key %s signed the artifact %.80q, and this is %s", key, strings.Join(digests, ", "), want)
 		}
-		if err := names("index", s.Index, "manifests", manifest); err != nil {
+		if err := checkListed("index", s.Index, "manifests", manifest); err != nil {
 			return Key{}, fmt.Errorf("key %s signed %w", key, err)
 		}
 	}
@@ -129,15 +129,15 @@ func verifyArtifact(keys []Key, s plugin.Signature, f *plugin.Found) (Key, error
 		if digest == "" {
 			continue
 		}
-		if err := names("artifact", s.Artifact, "layers", digest); err != nil {
+		if err := checkListed("artifact", s.Artifact, "layers", digest); err != nil {
 			return Key{}, fmt.Errorf("key %s signed %w", key, err)
 		}
 	}
 	return key, nil
 }
 
-// names returns an error if a list of descriptors in a manifest does not have digest.
-func names(what string, manifest []byte, list, digest string) error {
+// checkListed returns an error unless the list of descriptors in a manifest has digest.
+func checkListed(what string, manifest []byte, list, digest string) error {
 	var lists map[string]json.RawMessage
 	var all []struct {
 		Digest string `json:"digest"`

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// Two programs are signed by one key. A mix of their files is not.
+// One key has signed two programs. A mix of their files is not signed.
 func TestCheckMixedProgramsIsRefused(t *testing.T) {
 	key := private(t)
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestCheckMixedProgramsIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// All of another plugin is that plugin, wherever it lies.
+	// The complete files of another plugin are that plugin, at any path.
 	if f, err := check(b); err != nil || f.Manifest.Name != "b" {
 		t.Errorf("%v, %+v", err, f.Manifest)
 	}

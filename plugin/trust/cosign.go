@@ -25,8 +25,8 @@ type bundle struct {
 	Envelope *envelope `json:"dsseEnvelope"`
 }
 
-// parseCosign returns the signature in an output of `cosign sign-blob`, in base64 or in a bundle.
-// message is what it should sign.
+// parseCosign returns the signature in an output of `cosign sign-blob`, in base64 or in a bundle. It
+// returns an error if a bundle has another digest than message.
 func parseCosign(data, message []byte) ([]byte, error) {
 	data = bytes.TrimSpace(data)
 	if !bytes.HasPrefix(data, []byte("{")) {
@@ -58,11 +58,11 @@ func parseCosign(data, message []byte) ([]byte, error) {
 	return b.MessageSignature.Signature, nil
 }
 
-// verifies reports whether k signed message as cosign does.
+// verifies reports whether k made this signature of message with cosign.
 func (k Key) verifies(message, signature []byte) bool {
 	switch public := k.public.(type) {
 	case ed25519.PublicKey:
-		// A text that prober signs is not a module, and must not pass for one.
+		// The text that prober signs must not be accepted as a module.
 		if bytes.HasPrefix(message, []byte(headerOf)) {
 			return false
 		}
@@ -86,6 +86,6 @@ func signerOf(keys []Key, message, signature []byte) (Key, bool) {
 	return Key{}, false
 }
 
-// errNoKey is the error for a signature by none of the trusted keys. A signature of cosign does
-// not name its key.
+// errNoKey is the error for a signature that no trusted key made. A signature of cosign does not name
+// its key.
 var errNoKey = errors.New("no trusted key verifies it")

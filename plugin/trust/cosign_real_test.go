@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// recorded returns a file that the real cosign wrote; see its README.md.
+// recorded returns a file that cosign wrote; see testdata/cosign/README.md.
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata/cosign", name))
@@ -21,7 +21,7 @@ func recorded(t *testing.T, name string) []byte {
 	return data
 }
 
-// Each file that cosign writes beside a module is read.
+// Check reads each kind of file that cosign writes beside a module.
 func TestCheckSignaturesOfCosign(t *testing.T) {
 	keys, err := trust.ReadKeys([]string{"testdata/cosign/cosign.pub", "testdata/cosign/other.pub", "testdata/cosign/ed.pub"})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestCheckSignaturesOfCosign(t *testing.T) {
 				t.Error("it is a signature of any module")
 			}
 			data := recorded(t, name)
-			at := max(bytes.Index(data, []byte(`ignature":"`)), 0) // or all of the file
+			at := max(bytes.Index(data, []byte(`ignature":"`)), 0) // 0 if the whole file is the signature
 			data[at+30] ^= 1
 			put(file, data)
 			if _, err = policy(trusted).Check(*f); err == nil {

@@ -79,7 +79,7 @@ func TestCheckCosign(t *testing.T) {
 			refused(t, err, "signed the module only")
 		})
 	}
-	// A stranger's cosign signature harms no plugin that a trusted key has signed.
+	// A cosign signature of an unknown key does not affect a plugin that a trusted key has signed.
 	key := private(t)
 	v, err := check(t, true, []trust.Key{key.Key}, f, from("a", base64ed(signature)), from("b", sign(t, key, f, nil)))
 	if err != nil || v.Signer() != key.ID {
@@ -87,7 +87,7 @@ func TestCheckCosign(t *testing.T) {
 	}
 }
 
-// A signature in the format of cosign is not one in the format of prober, and the reverse.
+// A signature in the format of cosign is invalid in the format of prober, and vice versa.
 func TestCheckSignatureOfOtherFormatIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ops.key")
 	key := private(t)
@@ -123,7 +123,7 @@ func TestCheckSignatureOfOtherFormatIsRefused(t *testing.T) {
 		_, err := check(t, false, keys, statement, from("demo.wasm.cosign.sig", []byte(signature)))
 		refused(t, err, "no trusted key verifies it")
 	})
-	t.Run("what the statement is", func(t *testing.T) { // as docs tell others to verify it
+	t.Run("what the statement is", func(t *testing.T) { // as in the documentation for verifiers
 		good := string(sign(t, key, f, nil))
 		signature, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(good[strings.LastIndex(good, " ")+1:], "\n"))
 		statement := "prober.dev/signature/v1\nmodule " + f.Digest + "\n"
@@ -147,7 +147,7 @@ func readRaw(t *testing.T, file string) ed25519.PrivateKey {
 	return raw.(ed25519.PrivateKey)
 }
 
-// The key signs the payload, which names the manifest, which names the module.
+// The key signs the payload. The payload names the manifest, and the manifest names the module.
 func TestCheckArtifact(t *testing.T) {
 	ec := ecdsaKey(t, elliptic.P256())
 	key := public(t, "cosign.pub", &ec.PublicKey)
@@ -176,7 +176,7 @@ func TestCheckArtifact(t *testing.T) {
 		{"an artifact of another module", "without the layer " + f.Digest, signed(payload(kind, elsewhere), elsewhere)},
 		{"another payload", "no trusted key verifies it", moved},
 		{"something else that cosign signed", `a "atomic container signature"`, signed(payload("atomic container signature", artifact), artifact)},
-		{"no payload", "something else than a payload of cosign", signed([]byte("text"), artifact)},
+		{"no payload", "data that is not a payload of cosign", signed([]byte("text"), artifact)},
 		{"no artifact", "signed the artifact", signed(good, nil)},
 		{"a manifest that is none", "the artifact's manifest", signed(payload(kind, []byte("{")), []byte("{"))},
 	} {

@@ -1,8 +1,8 @@
 // Package trust checks plugins against the keys that the operator trusts, and against a lock
 // file. It checks the bytes that are loaded, and does not run them.
 //
-// Start at policy.go; signature.go has the signatures of prober, cosign.go and artifact.go
-// those of cosign, lock.go the [Lock].
+// Start at policy.go; signature.go has the signatures of prober, cosign.go and artifact.go the
+// signatures of cosign, lock.go the [Lock].
 //
 // # Keys
 //
@@ -19,16 +19,15 @@
 //	prober.dev/signature/v1
 //	ed25519 KEYID SIGNATURE
 //
-// with one line for each key that signed, at most 16 and no key twice. SIGNATURE is in base64,
-// with the standard alphabet and padding. The key signs this text, in which each line ends with
-// a newline:
+// with one line for each key that signed, at most 16, each key once. SIGNATURE is in base64, with the
+// standard alphabet and padding. The key signs this text, in which each line ends with a newline:
 //
 //	prober.dev/signature/v1
 //	module sha256:DIGEST
 //	manifest sha256:DIGEST
 //
-// The last line is there if the manifest is a file beside the module. Otherwise whoever can
-// change that file could change what a signed module requests.
+// The last line is present if the manifest is a file beside the module. Without it, anyone who can
+// change this file could change the requests of a signed module.
 //
 // # Cosign
 //
@@ -40,18 +39,18 @@
 //
 // # What a signature does not prove
 //
-// A signature does not prove that a plugin is the newest version: whoever can replace files can
-// bring back an older one. A pin or a [Lock] fixes the bytes. Plugins of a key that is no longer
-// trusted are not loaded again; those that run go on until their agent ends.
+// A signature does not prove that a plugin is the newest version: anyone who can replace files can
+// restore an older one. A pin or a [Lock] fixes the bytes. If a key is removed from the trusted keys,
+// its plugins are not loaded again; running ones keep running until the agent ends.
 //
 // # Artifacts
 //
 // To sign an OCI artifact, cosign signs a small payload with the digest of its manifest: a file,
 // or, by default since cosign 3, a statement in a Sigstore bundle. For a program, it signs the
-// index that names the platforms, or the manifest of one platform. [plugin.Signature] has all of
-// that for a plugin that was pulled, and each step from the key to the bytes is checked: the key
-// signs the payload, the payload names the index or the manifest, the index names the manifest,
-// and the manifest names the module, and for a program the manifest of the plugin.
+// index that names the platforms, or the manifest of one platform. [plugin.Signature] has these
+// documents of a pulled plugin. Check verifies each step from the key to the bytes: the key signs the
+// payload, the payload names the index or the manifest, the index names the manifest, and the manifest
+// names the module, and for a program the manifest of the plugin.
 //
-// Bundles with other statements about an artifact, such as where it was built, are ignored.
+// Bundles with other statements about an artifact, such as its provenance, are ignored.
 package trust

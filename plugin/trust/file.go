@@ -16,16 +16,16 @@ import (
 
 const (
 	maxSignature = 4 << 10   // bytes of a signature file of prober
-	maxBundle    = 256 << 10 // bytes of one of cosign
+	maxBundle    = 256 << 10 // bytes of a signature file of cosign
 )
 
-// Files returns the paths that the signature files of the plugin at path may have.
+// Files returns the possible paths of signature files for the plugin at path.
 func Files(path string) []string {
 	return []string{path + Suffix, path + ".cosign.sig", path + ".cosign.bundle", path + ".sigstore.json"}
 }
 
-// readFile returns the contents of a regular file. check may return an error for the open file;
-// it may be nil.
+// readFile returns the contents of a regular file. check, if not nil, can refuse the open file with
+// an error.
 func readFile(path string, most int64, check func(os.FileInfo) error) ([]byte, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -44,8 +44,8 @@ func readFile(path string, most int64, check func(os.FileInfo) error) ([]byte, e
 	return regular.ReadAll(f, path, most)
 }
 
-// permissions returns who may use a file. It returns 0 on Windows, where Go reports mode 0666
-// for each file.
+// permissions returns the permission bits of a file. It returns 0 on Windows, where Go reports mode
+// 0666 for each file.
 func permissions(info os.FileInfo) os.FileMode {
 	if runtime.GOOS == "windows" {
 		return 0
@@ -53,8 +53,8 @@ func permissions(info os.FileInfo) os.FileMode {
 	return info.Mode().Perm()
 }
 
-// onlyOurs returns a check for files that say whom to trust: it fails if other users could
-// change or replace the file.
+// onlyOurs returns a check for files that determine trust. It fails if other users can change
+// or replace the file.
 func onlyOurs(file string) func(os.FileInfo) error {
 	return func(info os.FileInfo) error {
 		err := ownership.OnlyOwnerWrites(file, info)
@@ -62,15 +62,15 @@ func onlyOurs(file string) func(os.FileInfo) error {
 			err = ownership.CheckPath(file)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: they could say whom to trust", err)
+			return fmt.Errorf("%w: they could change which keys are trusted", err)
 		}
 		return nil
 	}
 }
 
-// beside returns the signatures in the files beside the plugin at path. A file that cannot be
-// read is one with an error.
-func beside(path string) (all []plugin.Signature) {
+// signaturesBeside returns the signatures in the files beside the plugin at path. The signature of a file
+// that cannot be read has an error.
+func signaturesBeside(path string) (all []plugin.Signature) {
 	for _, file := range Files(path) {
 		s := plugin.Signature{From: file}
 		if s.Data, s.Err = readFile(s.From, maxBundle, nil); !errors.Is(s.Err, fs.ErrNotExist) {
@@ -80,10 +80,10 @@ func beside(path string) (all []plugin.Signature) {
 	return all
 }
 
-// Read returns what a signature of the plugin at path covers: a module, and the plugin.yaml
-// beside it unless the same manifest is inside; a program, and the file with its manifest; or
-// the plugin.yaml of a check. path may be that of a folder with a plugin.yaml. If only the
-// manifest is missing or wrong, Read returns the rest along with the error.
+// Read returns the parts of the plugin at path that a signature covers: a module, and the plugin.yaml
+// beside it unless the same manifest is inside; a program, and the file with its manifest; or the
+// plugin.yaml of a check. path may also be a folder with a plugin.yaml. If only the manifest is missing
+// or wrong, Read returns the rest along with the error.
 func Read(path string) (*plugin.Found, error) {
 	path, err := plugin.Locate(path)
 	if err != nil {

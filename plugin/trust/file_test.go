@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// The file at the path changes after it was read.
+// The file at the path changes after the plugin has been read.
 func TestCheckUsesBytesThatWereRead(t *testing.T) {
 	dir := t.TempDir()
 	key, stranger := private(t), private(t)
@@ -50,7 +50,7 @@ func TestCheckUsesBytesThatWereRead(t *testing.T) {
 	_, err = policy.Check(all[0])
 	refused(t, err, "is not of this plugin, "+plugin.Digest(evil))
 
-	// A digest that somebody claims is not the digest of what is loaded.
+	// Check does not use the field Digest, which may be wrong.
 	claimed := all[0]
 	claimed.Digest = plugin.Digest(good)
 	_, err = policy.Check(claimed)
@@ -67,7 +67,7 @@ type unreadable struct {
 	make       func(path string) error
 }
 
-// pipes are those that only some systems have.
+// pipes are the unreadable files that only some systems have.
 var pipes []unreadable
 
 func TestUnreadableSignatureIsRefused(t *testing.T) {
@@ -140,8 +140,8 @@ func TestManifestBesideIsSigned(t *testing.T) {
 	_, err = policy.Check(load())
 	refused(t, err, "with the manifest "+plugin.Digest([]byte(more)))
 
-	// Of a module with the same manifest inside, the module is all that is signed, so
-	// that it can be taken elsewhere.
+	// If a module has the same manifest inside, the signature covers the module only, so that the
+	// module can be copied without plugin.yaml.
 	inside, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00"), []byte(manifest))
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestManifestBesideIsSigned(t *testing.T) {
 	if v, err := policy.Check(f); err != nil || v.State != trust.Signed || f.Beside != "" {
 		t.Errorf("got %v, %v, beside %q", v, err, f.Beside)
 	}
-	write(t, yaml, more) // which counts more than the one inside
+	write(t, yaml, more) // takes precedence over the one inside
 	_, err = policy.Check(load())
 	refused(t, err, "with the manifest "+plugin.Digest([]byte(more)))
 }

@@ -26,7 +26,7 @@ const (
 // Key is a public key.
 type Key struct {
 	ID   string // 32 hexadecimal digits
-	File string // the file that it was read from, or ""
+	File string // file of the key, or ""
 
 	public crypto.PublicKey // an ed25519.PublicKey, or an *ecdsa.PublicKey on P-256
 }
@@ -39,13 +39,13 @@ func (k Key) String() string {
 	return k.ID + " (" + k.File + ")"
 }
 
-// PEM returns the key in the form that [ReadKeys] reads.
+// PEM returns the key in the format of [ReadKeys].
 func (k Key) PEM() []byte {
-	der, _ := x509.MarshalPKIXPublicKey(k.public) // newKey has done so before
+	der, _ := x509.MarshalPKIXPublicKey(k.public) // cannot fail: newKey has called it
 	return pem.EncodeToMemory(&pem.Block{Type: publicBlock, Bytes: der})
 }
 
-// ReadKeys reads PEM files, each with a public key. It is an error if other users could change or
+// ReadKeys reads PEM files, each with a public key. It returns an error if other users can change or
 // replace a file.
 func ReadKeys(files []string) (keys []Key, err error) {
 	for _, file := range files {
@@ -62,7 +62,7 @@ func ReadKeys(files []string) (keys []Key, err error) {
 	return keys, err
 }
 
-// ParseKey reads a public key. file is for errors, and for [Key.File].
+// ParseKey parses a public key in PEM. file is used in errors and for [Key.File].
 func ParseKey(file string, data []byte) (Key, error) {
 	key, err := parseKey(data)
 	if err != nil {
@@ -96,7 +96,7 @@ func onlyBlock(data []byte) (*pem.Block, error) {
 		return nil, errors.New("no PEM block")
 	}
 	if more, _ := pem.Decode(rest); more != nil {
-		return nil, errors.New("more than one PEM block, must be one key a file")
+		return nil, errors.New("more than one PEM block; a file must have one key")
 	}
 	return block, nil
 }
@@ -139,8 +139,8 @@ func newPrivateKey(private ed25519.PrivateKey) (PrivateKey, error) {
 	return PrivateKey{Key: public, private: private}, err
 }
 
-// ReadPrivateKey reads a private key from a PEM file. It is an error if other users may use the
-// file.
+// ReadPrivateKey reads a private key from a PEM file. It returns an error if other users can access
+// the file.
 func ReadPrivateKey(file string) (PrivateKey, error) {
 	var mode os.FileMode
 	data, err := readFile(file, maxKey, func(info os.FileInfo) error {
@@ -182,7 +182,7 @@ func parsePrivateKey(data []byte) (PrivateKey, error) {
 	return newPrivateKey(key)
 }
 
-// Write writes the private key to a new file, which only its owner may read.
+// Write writes the private key to a new file, which only its owner can read.
 func (k PrivateKey) Write(file string) error {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {

@@ -24,12 +24,12 @@ const maxLock = 1 << 20
 
 // Lock is a list of plugins with their digests.
 type Lock struct {
-	File    string // the file that it was read from
+	File    string // file of the lock
 	Plugins []Locked
 }
 
-// Locked is one plugin of a lock. A plugin must have its Digest and Manifest; the rest is for
-// people.
+// Locked is one plugin of a lock. Check compares the Name, Digest and Manifest; the other fields are
+// for human readers.
 type Locked struct {
 	Name     string `yaml:"name"`
 	Version  string `yaml:"version"`
@@ -41,8 +41,7 @@ type Locked struct {
 	line int
 }
 
-// NewLock returns a lock of plugins. signer returns the ID of the key that signed a plugin, or
-// "".
+// NewLock returns a lock of plugins. signer returns the ID of a plugin's signing key, or "".
 func NewLock(plugins []plugin.Found, signer func(plugin.Found) string) *Lock {
 	l := &Lock{Plugins: []Locked{}}
 	for _, f := range plugins {
@@ -92,7 +91,7 @@ func (l *Lock) Encode() ([]byte, error) {
 	return b.Bytes(), cmp.Or(err, encoder.Close())
 }
 
-// ReadLock reads a lock file. It is an error if other users could change or replace the file.
+// ReadLock reads a lock file. It returns an error if other users can change or replace the file.
 func ReadLock(file string) (*Lock, error) {
 	data, err := readFile(file, maxLock, onlyOurs(file))
 	if err != nil {
@@ -101,8 +100,8 @@ func ReadLock(file string) (*Lock, error) {
 	return ParseLock(file, data)
 }
 
-// ParseLock reads data, the contents of a lock file. Its errors are [plugin.FieldError]s, joined
-// if there are several.
+// ParseLock parses the contents of a lock file. Its errors are [plugin.FieldError]s, joined if there
+// are several.
 func ParseLock(file string, data []byte) (*Lock, error) {
 	d := lockDecoder{yamlpos.Decoder{File: file}}
 	l := &Lock{File: file, Plugins: []Locked{}}

@@ -63,7 +63,7 @@ func TestLock(t *testing.T) {
 	changed, moved, stranger := named(t, "b", "1.0", "changed"), a, named(t, "c", "1", "c")
 	moved.Beside = ""
 	lying := changed
-	lying.Digest = b.Digest // it is the bytes that count
+	lying.Digest = b.Digest // Check must use the bytes
 	for _, c := range []struct {
 		f    plugin.Found
 		want string

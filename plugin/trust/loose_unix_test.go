@@ -44,7 +44,7 @@ func TestWritableTrustedFileIsError(t *testing.T) {
 			}
 		}
 		for file, err := range readTrusted(keyFile, lockFile) {
-			want := fmt.Sprintf("%s is writable to others (mode %#o); `chmod go-w %s` keeps them out: they could say whom to trust", file, mode, file)
+			want := fmt.Sprintf("%s is writable to others (mode %#o); `chmod go-w %s` keeps them out: they could change which keys are trusted", file, mode, file)
 			if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s with the mode %v: %v", file, mode, err)
 			}
@@ -52,7 +52,7 @@ func TestWritableTrustedFileIsError(t *testing.T) {
 	}
 }
 
-// Whoever can write to a folder can replace a key, a folder on the way to it, or a link to it.
+// A user with write access to a folder can replace a key, a parent folder, or a link in its path.
 func TestTrustedFileInWritableFolderIsError(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -12,7 +12,7 @@ import (
 
 // Config configures a [Policy].
 type Config struct {
-	// Keys are the trusted keys. Without any, signatures are not checked.
+	// Keys are the trusted keys. If it is empty, signatures are not checked.
 	Keys []Key
 	// Require refuses plugins that no trusted key has signed. It needs a key.
 	Require bool
@@ -48,7 +48,7 @@ type State string
 const (
 	Unchecked  State = "unchecked"   // no key is trusted
 	Signed     State = "signed"      // a trusted key has signed it
-	UnknownKey State = "unknown-key" // only other keys have
+	UnknownKey State = "unknown-key" // only other keys have signed it
 	Unsigned   State = "unsigned"
 )
 
@@ -82,7 +82,7 @@ func (v Verdict) String() string {
 
 // Refusal is the error of a plugin that may not be loaded.
 type Refusal struct {
-	Path   string // of the plugin
+	Path   string // path of the plugin
 	State  State  // "" for a wrong signature
 	Reason string
 	Keys   []Key // the trusted keys
@@ -101,17 +101,16 @@ func joinKeys(keys []Key) string {
 	return strings.Join(names, ", ")
 }
 
-// Check decides whether the plugin in f.Module may be loaded. It checks f.Signatures, or those in
-// the files beside f.Path if that is nil. Its error is a [*Refusal]: of a plugin with a wrong
-// signature, of one that only unknown keys have signed, and, if signatures are required, of one
-// that is not signed.
+// Check decides whether the plugin in f.Module may be loaded. It checks f.Signatures or, if they are
+// nil, the signatures in the files beside f.Path. It returns a [*Refusal] if a signature is wrong, if
+// only unknown keys have signed the plugin, or if the plugin is unsigned and signatures are required.
 func (p *Policy) Check(f plugin.Found) (Verdict, error) {
 	if p == nil || len(p.keys) == 0 {
 		return Verdict{State: Unchecked}, nil
 	}
 	signatures := f.Signatures
 	if signatures == nil {
-		signatures = beside(f.Path)
+		signatures = signaturesBeside(f.Path)
 	}
 	e := examination{keys: p.keys, found: &f, Verdict: Verdict{State: Unsigned}}
 	for _, s := range signatures {
@@ -146,8 +145,8 @@ type examination struct {
 	found *plugin.Found
 
 	Verdict
-	wrong     string // why the first wrong signature is wrong
-	unmatched string // why the first signature by none of keys is
+	wrong     string // reason for which the first wrong signature is wrong
+	unmatched string // message about the first signature that no key of keys made
 }
 
 // check checks one signature.
@@ -224,7 +223,7 @@ func (e *examination) lines(data []byte) error {
 	return nil
 }
 
-// subject returns the digests that should have been signed.
+// subject returns the digests that a signature must cover, as text.
 func (e *examination) subject() string {
 	text := e.found.ModuleDigest()
 	if e.found.Beside != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// Suffix ends the name of a signature file. Before it is the name of the signed file.
+// Suffix is appended to the name of a signed file to make the name of its signature file.
 const Suffix = ".sig"
 
 const (
@@ -31,11 +31,11 @@ type line struct {
 // base64Text accepts only one text for each signature.
 var base64Text = base64.StdEncoding.Strict()
 
-// parse reads a signature file. It accepts only what [format] returns.
+// parse parses a signature file. It accepts only the output of [format].
 func parse(data []byte) ([]line, error) {
 	text, ok := strings.CutSuffix(string(data), "\n")
 	if !ok {
-		return nil, errors.New("cut off: the last line does not end")
+		return nil, errors.New("truncated: the last line has no newline")
 	}
 	rows := strings.Split(text, "\n")
 	if rows[0] != header {
@@ -52,7 +52,7 @@ func parse(data []byte) ([]line, error) {
 			return nil, fmt.Errorf("line %d: %w", i+2, err)
 		}
 		if slices.ContainsFunc(lines, func(other line) bool { return other.keyID == l.keyID }) {
-			return nil, fmt.Errorf("line %d: key %s is there twice", i+2, l.keyID)
+			return nil, fmt.Errorf("line %d: key %s occurs twice", i+2, l.keyID)
 		}
 		lines = append(lines, l)
 	}
@@ -96,9 +96,9 @@ func statement(f *plugin.Found) []byte {
 	return []byte(text)
 }
 
-// Sign returns the signature file of f, with the signature of k and those in others, the previous
-// contents of the file; nil is none. A signature of other bytes makes the plugin refused, so pass
-// others only if f has not changed.
+// Sign returns the contents of the signature file of f: the signature of k and the signatures in
+// others, the previous contents or nil. A signature of other bytes causes a refusal, so pass others
+// only if f has not changed.
 func (k PrivateKey) Sign(f *plugin.Found, others []byte) ([]byte, error) {
 	var lines []line
 	if others != nil {

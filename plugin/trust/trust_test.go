@@ -106,7 +106,7 @@ func check(t testing.TB, require bool, keys []trust.Key, f plugin.Found, signatu
 
 func from(name string, data []byte) plugin.Signature { return plugin.Signature{From: name, Data: data} }
 
-// refused fails unless err is a refusal in one line with all of wants.
+// refused fails unless err is a refusal in one line that contains all of wants.
 func refused(t *testing.T, err error, wants ...string) {
 	t.Helper()
 	if _, ok := errors.AsType[*trust.Refusal](err); !ok {
@@ -193,13 +193,13 @@ func TestCheckWrongSignatureIsRefused(t *testing.T) {
 		{"good, and stale by another trusted key", "is not of this plugin", sign(t, key, f, sign(t, stranger, other, nil))},
 		{"empty", "a signature of neither prober nor cosign", nil},
 		{"garbage", "a signature of neither prober nor cosign", []byte("\x00\xff\xfe garbage")},
-		{"truncated in the line", "cut off", []byte(good[:len(good)-10])},
-		{"truncated before the newline", "cut off", []byte(good[:len(good)-1])},
+		{"truncated in the line", "truncated: ", []byte(good[:len(good)-10])},
+		{"truncated before the newline", "truncated: ", []byte(good[:len(good)-1])},
 		{"truncated to its head", "0 signatures, must be 1 to 16", []byte(head + "\n")},
 		{"oversized", "more than 4096 bytes", lines(row + strings.Repeat(" ", 4096))},
 		{"too many lines", "17 signatures, must be 1 to 16", lines(seventeen...)},
 		{"another version", `"prober.dev/signature/v2"`, []byte(strings.Replace(good, "/v1", "/v2", 1))},
-		{"the key twice", "line 3: key " + key.ID + " is there twice", lines(row, row)},
+		{"the key twice", "line 3: key " + key.ID + " occurs twice", lines(row, row)},
 		{"an empty line", "line 3: must be", lines(row, "")},
 		{"carriage returns", "must be", []byte(strings.ReplaceAll(good, "\n", "\r\n"))},
 		{"a carriage return in the signature", "is not a signature", lines(row + "\r")},
@@ -254,10 +254,10 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// plainBase64 removes what decoders of base64 and JSON ignore.
+// plainBase64 removes the characters that decoders of base64 and JSON ignore.
 var plainBase64 = strings.NewReplacer("\n", "", "\r", "", `\`, "")
 
-// Only data of the owner of the key is a signature.
+// Check accepts data as a signature only if the owner of a trusted key made it.
 func FuzzSignature(f *testing.F) {
 	key, ec := private(f), ecdsaKey(f, elliptic.P256())
 	ecKey := public(f, "ec.pub", &ec.PublicKey)

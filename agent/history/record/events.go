@@ -2,7 +2,7 @@ package record
 
 import "encoding/binary"
 
-// State is the state of a series. The first four are those of package states.
+// State is the state of a series. The first four equal the states of package states.
 type State uint8
 
 // All states.
@@ -11,7 +11,7 @@ const (
 	Success
 	Warning
 	Failure
-	Absent // the probe does not exist, or the agent does not run
+	Absent // the probe does not exist, or the agent is not running
 )
 
 // String returns the word of the API.
@@ -22,37 +22,37 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Op is what an event says.
+// Op is the kind of an event.
 type Op uint8
 
 // All operations.
 const (
-	Change   Op = iota // the series has another state
+	Change   Op = iota // the series has a new state
 	Alive              // the agent runs
-	Start              // the agent has started: before it, the last event is when it was known to run
-	Stop               // the agent stops, and with it all series
-	Snapshot           // ID events [Held] follow: all series that exist
-	Held               // the series has this state, for longer
+	Start              // the agent has started: the previous event is the last time at which the old one is known to have run
+	Stop               // the agent stops, and all series end
+	Snapshot           // ID events [Held] follow, one for each series that exists
+	Held               // the series is in this state, and was before
 )
 
 // Event is an event of a window. Its texts are set for a [Change], and for a [Held] failure.
 type Event struct {
 	Op           Op
 	State        State
-	ID           uint32 // of the series; of a [Snapshot] how many follow
-	Time         int64  // in milliseconds since the epoch
+	ID           uint32 // of the series; for a [Snapshot], the number of Held events that follow
+	Time         int64  // milliseconds since the epoch
 	Reason, Text string
 }
 
-// EventWriter collects events, for a payload. Times of events that follow each
-// other should be near.
+// EventWriter encodes events into a payload. Consecutive events should have close times, which take
+// less space.
 type EventWriter struct {
 	out   []byte
 	last  int64
 	known texts
 }
 
-// Len returns the number of bytes so far.
+// Len returns the size of the payload in bytes.
 func (w *EventWriter) Len() int { return len(w.out) }
 
 // Add adds an event.
@@ -73,7 +73,7 @@ func (w *EventWriter) Add(e *Event) {
 	}
 }
 
-// Take returns the payload, and begins the next one. It is valid until the next call of Add.
+// Take returns the payload, valid until the next call of Add, and begins a new one.
 func (w *EventWriter) Take() []byte {
 	out := w.out
 	w.out, w.last = w.out[:0], 0
@@ -81,7 +81,7 @@ func (w *EventWriter) Take() []byte {
 	return out
 }
 
-// DecodeEvents calls each for the events of a payload. The event is valid during the call.
+// DecodeEvents calls each for the events of a payload. The event is valid only during the call.
 func DecodeEvents(payload []byte, each func(*Event)) error {
 	d := decoder{in: payload}
 	var e Event

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Counts are numbers of ticks by result, in the order of [State].
+// Counts has the number of ticks by result, indexed by [State].
 type Counts [4]uint16
 
-// Sample is the aggregate of the ticks of a series in a minute.
+// Sample is the aggregate of a series' ticks in a minute.
 type Sample struct {
 	Counts    Counts
 	Mean, Max Bin
 }
 
-// Add adds other ticks of the minute.
+// Add merges o, a sample of the same minute.
 func (s *Sample) Add(o *Sample) {
 	var ticks, more float64
 	for i, n := range o.Counts {
@@ -30,8 +30,9 @@ func (s *Sample) Add(o *Sample) {
 	s.Max = max(s.Max, o.Max, s.Mean)
 }
 
-// Bin is a duration. Each is 10 % longer than the one before, so that the middle of a bin is at most 5 %
-// from every duration in it. Bin 0 is below a microsecond, and the last one has all from 9 hours on.
+// Bin is a duration on a logarithmic scale. Each bin is 10 % longer than the previous one, so that the middle of
+// a bin differs by at most 5 % from every duration in it. Bin 0 is below a microsecond, and the last bin
+// has all durations from 9 hours on.
 type Bin uint8
 
 const binRatio = 1.1
@@ -55,7 +56,7 @@ func (b Bin) Seconds() float64 {
 	return math.Exp((float64(b)-0.5)*binLog) / 1e6
 }
 
-// appendCounts appends counts: mostly there are only successes.
+// appendCounts appends counts. Counts of successes alone, the common case, take one number.
 func appendCounts(dst []byte, c Counts) []byte {
 	only := c == Counts{Success: c[Success]}
 	if only {
@@ -85,8 +86,8 @@ type SampleOf struct {
 	Sample
 }
 
-// AppendMinute appends the payload of a minute: samples, sorted by ID, of the minute that began
-// at minute, in minutes since the epoch.
+// AppendMinute appends the payload of a minute to dst. samples are sorted by ID. minute is when it begins, in
+// minutes since the epoch.
 func AppendMinute(dst []byte, minute int32, samples []SampleOf) []byte {
 	dst = binary.AppendVarint(dst, int64(minute))
 	dst = binary.AppendUvarint(dst, uint64(len(samples)))
@@ -107,7 +108,7 @@ func AppendMinute(dst []byte, minute int32, samples []SampleOf) []byte {
 	return dst
 }
 
-// DecodeMinute decodes a minute. It appends to samples.
+// DecodeMinute decodes a minute, and appends its samples to samples.
 func DecodeMinute(payload []byte, samples []SampleOf) (minute int32, _ []SampleOf, err error) {
 	d := decoder{in: payload}
 	minute = int32(d.varint())
@@ -117,18 +118,18 @@ func DecodeMinute(payload []byte, samples []SampleOf) (minute int32, _ []SampleO
 		last += uint32(d.uvarint())
 		samples = append(samples, SampleOf{ID: last})
 	}
-	of := samples[from:]
-	for i := range of {
-		of[i].Counts = d.counts()
+	added := samples[from:]
+	for i := range added {
+		added[i].Counts = d.counts()
 	}
 	means := d.bytes(uint64(n))
 	spans := d.bytes(uint64(n))
 	if d.bad {
 		return minute, samples[:from], d.err("minute")
 	}
-	for i := range of {
-		of[i].Mean = Bin(means[i])
-		of[i].Max = of[i].Mean + Bin(spans[i])
+	for i := range added {
+		added[i].Mean = Bin(means[i])
+		added[i].Max = added[i].Mean + Bin(spans[i])
 	}
 	return minute, samples, nil
 }

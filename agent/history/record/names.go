@@ -7,13 +7,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Key names a series: the probes that had the same names one after the other.
+// Key identifies a series: the successive probes with the same names.
 type Key struct {
 	Namespace, Pod, Container string
 	Kind                      probe.Kind
 }
 
-// Compare orders keys by namespace, pod, container and the word of the kind.
+// Compare orders keys by namespace, pod, container and the name of the kind.
 func (k *Key) Compare(o *Key) int {
 	for _, c := range []int{
 		strings.Compare(k.Namespace, o.Namespace), strings.Compare(k.Pod, o.Pod), strings.Compare(k.Container, o.Container),
@@ -25,12 +25,12 @@ func (k *Key) Compare(o *Key) int {
 	return strings.Compare(k.Kind.String(), o.Kind.String())
 }
 
-// Series is a series, whose ID stands for it in other values.
+// Series is a series. Other values refer to it by ID.
 type Series struct {
 	Key
 	ID      uint32
 	Handler string
-	Ended   int64 // when its last probe ended, in milliseconds; 0 if one may exist
+	Ended   int64 // when its last probe ended, in milliseconds since the epoch; 0 if one may exist
 }
 
 // AppendSeries appends the payload of a series, without its ID.
@@ -41,7 +41,7 @@ func AppendSeries(dst []byte, s *Series) []byte {
 	return binary.AppendVarint(append(dst, byte(s.Kind)), s.Ended)
 }
 
-// DecodeSeries decodes what [AppendSeries] has made.
+// DecodeSeries decodes a payload of [AppendSeries]. The ID is not in it.
 func DecodeSeries(payload []byte) (s Series, err error) {
 	d := decoder{in: payload}
 	for _, text := range []*string{&s.Namespace, &s.Pod, &s.Container, &s.Handler} {
@@ -52,11 +52,11 @@ func DecodeSeries(payload []byte) (s Series, err error) {
 	return s, d.err("series")
 }
 
-// Window is a time for which the history has changes and points.
+// Window is a time span whose changes and samples are stored together.
 type Window struct {
-	Seq         uint32 // in the order of their begin
-	Folded      bool   // its minutes have become points
-	First, Last int64  // when it began and ended, in milliseconds; Last is 0 while it is written
+	Seq         uint32 // sequence number, in order of time
+	Folded      bool   // its minutes are replaced by points
+	First, Last int64  // begin and end, in milliseconds since the epoch; Last is 0 while the window is written
 }
 
 // AppendWindow appends the payload of a window, without its number.
@@ -68,7 +68,7 @@ func AppendWindow(dst []byte, w *Window) []byte {
 	return binary.AppendVarint(binary.AppendVarint(append(dst, folded), w.First), w.Last)
 }
 
-// DecodeWindow decodes what [AppendWindow] has made.
+// DecodeWindow decodes a payload of [AppendWindow]. The number is not in it.
 func DecodeWindow(payload []byte) (w Window, err error) {
 	d := decoder{in: payload}
 	w.Folded = d.byte() == 1

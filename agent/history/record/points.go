@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Point is the [Sample] of a minute, which is since the epoch.
+// Point is the [Sample] of a minute, which is counted since the epoch.
 type Point struct {
 	Minute int32
 	Sample
 }
 
-// AppendPoints appends the payload of the points of a series, sorted by minute. What is alike is together:
-// minutes and counts in runs, and then the durations, which are what takes the space.
+// AppendPoints appends the payload of the points of a series, sorted by minute. Minutes and counts are
+// encoded as runs. Then come the durations, which take most of the space.
 func AppendPoints(dst []byte, points []Point) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(points)))
 	if len(points) == 0 {
@@ -20,7 +20,7 @@ func AppendPoints(dst []byte, points []Point) []byte {
 	}
 	dst = appendRuns(dst, points)
 	dst = appendCountRuns(dst, points)
-	base := middle(points)
+	base := medianMean(points)
 	dst = append(dst, byte(base))
 	for i := range points {
 		dst = append(dst, byte(points[i].Mean-base))
@@ -31,8 +31,8 @@ func AppendPoints(dst []byte, points []Point) []byte {
 	return dst
 }
 
-// middle returns the median of the means, from which the others differ by little.
-func middle(points []Point) Bin {
+// medianMean returns the median of the means: most means differ little from it.
+func medianMean(points []Point) Bin {
 	means := make([]Bin, len(points))
 	for i := range points {
 		means[i] = points[i].Mean
@@ -57,7 +57,7 @@ func appendRuns(dst []byte, points []Point) []byte {
 	return dst
 }
 
-// appendCountRuns appends the counts of points: pairs of counts and how often they follow each other.
+// appendCountRuns appends the counts of points: pairs of counts and the number of consecutive points with them.
 func appendCountRuns(dst []byte, points []Point) []byte {
 	for i := 0; i < len(points); {
 		n := 1
@@ -70,7 +70,7 @@ func appendCountRuns(dst []byte, points []Point) []byte {
 	return dst
 }
 
-// DecodePoints decodes what [AppendPoints] has made.
+// DecodePoints decodes a payload of [AppendPoints].
 func DecodePoints(payload []byte) ([]Point, error) {
 	d := decoder{in: payload}
 	n := d.count()
@@ -108,12 +108,12 @@ func DecodePoints(payload []byte) ([]Point, error) {
 	return all, nil
 }
 
-// run returns the length of a run, which is at least 1 and at most most.
-func (d *decoder) run(most int) int {
+// run decodes the length of a run, which must be from 1 to limit.
+func (d *decoder) run(limit int) int {
 	n := d.uvarint()
-	if n < 1 || n > uint64(most) {
+	if n < 1 || n > uint64(limit) {
 		d.bad, d.in = true, nil
-		return most
+		return limit
 	}
 	return int(n)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-func TestValuesBelongToTheirKeys(t *testing.T) {
+func TestOpenRejectsValuesOfOtherKeys(t *testing.T) {
 	var seal record.Sealer
 	var open record.Opener
 	r := rand.New(rand.NewPCG(1, 2))
@@ -45,7 +45,7 @@ func TestValuesBelongToTheirKeys(t *testing.T) {
 	}
 }
 
-func TestNamesAndEvents(t *testing.T) {
+func TestSeriesWindowsAndEventsRoundTrip(t *testing.T) {
 	for _, want := range []record.Series{
 		{Key: record.Key{Namespace: "default", Pod: "a", Container: "web", Kind: probe.Readiness}, Handler: "http", Ended: 1_800_000_000_000},
 		{Key: record.Key{Namespace: "default", Pod: "b", Container: "web", Kind: probe.Startup}},
@@ -68,7 +68,7 @@ func TestNamesAndEvents(t *testing.T) {
 		{Op: record.Alive, Time: 1_800_000_060_000}, {Op: record.Stop, Time: 1_800_000_060_001},
 	}
 	var w record.EventWriter
-	for range 2 { // the second payload uses nothing of the first
+	for range 2 { // the second payload shares no strings with the first
 		for i := range events {
 			w.Add(&events[i])
 		}
@@ -98,7 +98,7 @@ func randomPoints(r *rand.Rand, n int) []record.Point {
 	return points
 }
 
-func TestPointsAndMinutes(t *testing.T) {
+func TestPointsAndMinutesRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		want := randomPoints(r, r.IntN(100))
@@ -133,7 +133,7 @@ func TestBinsAreWithin5Percent(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes anything as everything.
+// FuzzDecode passes any bytes to all decoders.
 func FuzzDecode(f *testing.F) {
 	f.Add(record.AppendSeries(nil, &record.Series{Handler: "h"}))
 	f.Add(record.AppendMinute(nil, 1, []record.SampleOf{{ID: 1}}))

@@ -1,8 +1,8 @@
-// Package record encodes the values of the history. Each has a checksum, of its place too: the pages of the
-// database have none, and a value that has come to another key is as wrong as one that is damaged.
+// Package record encodes the values of the history. Each value has a checksum over its bucket, its key and its
+// payload: bbolt's pages have no checksums, and a value under another key is damage too.
 //
-// Read seal.go first: what is around all values. events.go, names.go, minutes.go and points.go have what is
-// in them. Decoders take any bytes: they return an error, never panic, and take no more memory than
+// Read seal.go first: the envelope of all values. events.go, names.go, minutes.go and points.go have their
+// payloads. Decoders take any bytes: they return an error, never panic, and use no more memory than
 // [MaxPayload] needs.
 package record
 
@@ -16,28 +16,28 @@ import (
 	"io"
 )
 
-// MaxPayload is the most bytes of a value, before compression.
+// MaxPayload is the limit of a payload, in bytes before compression.
 const MaxPayload = 16 << 20
 
 const (
 	headerSize   = 5 // the checksum and the flags
 	flagDeflated = 1
-	leastDeflate = 96 // bytes that are worth it
+	leastDeflate = 96 // bytes; smaller payloads are not compressed
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrDamaged matches the error of a value that cannot be decoded.
+// ErrDamaged matches the errors of values that cannot be decoded.
 var ErrDamaged = errors.New("damaged")
 
-// Sealer makes values. It is not safe for concurrent use.
+// Sealer encodes values. It is not safe for concurrent use.
 type Sealer struct {
 	deflater *flate.Writer
 	packed   bytes.Buffer
 }
 
-// Seal returns the value of payload, for a key of a bucket. The value is a copy. The payload must not be
-// above [MaxPayload].
+// Seal returns the value of payload, for a key of a bucket. The value is a copy. The payload must not
+// exceed [MaxPayload].
 func (s *Sealer) Seal(bucket, key, payload []byte) []byte {
 	var flags byte
 	if len(payload) >= leastDeflate {
@@ -59,7 +59,7 @@ func (s *Sealer) deflate(payload []byte) []byte {
 	} else {
 		s.deflater.Reset(&s.packed)
 	}
-	_, _ = s.deflater.Write(payload) // a buffer takes everything
+	_, _ = s.deflater.Write(payload) // a buffer returns no error
 	_ = s.deflater.Close()
 	return s.packed.Bytes()
 }
@@ -69,13 +69,13 @@ func checksum(bucket, key, rest []byte) uint32 {
 	return crc32.Update(crc32.Update(sum, castagnoli, key), castagnoli, rest)
 }
 
-// Opener reads values. It is not safe for concurrent use.
+// Opener decodes values. It is not safe for concurrent use.
 type Opener struct {
 	payload  []byte
 	inflater io.ReadCloser
 }
 
-// Open returns the payload of a value, until the next call. It may share the memory of the value.
+// Open returns the payload of a value, valid until the next call. It may share the memory of value.
 func (o *Opener) Open(bucket, key, value []byte) ([]byte, error) {
 	if len(value) < headerSize || binary.LittleEndian.Uint32(value) != checksum(bucket, key, value[4:]) {
 		return nil, fmt.Errorf("%w: the checksum of %s %x is wrong", ErrDamaged, bucket, key)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// decoder reads numbers and texts. After an error it returns zero values.
+// decoder decodes numbers and strings. After an error it returns zero values.
 type decoder struct {
 	in    []byte
 	bad   bool
-	known []string // texts so far
+	known []string // strings so far
 }
 
 func (d *decoder) uvarint() uint64 {
@@ -52,7 +52,7 @@ func (d *decoder) bytes(n uint64) []byte {
 	return b
 }
 
-// count returns a number of things, each of which takes a byte or more of what follows.
+// count decodes a number of elements. Each takes at least one of the bytes that follow.
 func (d *decoder) count() int {
 	n := d.uvarint()
 	if n > uint64(len(d.in)) {
@@ -62,7 +62,7 @@ func (d *decoder) count() int {
 	return int(n)
 }
 
-// text returns what [texts.append] has written.
+// text decodes a string of [texts.append].
 func (d *decoder) text() string {
 	switch ref := d.uvarint(); {
 	case ref == 0:
@@ -86,7 +86,7 @@ func (d *decoder) err(what string) error {
 	return nil
 }
 
-// texts writes each text once, and then a reference.
+// texts encodes each distinct string once, and then a reference to it.
 type texts map[string]uint64
 
 func (t texts) append(dst []byte, text string) []byte {

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 )
 
-// csvForm writes a line for each probe, or for each incident.
+// csvForm writes a row for each probe, or for each incident.
 type csvForm struct {
 	out         *csv.Writer
 	perIncident bool
@@ -28,7 +28,7 @@ var (
 	probeColumns    = []string{"namespace", "pod", "container", "kind", "handler"}
 	reportColumns   = []string{"uptime", "success_seconds", "warning_seconds", "failure_seconds", "unknown_seconds", "incidents", "mean_seconds", "longest_seconds"}
 	incidentColumns = []string{"start", "end", "duration_seconds", "reason", "text"}
-	targetColumn    = "target" // the last one: readers may go by position
+	targetColumn    = "target" // the last column: readers may use positions
 )
 
 func (f *csvForm) begin(*history.Page) error {
@@ -69,8 +69,8 @@ func (f *csvForm) end() error {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// cell returns text as one line that no terminal obeys and no spreadsheet takes for a formula, as OWASP
-// advises: a target may have written it.
+// cell returns text as one line without control sequences of terminals. A text that a spreadsheet would take for
+// a formula is quoted, as OWASP advises: a target may have written it.
 func cell(text string) string {
 	text = explain.OneLine(text)
 	if strings.IndexFunc(text, func(r rune) bool { return strings.ContainsRune("=+-@＝＋－＠", r) }) == 0 {

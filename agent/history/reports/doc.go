@@ -1,3 +1,3 @@
-// Package reports responds to HTTP requests for the history of an agent: reports, as JSON or CSV, and the
-// history of one probe. Read server.go first; csv.go is safe for spreadsheets.
+// Package reports serves the history of an agent over HTTP: reports, as JSON or CSV, and the history of one
+// probe. Read server.go first; csv.go escapes texts for spreadsheets.
 package reports

@@ -23,10 +23,10 @@ import (
 type reportQuery struct {
 	history.Query
 	csv         bool
-	perIncident bool // CSV has a line for each incident
+	perIncident bool // CSV has a row for each incident
 }
 
-// single returns the parameters, each of which may be set once. known are their names.
+// single returns the parameters. A parameter that is set twice or not in known is an error.
 func single(values url.Values, known ...string) (map[string]string, error) {
 	slices.Sort(known)
 	all := make(map[string]string)
@@ -42,7 +42,7 @@ func single(values url.Values, known ...string) (map[string]string, error) {
 	return all, nil
 }
 
-// span returns the time that since and until bound. without is since if it is not set.
+// span returns the time between the parameters since and until. without is the default of since.
 func span(values map[string]string, without string, now time.Time) (since, until time.Time, err error) {
 	until = now
 	if text := values["until"]; text != "" {

@@ -30,13 +30,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// evil are texts of a target.
+// evil holds texts of a target that a spreadsheet would take for formulas.
 var evil = []string{"=cmd|' /C calc'!A0", "+1", "-1+2", "@SUM(1)", "\t=1", "＝1", "a,b\"c\nd\x1b[31m\xff\u202e", "fine"}
 
-// tame are the same texts in CSV.
+// tame holds the same texts as CSV must have them.
 var tame = []string{"'=cmd|' /C calc'!A0", "'+1", "'-1+2", "'@SUM(1)", "'=1", "'＝1", "a,b\"c d [31m\ufffd\ufffd", "fine"}
 
-// served calls f in a bubble, with a server of eight probes of which each has failed for a minute.
+// served calls f in a bubble with a server. Each of its eight probes has failed for a minute.
 func served(t *testing.T, f func(get func(path string, header ...string) *httptest.ResponseRecorder)) {
 	servedFrom(t, t.TempDir(), f)
 }

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	partBytes = 32 << 10         // of a response that are written at once
-	patience  = 10 * time.Second // of a part, with its reader
+	partBytes = 32 << 10         // of a response, in one write
+	patience  = 10 * time.Second // limit of the time for a part
 )
 
-// Server responds to requests.
+// Server serves the history.
 type Server struct {
 	// Store has the history; nil: the agent keeps none.
 	Store *history.Store
@@ -28,8 +28,8 @@ type Server struct {
 	Target func(namespace, pod, container, kind string) string
 }
 
-// has reports whether there is a history, and responds if there is none.
-func (s *Server) has(w http.ResponseWriter) bool {
+// hasHistory reports whether there is a history, and responds with 404 if not.
+func (s *Server) hasHistory(w http.ResponseWriter) bool {
 	if s.Store == nil {
 		reply.Fail(w, http.StatusNotFound, "the agent keeps no history: --state-dir is not set")
 	}
@@ -38,7 +38,7 @@ func (s *Server) has(w http.ResponseWriter) bool {
 
 // Report responds to GET /api/v1/report.
 func (s *Server) Report(w http.ResponseWriter, r *http.Request) {
-	if !s.has(w) {
+	if !s.hasHistory(w) {
 		return
 	}
 	q, err := parseReport(r, time.Now())
@@ -78,7 +78,7 @@ func (s *Server) Report(w http.ResponseWriter, r *http.Request) {
 			reply.Fail(w, http.StatusInternalServerError, "the history cannot be read: %v", err)
 		}
 	default:
-		panic(http.ErrAbortHandler) // else what was sent would look like all
+		panic(http.ErrAbortHandler) // a truncated response must not look complete
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *Server) Probe(w http.ResponseWriter, r *http.Request) {
 		reply.Fail(w, http.StatusBadRequest, "%v", err)
 		return
 	}
-	if !s.has(w) {
+	if !s.hasHistory(w) {
 		return
 	}
 	values, err := single(r.URL.Query(), "since", "until")
@@ -116,18 +116,18 @@ func (s *Server) Probe(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// partWriter writes to a reader that may take [patience] for each part.
+// partWriter writes a response in parts. The client must take each within [patience].
 type partWriter struct{ http.ResponseWriter }
 
-// Write writes a part, and lets ticks that are due go first.
+// Write writes a part. It yields the processor afterwards, so that ticks that are due run first.
 func (p partWriter) Write(part []byte) (int, error) {
-	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(patience)) // an error leaves the limit of the server
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(patience)) // on an error the server's limit stays
 	n, err := p.ResponseWriter.Write(part)
 	runtime.Gosched()
 	return n, err
 }
 
-// form is how a report is written, item by item.
+// form writes a report, item by item.
 type form interface {
 	begin(*history.Page) error
 	item(*api.ReportItem) error
@@ -149,7 +149,7 @@ func (f *jsonForm) begin(p *history.Page) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.out.WriteString(strings.TrimSuffix(string(text), "null}") + "[") // items are the last field
+	_, err = f.out.WriteString(strings.TrimSuffix(string(text), "null}") + "[") // Items is the last field are the last field
 	return err
 }
 

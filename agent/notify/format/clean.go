@@ -5,12 +5,12 @@ import (
 	"unicode"
 )
 
-// maxMarks is how many combining characters may follow a character.
+// maxMarks is the limit of consecutive combining characters.
 const maxMarks = 3
 
-// Clean returns text as one line of at most most characters. It removes escape sequences of terminals,
-// control characters, and characters that are invisible or change the direction of text: a target may
-// have written them. Each format escapes what has a meaning in it.
+// Clean returns text as one line of at most most characters. It removes terminal escape sequences, control
+// characters, and characters that are invisible or change the direction of text, as a target may have
+// written them. Each format additionally escapes its own markup.
 func Clean(text string, most int) string {
 	text = strings.ToValidUTF8(text[:min(len(text), 8*most)], "\ufffd")
 	var b strings.Builder
@@ -53,8 +53,8 @@ func Clean(text string, most int) string {
 	return b.String()
 }
 
-// afterEscape returns what follows the escape sequence that text begins with: CSI, OSC and the like, of
-// seven or eight bits.
+// afterEscape returns text without the escape sequence at its begin, if any: CSI, OSC and similar, in the
+// 7-bit and the 8-bit form.
 func afterEscape(text string) string {
 	var intro byte
 	switch {
@@ -74,7 +74,7 @@ func afterEscape(text string) string {
 			return ""
 		}
 		return text[end+1:]
-	case ']', 'P', 'X', '^', '_': // up to BEL or ST
+	case ']', 'P', 'X', '^', '_': // ends with BEL or ST
 		for i := range text {
 			switch {
 			case text[i] == '\a':

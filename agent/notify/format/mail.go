@@ -18,9 +18,9 @@ const (
 	mailBytes  = 256 << 10
 )
 
-// Mail returns a mail of plain text. Messages about the same group are one thread.
+// Mail returns a plain-text mail. Messages about the same group form one thread.
 func Mail(m *Message, spec *config.MailReceiver) ([]byte, error) {
-	return m.within(mailProbes, mailBytes, func(m *Message) ([]byte, error) {
+	return m.renderWithin(mailProbes, mailBytes, func(m *Message) ([]byte, error) {
 		host := "localhost"
 		if from, err := mail.ParseAddress(spec.From); err == nil {
 			host = from.Address[strings.LastIndexByte(from.Address, '@')+1:]
@@ -50,20 +50,20 @@ func Mail(m *Message, spec *config.MailReceiver) ([]byte, error) {
 	})
 }
 
-// plainBody returns m as lines of text.
+// plainBody returns the body of m as plain text.
 func plainBody(m *Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", m.Title)
 	for i := range m.Probes {
 		p := &m.Probes[i]
-		fmt.Fprintf(&b, "\n%s\n", p.head())
+		fmt.Fprintf(&b, "\n%s\n", p.headline())
 		for _, line := range []string{p.cause(), p.Explain, p.URL} {
 			if line != "" {
 				fmt.Fprintf(&b, "  %s\n", line)
 			}
 		}
 	}
-	if more := m.more(); more != "" {
+	if more := m.omittedLine(); more != "" {
 		fmt.Fprintf(&b, "\n%s\n", more)
 	}
 	fmt.Fprintf(&b, "\n-- \nprober on %s\n", m.Host)

@@ -1,6 +1,5 @@
-// Package format makes the texts that receivers of notifications get of a [Message]. Targets have written
-// some of its texts: [Clean] removes what they may not have, and each format escapes what has a meaning in it.
-// Read message.go first.
+// Package format encodes a [Message] for each kind of receiver. Some of its texts come from targets: [Clean]
+// removes dangerous characters, and each format escapes its own markup. Read message.go first.
 package format
 
 import (
@@ -18,44 +17,44 @@ const (
 	Failing  = "failing"
 	Resolved = "resolved"
 	Removed  = "removed" // the probe is gone
-	Test     = "test"    // of a message alone
+	Test     = "test"    // only of a message
 )
 
 // Limits of a message.
 const (
-	maxProbes      = 100 // that are listed; formats list fewer
-	MaxText        = 300 // characters of a text of a target
+	maxProbes      = 100 // listed in a message; some formats list fewer
+	MaxText        = 300 // characters of a text from a target
 	MaxName        = 253 // characters of a name
 	maxTitleTarget = 60  // characters of a target in a title
 )
 
-// Message is what a receiver is told, and the JSON of the format json and of commands. Texts in it have one
-// line each, and no control characters.
+// Message is the content of a notification. Its JSON is the body of the json format and the input of
+// commands. Its texts are single lines without control characters.
 type Message struct {
 	Version  string `json:"version"`
 	Receiver string `json:"receiver"`
-	// ID is that of the group: messages about the same group have the same.
+	// ID identifies the group. It is stable across messages and restarts.
 	ID string `json:"id"`
-	// Status is "failing" while a probe of the group is not well, "resolved" when all are, and "test".
+	// Status is "failing" while a probe of the group is not well, "resolved" when all are well, or "test".
 	Status string `json:"status"`
-	// Repeated means that nothing is new.
+	// Repeated means that nothing has changed since the last message.
 	Repeated bool `json:"repeated,omitempty"`
-	// Title is one line about all probes.
+	// Title summarizes the probes in one line.
 	Title string `json:"title"`
-	// Host is the name of the host of the agent.
+	// Host is the host name of the agent.
 	Host string    `json:"host"`
 	Time time.Time `json:"time"`
-	// Group has the fields that the probes have in common, by `groupBy`.
+	// Group has the `groupBy` fields, which all probes share.
 	Group  map[string]string `json:"group"`
 	Counts Counts            `json:"counts"`
 	Probes []Probe           `json:"probes"`
-	// Omitted is how many more probes the message is about.
+	// Omitted is the number of probes that are not listed.
 	Omitted int `json:"omitted,omitempty"`
-	// URL is the page of the agent, if it is known.
+	// URL is the status page of the agent; "" if unknown.
 	URL string `json:"url,omitempty"`
 }
 
-// Counts are how many probes of a [Message] are in a state.
+// Counts has the number of probes of a [Message] by status.
 type Counts struct {
 	Failure  int `json:"failure"`
 	Warning  int `json:"warning"`
@@ -71,21 +70,21 @@ type Probe struct {
 	Container string `json:"container"`
 	Kind      string `json:"kind"`
 	Handler   string `json:"handler"`
-	// Target says what the probe probes, such as "GET https://shop.example/healthz"; "" if unknown.
+	// Target is what the probe probes, such as "GET https://shop.example/healthz"; "" if unknown.
 	Target string `json:"target,omitempty"`
 	// Status is "failing", "resolved" or "removed".
 	Status string `json:"status"`
-	// State is "failure", "warning" or "unknown"; the worst one, if Status is not "failing".
+	// State is "failure", "warning" or "unknown"; the worst one of the incident, if Status is not "failing".
 	State string `json:"state"`
-	// Worst is a worse state in which it was since the last message.
+	// Worst is a worse state since the last message; "" if there was none.
 	Worst string `json:"worst,omitempty"`
-	// New means that the receiver was not told before.
+	// New means that this is the first message about the incident.
 	New   bool      `json:"new,omitempty"`
 	Since time.Time `json:"since"`
 	Ended time.Time `json:"ended,omitzero"`
-	// DurationSeconds is how long it has lasted.
+	// DurationSeconds is the duration of the incident, until now if it has not ended.
 	DurationSeconds int64 `json:"durationSeconds"`
-	// Times is how often it has failed, if that is more than once since the last message.
+	// Times is the number of failures since the last message, if more than one.
 	Times  int    `json:"times,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Text   string `json:"text,omitempty"`
@@ -94,7 +93,7 @@ type Probe struct {
 	URL     string `json:"url,omitempty"`
 }
 
-// Add adds a probe to m, of which the first hundred are listed.
+// Add adds a probe to m. Only the first 100 probes are listed; the others are counted.
 func (m *Message) Add(p *Probe) {
 	m.count(p)
 	if len(m.Probes) < maxProbes {
@@ -122,7 +121,7 @@ func (m *Message) count(p *Probe) {
 	}
 }
 
-// SetTitle sets the title of m, to which all probes were added.
+// SetTitle sets the title of m. It must be called after all probes were added.
 func (m *Message) SetTitle() { m.Title = m.title() }
 
 func (m *Message) title() string {
@@ -175,8 +174,8 @@ func (p *Probe) name() string {
 	return fmt.Sprintf("%s/%s %s %s", p.Namespace, p.Pod, p.Container, p.Kind)
 }
 
-// head returns what p is, on one line: "failure: default/web app readiness (tcp 10.0.0.7:80) for 5m0s".
-func (p *Probe) head() string {
+// headline returns a summary of p, such as "failure: default/web app readiness (tcp 10.0.0.7:80) for 5m0s".
+func (p *Probe) headline() string {
 	word := p.Status
 	if word == Failing {
 		word = p.State
@@ -199,8 +198,8 @@ func (p *Probe) cause() string { return strings.Trim(p.Reason+": "+p.Text, ": ")
 
 func (p *Probe) duration() time.Duration { return time.Duration(p.DurationSeconds) * time.Second }
 
-// first returns m with at most n of its probes.
-func (m *Message) first(n int) *Message {
+// withProbes returns m with at most n of its probes.
+func (m *Message) withProbes(n int) *Message {
 	if len(m.Probes) <= n {
 		return m
 	}
@@ -209,19 +208,19 @@ func (m *Message) first(n int) *Message {
 	return &c
 }
 
-// within returns what render makes of m, with as many of its probes as fit into most bytes, and at most
-// probes of them.
-func (m *Message) within(probes, most int, render func(*Message) ([]byte, error)) ([]byte, error) {
-	for n := min(probes, len(m.Probes)); ; n /= 2 {
-		body, err := render(m.first(n))
-		if err != nil || len(body) <= most || n == 0 {
+// renderWithin returns the result of render for m with at most maxProbes probes. It lists fewer probes if the
+// result would exceed maxBytes.
+func (m *Message) renderWithin(maxProbes, maxBytes int, render func(*Message) ([]byte, error)) ([]byte, error) {
+	for n := min(maxProbes, len(m.Probes)); ; n /= 2 {
+		body, err := render(m.withProbes(n))
+		if err != nil || len(body) <= maxBytes || n == 0 {
 			return body, err
 		}
 	}
 }
 
-// more says how many probes are not listed; "" if all are.
-func (m *Message) more() string {
+// omittedLine returns a line with the number of omitted probes; "" if there are none.
+func (m *Message) omittedLine() string {
 	if m.Omitted == 0 {
 		return ""
 	}

@@ -7,7 +7,7 @@ import (
 
 const (
 	pagerDutyProbes  = 50
-	pagerDutyBytes   = 256 << 10 // PagerDuty takes 512 KiB
+	pagerDutyBytes   = 256 << 10 // PagerDuty accepts 512 KiB
 	pagerDutySummary = 1024      // characters
 )
 
@@ -43,9 +43,9 @@ type pagerDutyLink struct {
 	Text string `json:"text"`
 }
 
-// PagerDuty returns an event of PagerDuty's Events API v2. A group is one incident.
+// PagerDuty returns an event for PagerDuty's Events API v2. Each group is one incident.
 func PagerDuty(m *Message, routingKey string) ([]byte, error) {
-	return m.within(pagerDutyProbes, pagerDutyBytes, func(m *Message) ([]byte, error) {
+	return m.renderWithin(pagerDutyProbes, pagerDutyBytes, func(m *Message) ([]byte, error) {
 		e := pagerDutyEvent{RoutingKey: routingKey, EventAction: "trigger", DedupKey: m.ID, Client: "prober", ClientURL: m.URL}
 		if m.Status == Resolved {
 			e.EventAction = "resolve"

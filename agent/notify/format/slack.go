@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// The limits of Slack, in characters, and of what is sent of them.
+// The limits of Slack, in characters, and our limits below them.
 const (
 	slackHeader = 150
 	slackText   = 3000
-	slackProbes = 20 // of at most 50 blocks
+	slackProbes = 20 // Slack accepts 50 blocks
 	slackBytes  = 100 << 10
 )
 
 type slackString struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`
-	Emoji    *bool  `json:"emoji,omitempty"`    // of plain_text
-	Verbatim bool   `json:"verbatim,omitempty"` // of mrkdwn: no links are made of what looks like one
+	Emoji    *bool  `json:"emoji,omitempty"`    // only of plain_text
+	Verbatim bool   `json:"verbatim,omitempty"` // only of mrkdwn: Slack turns no texts into links
 }
 
 type slackBlock struct {
@@ -27,16 +27,16 @@ type slackBlock struct {
 }
 
 type slackMessage struct {
-	Text        string       `json:"text"` // for notifications, and clients without blocks
+	Text        string       `json:"text"` // for desktop notifications, and clients without blocks
 	UnfurlLinks bool         `json:"unfurl_links"`
 	UnfurlMedia bool         `json:"unfurl_media"`
 	Blocks      []slackBlock `json:"blocks"`
 }
 
-// slackEscape replaces the characters that begin mentions and links in every text of Slack.
+// slackEscape escapes the characters that begin mentions and links in Slack texts.
 var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// slackPlain returns a text without markup of at most most characters.
+// slackPlain returns a plain_text object with at most most characters.
 func slackPlain(text string, most int) *slackString {
 	runes := []rune(text)
 	if len(runes) > most/5 { // an escape has at most 5 characters
@@ -49,14 +49,14 @@ func slackPlain(text string, most int) *slackString {
 	return &slackString{Type: "plain_text", Text: slackEscape.Replace(text), Emoji: new(bool)}
 }
 
-// Slack returns the body of an incoming webhook of Slack. Texts of targets are in plain_text objects, which
+// Slack returns the body for an incoming webhook of Slack. Texts of targets are in plain_text objects, which
 // have no markup.
 func Slack(m *Message) ([]byte, error) {
-	return m.within(slackProbes, slackBytes, func(m *Message) ([]byte, error) {
+	return m.renderWithin(slackProbes, slackBytes, func(m *Message) ([]byte, error) {
 		out := slackMessage{Text: slackPlain(m.Title, slackText).Text, Blocks: []slackBlock{{Type: "header", Text: slackPlain(m.Title, slackHeader)}}}
 		for i := range m.Probes {
 			p := &m.Probes[i]
-			lines := []string{p.head()}
+			lines := []string{p.headline()}
 			if cause := p.cause(); cause != "" {
 				lines = append(lines, cause)
 			}
@@ -66,7 +66,7 @@ func Slack(m *Message) ([]byte, error) {
 				out.Blocks = append(out.Blocks, slackBlock{Type: "context", Elements: []*slackString{link}})
 			}
 		}
-		foot := strings.TrimPrefix(m.more()+", prober on "+m.Host, ", ")
+		foot := strings.TrimPrefix(m.omittedLine()+", prober on "+m.Host, ", ")
 		out.Blocks = append(out.Blocks, slackBlock{Type: "context", Elements: []*slackString{slackPlain(foot, slackText)}})
 		return json.Marshal(&out)
 	})

@@ -7,7 +7,7 @@ import (
 
 const (
 	teamsProbes = 15
-	teamsBytes  = 24 << 10 // Teams takes 28 KiB
+	teamsBytes  = 24 << 10 // Teams accepts 28 KiB
 )
 
 // teamsRun is a TextRun, which has no Markdown.
@@ -54,16 +54,16 @@ type teamsMessage struct {
 	Attachments []teamsAttachment `json:"attachments"`
 }
 
-// teamsText keeps text from being a template or a date of Adaptive Cards.
+// teamsText escapes the templates and dates of Adaptive Cards.
 var teamsText = strings.NewReplacer("{{", "{ {", "${", "$ {")
 
-func run(text string) teamsRun { return teamsRun{Type: "TextRun", Text: teamsText.Replace(text)} }
+func textRun(text string) teamsRun { return teamsRun{Type: "TextRun", Text: teamsText.Replace(text)} }
 
-// Teams returns the body of a webhook of Teams' Workflows: a message with an Adaptive Card. All texts are
-// in TextRuns, which have no Markdown.
+// Teams returns the body for a webhook of Teams' Workflows: a message with an Adaptive Card. All texts are in
+// TextRuns, which have no Markdown.
 func Teams(m *Message) ([]byte, error) {
-	return m.within(teamsProbes, teamsBytes, func(m *Message) ([]byte, error) {
-		title := run(m.Title)
+	return m.renderWithin(teamsProbes, teamsBytes, func(m *Message) ([]byte, error) {
+		title := textRun(m.Title)
 		title.Weight, title.Size, title.Color = "Bolder", "Medium", map[string]string{"failure": "Attention", "unknown": "Warning", "warning": "Warning", "success": "Good"}[m.Severity()]
 		card := teamsCard{
 			Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4", MSTeams: map[string]string{"width": "Full"},
@@ -71,18 +71,18 @@ func Teams(m *Message) ([]byte, error) {
 		}
 		for i := range m.Probes {
 			p := &m.Probes[i]
-			head, command := run(p.head()), run(p.Explain)
+			head, command := textRun(p.headline()), textRun(p.Explain)
 			head.Weight, command.FontType, command.IsSubtle = "Bolder", "Monospace", true
 			card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{head}, Separator: true})
 			if cause := p.cause(); cause != "" {
-				card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{run(cause)}, Spacing: "Small"})
+				card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{textRun(cause)}, Spacing: "Small"})
 			}
 			card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{command}, Spacing: "Small"})
-			if p.URL != "" && len(card.Actions) < 5 { // of at most 6
+			if p.URL != "" && len(card.Actions) < 5 { // Teams accepts 6
 				card.Actions = append(card.Actions, teamsAction{"Action.OpenUrl", p.Pod + " " + p.Container + " " + p.Kind, p.URL})
 			}
 		}
-		foot := run(strings.TrimPrefix(m.more()+", prober on "+m.Host, ", "))
+		foot := textRun(strings.TrimPrefix(m.omittedLine()+", prober on "+m.Host, ", "))
 		foot.IsSubtle, foot.Size = true, "Small"
 		card.Body = append(card.Body, teamsBlock{Type: "RichTextBlock", Inlines: []teamsRun{foot}, Separator: true})
 		return json.Marshal(&teamsMessage{"message", []teamsAttachment{{ContentType: "application/vnd.microsoft.card.adaptive", Content: card}}})

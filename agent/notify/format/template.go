@@ -13,23 +13,23 @@ import (
 
 const (
 	MaxTemplate = 64 << 10  // bytes of a template
-	maxRendered = 256 << 10 // bytes of what it makes
+	maxRendered = 256 << 10 // bytes of the result
 )
 
-// jsonString is a text that a template prints as the inside of a JSON string, and plainString one that it
-// prints as it is.
+// A template prints a jsonString with JSON escapes, as the inside of a JSON string, and a plainString as it
+// is.
 type (
 	jsonString  string
 	plainString string
 )
 
-// String returns s with the escapes of JSON, without quotes.
+// String returns s with JSON escapes, without quotes.
 func (s jsonString) String() string {
 	quoted, _ := json.Marshal(string(s)) // a string can be marshaled
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// view is a [Message] for templates: it has the same names and values.
+// view is a [Message] for templates, with the same field names.
 type view[T ~string] struct {
 	Version, Receiver, ID, Status, Title, Host, URL, Severity T
 	Repeated                                                  bool
@@ -49,7 +49,7 @@ type probeView[T ~string] struct {
 	Times                                                                                              int
 }
 
-func viewOf[T ~string](m *Message) view[T] {
+func newView[T ~string](m *Message) view[T] {
 	v := view[T]{
 		Version: T(m.Version), Receiver: T(m.Receiver), ID: T(m.ID), Status: T(m.Status), Title: T(m.Title), Host: T(m.Host), URL: T(m.URL),
 		Severity: T(m.Severity()), Repeated: m.Repeated, Time: m.Time, Group: make(map[string]T), Counts: m.Counts, Omitted: m.Omitted,
@@ -67,8 +67,8 @@ func viewOf[T ~string](m *Message) view[T] {
 	return v
 }
 
-// functions returns the functions of a template. Those that format texts get them without escapes, and
-// their results are escaped when they are printed: an escape that is cut would end the string.
+// functions returns the functions of templates. Functions that format texts get them unescaped. Their results
+// are escaped when they are printed, as cutting an escaped text could break an escape sequence.
 func functions[T ~string]() template.FuncMap {
 	raw := func(args []any) []any {
 		plain := make([]any, len(args))
@@ -94,42 +94,42 @@ func functions[T ~string]() template.FuncMap {
 	}
 }
 
-// bounded is a buffer that takes at most max bytes.
-type bounded struct {
+// limitedBuffer is a buffer that takes at most max bytes.
+type limitedBuffer struct {
 	bytes.Buffer
 	max int
 }
 
-var errTooLong = errors.New("it makes too much")
+var errTooLong = errors.New("the result is too long")
 
 // Write implements [io.Writer].
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > b.max {
 		return 0, errTooLong
 	}
 	return b.Buffer.Write(p)
 }
 
-// Template returns what the template text makes of m.
+// Template returns the result of the template text for m.
 func Template(text, contentType string, m *Message) ([]byte, error) {
 	isJSON := strings.Contains(contentType, "json")
-	out := bounded{max: maxRendered}
+	out := limitedBuffer{max: maxRendered}
 	var err error
 	if isJSON {
-		err = execute(&out, text, functions[jsonString](), viewOf[jsonString](m))
+		err = execute(&out, text, functions[jsonString](), newView[jsonString](m))
 	} else {
-		err = execute(&out, text, functions[plainString](), viewOf[plainString](m))
+		err = execute(&out, text, functions[plainString](), newView[plainString](m))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if isJSON && !json.Valid(out.Bytes()) {
-		return nil, errors.New("template: it does not make valid JSON")
+		return nil, errors.New("template: the result is not valid JSON")
 	}
 	return out.Bytes(), nil
 }
 
-func execute(out *bounded, text string, functions template.FuncMap, data any) error {
+func execute(out *limitedBuffer, text string, functions template.FuncMap, data any) error {
 	if len(text) > MaxTemplate {
 		return fmt.Errorf("template: more than %d bytes", MaxTemplate)
 	}

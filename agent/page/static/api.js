@@ -1,14 +1,14 @@
 // @ts-check
-// Asks the agent. Actions need its token, which comes with the link that a terminal shows.
+// Sends requests to the agent. Actions need its token, which is in the link that the terminal shows.
 
 import { line, setClock } from "./text.js";
 
 const TOKEN = "prober-token";
 
-/** Failed is a response that is no success. */
+/** Failed is an unsuccessful response. */
 export class Failed extends Error {
   /**
-   * @param {number} status of HTTP; 0 if the agent was not reached
+   * @param {number} status HTTP status; 0 if the agent was not reached
    * @param {string} message
    */
   constructor(status, message) {
@@ -38,11 +38,11 @@ export function setToken(value) {
   try {
     if (value) sessionStorage.setItem(TOKEN, value);
     else sessionStorage.removeItem(TOKEN);
-  } catch { /* the browser stores nothing: actions stay off */ }
+  } catch { /* the browser has no storage: actions stay disabled */ }
 }
 
 /**
- * ask returns the JSON of a path, which has no leading slash: the page may be behind a prefix.
+ * ask requests a path and returns its JSON. The path has no leading slash, as the page may be behind a prefix.
  * @param {string} path
  * @param {RequestInit} options
  * @returns {Promise<any>}
@@ -92,7 +92,7 @@ export function act(path, body) {
 export const pathOf = (p) => `api/v1/probes/${[p.namespace, p.pod, p.container, p.kind].map(encodeURIComponent).join("/")}`;
 
 /**
- * list returns all items of a list, page by page, up to most.
+ * list requests a list page by page, and returns at most most items.
  * @param {string} path with a query
  * @param {number} most
  */

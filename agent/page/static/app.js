@@ -1,13 +1,12 @@
-// @ts-check
-// The start of the page: the address decides the view, the stream brings its data.
+// @ts-check Entry point of the page: the address selects the view, and the stream has its data.
 //
-//   stream.js, store.js   follow the agent, and keep what it sends
+//   stream.js, store.js   follow the agent, and store its state
 //   overview.js, probes.js, probe.js, pods.js, lists.js, availability.js   the views
 //   grid.js, draw.js, dom.js, text.js   tables, charts, nodes and texts
 //   api.js                requests and the token
 //
-// A view is a function that is given its route, and returns a node, a title, and what to call on
-// changes and at its end.
+// A view is a function that takes its route, and returns a title, a node, and callbacks for changes and for
+// its end.
 
 import { takeToken } from "./api.js";
 import { availability } from "./availability.js";
@@ -36,7 +35,7 @@ import { clock, plural } from "./text.js";
  * @property {() => void} [update] after each batch of changes
  * @property {() => void} [tick] each second
  * @property {() => void} [close]
- * @property {(query: URLSearchParams) => void} [requery] the query has changed, by the back button for example
+ * @property {(query: URLSearchParams) => void} [requery] the query has changed, for example by the back button
  */
 
 /** @type {Record<string, {title?: string, view: (r: Route) => View}>} */
@@ -98,9 +97,9 @@ function route() {
 let routed = false;
 
 /**
- * setQuery changes the query of the address, which a link to the view has. An empty value removes one.
+ * setQuery changes the query in the address, so that links to the view include it. An empty value removes a parameter.
  * @param {Record<string, string>} changes
- * @param {boolean} push so that the back button undoes it
+ * @param {boolean} push adds a history entry, so that the back button undoes it
  */
 function setQuery(changes, push = false) {
   const { query } = parse(location.hash);
@@ -133,7 +132,7 @@ function showLink() {
   attr(byId("icon"), "href", `page/${state === "live" ? store.worst() : "unknown"}.svg`);
 }
 
-// Screen readers hear of changes at most every five seconds.
+// Announce changes to screen readers at most every five seconds.
 /** @type {Map<string, {from: string, to: string}>} */
 let unsaid = new Map();
 let saying = 0;
@@ -174,14 +173,14 @@ function showTheme() {
 byId("theme").addEventListener("click", () => {
   try {
     localStorage.setItem("prober-theme", THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length]);
-  } catch { /* it stays that of the system */ }
+  } catch { /* the system's theme stays */ }
   showTheme();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
 
 // Keys.
 byId("help").addEventListener("click", showKeys);
-byId("skip").addEventListener("click", (e) => { e.preventDefault(); main.focus(); }); // the hash is the view
+byId("skip").addEventListener("click", (e) => { e.preventDefault(); main.focus(); }); // a link would change the hash, and so the view
 const GO = { o: "", p: "probes", d: "pods", t: "targets", l: "plugins", e: "events", a: "availability", w: "wall" };
 let going = 0;
 addEventListener("keydown", (e) => {
@@ -217,5 +216,5 @@ setInterval(() => {
   view?.tick?.();
   showLink();
 }, 1000);
-// What the browser tests measure.
+// Measurements for the browser tests.
 Object.assign(globalThis, { proberStats: store.stats, proberCounts: store.counts });

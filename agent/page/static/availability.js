@@ -1,5 +1,5 @@
 // @ts-check
-// How available each probe was, from the history in the agent's state directory.
+// The availability of each probe, from the history in the agent's state directory.
 
 import { ask, Failed } from "./api.js";
 import { fill, h, icon, linkOf, put, said } from "./dom.js";

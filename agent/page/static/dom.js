@@ -1,5 +1,5 @@
 // @ts-check
-// Makes nodes. There is no other way from data to the page: a text is always the text of a node.
+// Creates nodes. Data reaches the page only as the text of a node.
 
 import { clean, line } from "./text.js";
 
@@ -8,7 +8,7 @@ const SVG = "http://www.w3.org/2000/svg";
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
 /**
- * h makes an element. A property that begins with "on" is a listener; null and false leave out an attribute.
+ * h creates an element. A property that begins with "on" is a listener; null and false omit an attribute.
  * @param {string} tag "div", or "div.class.class"
  * @param {Record<string, any>} props
  * @param {...(Child | Child[])} children
@@ -24,7 +24,7 @@ export function h(tag, props = {}, ...children) {
 }
 
 /**
- * s makes an element of SVG.
+ * s creates an SVG element.
  * @param {string} tag
  * @param {Record<string, any>} props
  * @param {...(Child | Child[])} children
@@ -64,8 +64,8 @@ export function fill(node, ...children) {
 }
 
 /**
- * keep gives a list its nodes in this order, and leaves those alone that it has: a click, the focus
- * and a selection survive.
+ * keep makes wanted the children of a list, in this order. It does not touch children that are in place, so that clicks,
+ * focus and selection survive.
  * @param {Element} list
  * @param {Element[]} wanted
  */
@@ -78,7 +78,7 @@ export function keep(list, wanted) {
 }
 
 /**
- * put sets the text of a node if it differs, which costs the browser nothing if it does not.
+ * put sets the text of a node if it differs, as setting an equal text costs time.
  * @param {Node} node
  * @param {string} text
  */
@@ -97,20 +97,20 @@ export function attr(node, name, value) {
 }
 
 /**
- * said is a text that somebody else has written, on one line and in its own direction.
+ * said returns a node with a foreign text, on one line and with its own text direction.
  * @param {unknown} text
  * @param {number} most
  */
 export const said = (text, most = 300) => h("bdi", {}, line(text, most));
 
 /**
- * quoted is a text that somebody else has written, with its line breaks.
+ * quoted returns a node with a foreign text, with its line breaks.
  * @param {unknown} text
  * @param {number} most
  */
 export const quoted = (text, most = 4000) => h("pre", { tabindex: 0, dir: "auto" }, h("bdi", {}, clean(text, most)));
 
-/** The shapes of states: each differs without its colour. */
+/** The shapes of states, which differ also without colour. */
 const SHAPES = {
   success: [["circle", { cx: 8, cy: 8, r: 6.5, class: "fill" }], ["path", { d: "M5 8.2 7.2 10.4 11 6", class: "mark" }]],
   warning: [["path", { d: "M8 1.6 15 14H1Z", class: "fill" }], ["path", { d: "M8 6v4M8 11.8v.3", class: "mark" }]],
@@ -121,7 +121,7 @@ const SHAPES = {
 
 export const STATES = ["failure", "warning", "unknown", "success"];
 
-/** What a probe is counted as, the worst first: a paused one is no alarm, in whatever state. */
+/** The values that probes are counted by, worst first. A paused probe is no alarm in any state. */
 export const COUNTED = ["failure", "warning", "unknown", "paused", "success"];
 
 /**
@@ -135,7 +135,7 @@ export function icon(state) {
 }
 
 /**
- * badge returns the shape and the word of a state.
+ * badge returns a node with the shape and the name of a state.
  * @param {string} state
  * @param {string} word
  */

@@ -1,11 +1,10 @@
-// @ts-check
-// Draws histories. Rows of tables are drawn on a canvas, of which 60 are on the screen; charts of one
-// probe are SVG. A failure differs from a success in its height too, and not only in its colour.
+// @ts-check Draws histories. Rows of tables use a canvas, as 60 are on the screen; charts of one probe are
+// SVG. A failure differs from a success in height too, and not only in colour.
 
 import { STATES, h, s } from "./dom.js";
 import { clock, took } from "./text.js";
 
-const HEIGHTS = [1, 0.8, 0.55, 0.55]; // of STATES
+const HEIGHTS = [1, 0.8, 0.55, 0.55]; // by index of STATES
 
 /** @type {string[]} */
 let colours = [];
@@ -88,7 +87,7 @@ export function spark(canvas, seconds, results) {
   g.stroke();
 }
 
-/** widthOf returns the room in a node, so that texts are not scaled. @param {Element} into */
+/** widthOf returns the available width in a node, so that texts are not scaled. @param {Element} into */
 function widthOf(into) {
   const style = getComputedStyle(into);
   const width = into.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
@@ -96,7 +95,7 @@ function widthOf(into) {
 }
 
 /**
- * latencyChart returns a chart of ticks: a bar for each, as tall as it took. One without a result leaves a gap.
+ * latencyChart returns a chart of ticks, with a bar for each duration. A tick without a result leaves a gap.
  * @param {{result: string, durationSeconds: number, time: number, label?: string}[]} ticks the oldest first
  * @param {string} title
  * @param {Element} into whose width it has
@@ -121,14 +120,14 @@ export function latencyChart(ticks, title, into) {
   });
   if (ticks.length) {
     const first = clock(ticks[0].time), last = clock(ticks[ticks.length - 1].time);
-    if (ticks.length * step > 8 * (first.length + last.length)) svg.append(s("text", { x: width - ticks.length * step, y: height - 4 }, first)); // else they overlap
+    if (ticks.length * step > 8 * (first.length + last.length)) svg.append(s("text", { x: width - ticks.length * step, y: height - 4 }, first)); // otherwise they overlap
     svg.append(s("text", { x: width, y: height - 4, "text-anchor": "end" }, last));
   }
   return svg;
 }
 
 /**
- * waterfall returns what happened in a tick, with bars: an event begins where the one before has ended.
+ * waterfall returns the events of a tick as bars. An event begins at the end of the previous one.
  * @param {any[]} events
  * @param {number} total seconds
  */
@@ -148,7 +147,7 @@ export function waterfall(events, total) {
 }
 
 /**
- * timeline returns marks on a line of time, one line for each name.
+ * timeline returns marks on time axes, one for each name.
  * @param {{name: string, marks: {time: number, text: string, state: string}[]}[]} lines
  * @param {number} from ms
  * @param {number} until ms

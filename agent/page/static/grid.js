@@ -1,6 +1,5 @@
-// @ts-check
-// A table of any length. Only the rows on the screen exist, and they are used again for others.
-// The arrow keys move through it, Enter opens a row; Tab leaves it.
+// @ts-check A table of any length. Only the rows on the screen exist, and they are reused. The arrow keys
+// move through it, Enter opens a row, and Tab leaves it.
 
 import { attr, h } from "./dom.js";
 import { count } from "./text.js";
@@ -10,7 +9,7 @@ import { count } from "./text.js";
  * @typedef {object} Column
  * @property {string} title
  * @property {string} name class of its cells
- * @property {(cell: HTMLElement) => (row: T) => void} make builds a cell, and returns what shows a row in it
+ * @property {(cell: HTMLElement) => (row: T) => void} make builds a cell, and returns the function that shows a row in it
  */
 
 /** @template T */
@@ -21,8 +20,8 @@ export class Grid {
    * @param {string} options.name class
    * @param {Column<T>[]} options.columns
    * @param {(row: T) => string} options.key
-   * @param {(row: T) => string} [options.href] of the page of a row
-   * @param {(row: T) => number} [options.version] changes with what is shown of a row; else each draw shows it again
+   * @param {(row: T) => string} [options.href] link to the page of a row
+   * @param {(row: T) => number} [options.version] changes when the shown fields of a row change; without it, each draw shows the row again
    * @param {string} options.empty shown without rows
    */
   constructor(options) {
@@ -76,7 +75,7 @@ export class Grid {
     this.draw();
   }
 
-  /** draw shows the rows that are on the screen. */
+  /** draw shows the rows on the screen. */
   draw() {
     const total = this.rows.length * this.rowHeight;
     if (this.space.style.height !== `${total}px`) this.space.style.height = `${total}px`;
@@ -104,14 +103,14 @@ export class Grid {
       l.at = -1;
       l.node.hidden = true;
     }
-    // One row can always be reached with Tab.
+    // One row is always reachable with Tab.
     if (this.cursor < first || this.cursor >= last) {
       const l = this.lines.find((o) => o.at === Math.ceil(top / this.rowHeight));
       if (l) l.anchor.tabIndex = 0;
     }
   }
 
-  /** redraw shows all rows again: the time or the colours have changed. */
+  /** redraw shows all rows again, after the time or the colours have changed. */
   redraw() {
     for (const l of this.lines) l.row = null;
     this.draw();
@@ -192,7 +191,7 @@ export class Grid {
     this.move(to);
   }
 
-  /** summary says how many rows there are of how many. @param {number} all @param {string} noun */
+  /** summary returns the number of rows, of all. @param {number} all @param {string} noun */
   summary(all, noun) {
     return this.rows.length === all ? `${count(all)} ${noun}` : `${count(this.rows.length)} of ${count(all)} ${noun}`;
   }

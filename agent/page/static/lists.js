@@ -8,7 +8,7 @@ import * as store from "./store.js";
 import { bytes, clock, count, line, objects, plural, since, when } from "./text.js";
 
 /**
- * searchBox returns a field whose text is in the address.
+ * searchBox returns a search field whose text is stored in the address.
  * @param {import("./app.js").Route} route
  * @param {string} label
  */
@@ -64,7 +64,7 @@ export function targets(route) {
     const words = box.words(), want = query.get("state");
     const rows = all.filter((t) => (!want || t.state === want) && words.every((w) => `${t.group} ${t.name} ${t.address} ${t.source} ${t.state} ${t.reason ?? ""} ${Object.values(t.labels ?? {}).join(" ")}`.toLowerCase().includes(w)));
     grid.set(rows);
-    // A few have room for all of their texts.
+    // A few rows have room for their full texts.
     fill(whole, rows.length > 3 ? null : rows.filter((t) => t.reason).map((t) => h("div.item", { "data-state": targetState(t) }, icon(targetState(t)),
       h("span.what", {}, h("b", {}, said(t.name, 200)), h("span.kind", {}, ` ${line(t.state, 20)}`)), h("span.why", {}, said(t.reason, 1000)))));
     put(summary, grid.summary(all.length, "targets"));

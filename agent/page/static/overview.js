@@ -1,7 +1,5 @@
-// @ts-check
-// What a person looks at first: how many probes are in each state, what fails and since when, and what
-// is wrong with pods, targets, plugins and the agent itself. The wall is the same for a screen that
-// nobody touches.
+// @ts-check The first view: the number of probes in each state, failures and when they began, and problems of
+// pods, targets, plugins and the agent. The wall is the same for an unattended screen.
 
 import { ask } from "./api.js";
 import { COUNTED, attr, fill, h, icon, keep, link, linkOf, put, said, section } from "./dom.js";
@@ -9,9 +7,9 @@ import * as store from "./store.js";
 import { clock, count, line, now, objects, plural, since, span, when } from "./text.js";
 
 const SHOWN = 40;
-const NOTICES = 3; // on the wall, above what fails: it may reach below the screen
+const NOTICES = 3; // on the wall, above the failures, which may extend below the screen
 
-/** Side is what the overview asks for beside the stream, every few seconds. */
+/** Side requests data that is not in the stream, every few seconds. */
 class Side {
   /** @param {() => void} changed */
   constructor(changed) {
@@ -31,7 +29,7 @@ class Side {
     this.closed = false;
   }
 
-  /** refresh asks again if it is time, or the agent is another one. */
+  /** refresh requests the data again after a while, or from a new agent. */
   refresh() {
     if (Date.now() < this.due && this.epoch === store.link.epoch) return;
     this.due = Date.now() + 5000;
@@ -100,7 +98,7 @@ class Item {
 }
 
 /**
- * bad returns the list of what is in a state.
+ * bad returns the list of the probes in a state.
  * @param {string} state
  * @param {string} title
  * @param {number} most
@@ -116,7 +114,7 @@ function bad(state, title, most = SHOWN) {
   return {
     node,
     update() {
-      if (seen === store.version.states) { // the same probes, of which some have ticked
+      if (seen === store.version.states) { // the same probes: only ticks have changed
         for (const row of shown) if (items.get(row.key)?.version !== row.version) items.get(row.key)?.show(row);
         return;
       }
@@ -144,13 +142,13 @@ function bad(state, title, most = SHOWN) {
 }
 
 /**
- * troubles shows what is wrong with containers, targets, plugins and the agent.
+ * troubles shows problems of containers, targets, plugins and the agent.
  * @param {Element} into
  * @param {Side} side
  * @param {number} most
  */
 function troubles(into, side, most = SHOWN) {
-  // 10,000 pods are looked through at most once a second.
+  // Scan the pods, up to 10,000, at most once a second.
   const version = `${store.version.pods} ${side.answers} ${Math.floor(Date.now() / 60_000)}`;
   const answered = side.lookedAt !== side.answers;
   if (version === side.seen || !answered && Date.now() - side.looked < 1000) return into.children.length;
@@ -221,7 +219,7 @@ export function overview() {
     showCalm(calm);
     const wrong = troubles(trouble, side);
     troubleSection.hidden = !wrong;
-    notice.hidden = !wrong || store.counts.failure < 8; // else the section is on the screen
+    notice.hidden = !wrong || store.counts.failure < 8; // otherwise the section is on the screen
     put(notice, `${plural(wrong, "notice")} about the agent, plugins, targets and containers ↓`);
     if (seen !== store.version.events) {
       seen = store.version.events;

@@ -1,6 +1,5 @@
-// @ts-check
-// What the agent has kept of one probe in its state directory: how available it was, the durations of
-// its ticks, and the changes of its state.
+// @ts-check The history of one probe in the agent's state directory: its availability, the durations of its
+// ticks, and the changes of its state.
 
 import { ask, Failed, pathOf } from "./api.js";
 import { badge, fill, h, said, section } from "./dom.js";
@@ -9,12 +8,12 @@ import { clock, count, line, objects, percent, plural, span, took, when } from "
 
 export const RANGES = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
 
-const BARS = 160; // at most, of the chart
-const CHANGES = 50; // that are listed
-const EACH = 60_000; // ms after which it is asked for again; the agent keeps minutes
-const LEAST = 10_000; // ms after which it is asked for again if the state has changed
+const BARS = 160; // limit of bars in the chart
+const CHANGES = 50; // limit of listed changes
+const EACH = 60_000; // ms between requests, as the agent stores minutes
+const LEAST = 10_000; // ms between requests if the state has changed
 
-/** Past is the part of the page of a probe. It is hidden if the agent keeps no history. */
+/** Past is the history section of a probe's page. It is hidden if the agent keeps no history. */
 export class Past {
   /** @param {{namespace: string, pod: string, container: string, kind: string}} of */
   constructor(of) {
@@ -22,7 +21,7 @@ export class Past {
     this.range = RANGES[0][0];
     this.state = "";
     this.asked = 0;
-    this.number = 0; // of the request: an answer that comes late is another range's
+    this.number = 0; // of the request, to ignore late responses for another range
     this.closed = false;
     this.content = h("div");
     this.buttons = RANGES.map(([range, words]) => h("button.chip", { type: "button", onclick: () => { this.range = range; this.load(); } }, words));
@@ -31,7 +30,7 @@ export class Past {
     this.load();
   }
 
-  /** tick asks again if it is time. @param {string} state of the probe */
+  /** tick requests the history again after a while. @param {string} state of the probe */
   tick(state) {
     const age = Date.now() - this.asked;
     this.state ||= state;
@@ -66,9 +65,9 @@ export class Past {
 }
 
 /**
- * shareOf returns what the report has of the probe.
+ * shareOf returns the report's availability of the probe.
  * @param {any} past a ProbeHistory
- * @param {any} item a ReportItem; undefined if none of the time is known
+ * @param {any} item a ReportItem; undefined if no time is known
  */
 function shareOf(past, item) {
   const known = typeof item?.uptime === "number", times = item?.incidentCount;
@@ -78,7 +77,7 @@ function shareOf(past, item) {
 }
 
 /**
- * chartOf returns a chart in which equal widths are equal times, with gaps where nothing is known.
+ * chartOf returns a chart with a linear time axis, and gaps for unknown times.
  * @param {any} past a ProbeHistory
  * @param {Element} into
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// Pods, and the page of one pod: its containers, their restarts on a line of time, its probes and events.
+// Pods, and the page of one pod: its containers, their restarts on a time axis, its probes and events.
 
 import { STATES, badge, fill, h, icon, link, linkOf, put, said, section } from "./dom.js";
 import { timeline } from "./draw.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// The page of one probe: its state, why it has it, what happened in its ticks, and what can be done.
+// The page of one probe: its state with the cause, the events of its ticks, and its actions.
 
 import { ask, act, Failed, pathOf, setToken, token } from "./api.js";
 import { badge, fill, h, icon, keep, link, put, quoted, said, section } from "./dom.js";
@@ -12,7 +12,7 @@ const RESULTS = ["success", "warning", "failure", "unknown"];
 const word = (/** @type {any} */ r) => (RESULTS.includes(r) ? r : "unknown");
 
 /**
- * find returns the newest row of the probe: there are two while its pod is replaced.
+ * find returns the newest row of the probe, as there are two while its pod is replaced.
  * @param {Record<string, string>} of
  */
 function find(of) {
@@ -106,7 +106,7 @@ export function probeView(route) {
     ticksSection.hidden = !list.length;
     const had = new Map([...ticks.children].map((n) => [/** @type {HTMLElement} */ (n).dataset.time, n]));
     const wanted = list.map((t) => /** @type {any} */ (had.get(t.time)) ?? tickOf(t));
-    const first = bad ?? list[0]; // is open, unless the user has opened or closed others
+    const first = bad ?? list[0]; // open, unless the user has opened or closed others
     wanted.forEach((node, i) => { if (!node.dataset.touched) node.open = list[i] === first; });
     keep(ticks, wanted);
   }
@@ -136,14 +136,14 @@ export function probeView(route) {
   };
 }
 
-/** detailsOf returns the details of an outcome that prober's own handlers set. @param {any} t */
+/** detailsOf returns details that prober's own handlers set in an outcome. @param {any} t */
 function detailsOf(t) {
   const d = t.details && typeof t.details === "object" ? t.details : {};
   const text = (/** @type {any} */ v) => (typeof v === "string" ? v : "");
   return { body: text(d.body), waiting: text(d.waiting) };
 }
 
-/** causeOf shows what a tick that was no success has told. @param {any} t */
+/** causeOf shows the output or the error of an unsuccessful tick. @param {any} t */
 function causeOf(t) {
   const { body, waiting } = detailsOf(t);
   const kept = body || (t.reason === "http_status" ? "not kept: --show-output of the agent keeps the beginning" : "");
@@ -153,7 +153,7 @@ function causeOf(t) {
     h("dl.facts", {}, fields.filter(([, v]) => v).map(([name, v]) => [h("dt", {}, name), h("dd", {}, name === "Reason" ? h("code", {}, line(v, 60)) : quoted(v))]).flat()));
 }
 
-/** tickOf returns one tick, which opens to what happened inside it. @param {any} t */
+/** tickOf returns a node for a tick, which opens to its events. @param {any} t */
 function tickOf(t) {
   const result = word(t.result);
   const counted = t.counted ? `${t.countedAs} ${t.run}${t.run < t.threshold ? ` of ${t.threshold}` : ""}${t.after !== t.before ? `: ${t.before} → ${t.after}` : ""}` : "not counted";

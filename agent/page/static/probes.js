@@ -1,5 +1,5 @@
 // @ts-check
-// The table of all probes, with its filters in the address.
+// The table of all probes. Its filters are stored in the address.
 
 import { ask, pathOf } from "./api.js";
 import { COUNTED, attr, fill, h, icon, linkOf, put } from "./dom.js";
@@ -56,7 +56,7 @@ const COLUMNS = [
   { title: "Last output", name: "output", make: text((r) => line(r.p.last?.text || r.p.gate || "", 200)) },
 ];
 
-/** text makes a cell with a text of somebody else. @param {(r: Row) => string} of */
+/** text makes a cell with a foreign text. @param {(r: Row) => string} of */
 function text(of) {
   return (/** @type {HTMLElement} */ cell) => {
     const into = h("bdi");
@@ -73,7 +73,7 @@ const ORDERS = {
   duration: (a, b) => (b.p.last?.durationSeconds ?? -1) - (a.p.last?.durationSeconds ?? -1),
 };
 
-/** Filters are the controls above the table, and what they select. */
+/** Filters are the controls above the table, and their selection. */
 class Filters {
   /** @param {import("./app.js").Route} route */
   constructor(route) {
@@ -149,7 +149,7 @@ class Filters {
     return rows.sort((a, b) => order(a, b) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
   }
 
-  /** moves reports whether a changed output or duration may change the selection. */
+  /** moves reports whether a changed output or duration may change the selection or the order. */
   get moves() {
     return this.words.length > 0 || this.sort.value === "duration";
   }
@@ -173,7 +173,7 @@ export function probesView(route) {
   }
   function update() {
     const changed = seen !== `${store.version.members} ${store.version.states}` || filters.moves;
-    // Sorting 10,000 rows takes some milliseconds: at most once a second, after the first time.
+    // Sorting 10,000 rows takes some milliseconds: do it at most once a second, after the first time.
     const due = performance.now() - arranged > (store.probes.size > 2000 ? 1000 : 0);
     if (changed && due) arrange();
     else {
@@ -190,7 +190,7 @@ export function probesView(route) {
   };
 }
 
-/** Histories asks for the past ticks of the rows on the screen, which the stream does not send. */
+/** Histories requests past ticks for the rows on the screen, as the stream does not have them. */
 class Histories {
   constructor() {
     this.running = 0;
@@ -200,7 +200,7 @@ class Histories {
   /** @param {Row[]} rows */
   ask(rows) {
     if (this.timer || !rows.some((r) => !r.asked) || store.link.state !== "live") return;
-    this.timer = setTimeout(() => { // not for each row that is scrolled past
+    this.timer = setTimeout(() => { // not while scrolling
       this.timer = 0;
       for (const r of rows) if (!r.asked && this.running < 4) this.one(r);
     }, 200);

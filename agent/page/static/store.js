@@ -1,14 +1,13 @@
-// @ts-check
-// What the page knows: probes, pods and events, as the stream sends them. Changes are applied in
-// batches, one for an animation frame; a hidden tab applies them once a second and draws nothing.
+// @ts-check The state of the page: probes, pods and events from the stream. Changes are applied in batches,
+// one per animation frame. A hidden tab applies them once a second and draws nothing.
 
 import { COUNTED, STATES } from "./dom.js";
 import { line, now, objects, when } from "./text.js";
 
-const TICKS = 20; // of the history of a probe
+const TICKS = 20; // kept in the history of a probe
 const MAX_PROBES = 200_000;
 const MAX_EVENTS = 1000;
-const KEEP_STALE = 5000; // ms that objects stay which a new connection has not sent yet
+const KEEP_STALE = 5000; // ms until objects that a new connection has not sent are removed
 const MIN_PAUSE = 100; // ms between two batches
 
 /**
@@ -17,7 +16,7 @@ const MIN_PAUSE = 100; // ms between two batches
  * @property {any} p the newest summary
  * @property {string} name for sorting
  * @property {string} text for searching
- * @property {string} state what it is counted as: its state, or "paused"
+ * @property {string} state the value that it is counted by: its state, or "paused"
  * @property {number} sinceMs
  * @property {number} slot in the histories
  * @property {number} version changes with the row
@@ -36,7 +35,7 @@ export const counts = { failure: 0, warning: 0, unknown: 0, paused: 0, success: 
 
 export const link = { state: "connecting", epoch: 0, since: 0, heard: 0, text: "" };
 
-/** What changed, for views: rows came, went or changed their state; or any of their fields. */
+/** Counters of changes, for views: of added and removed rows, of states, and of any field of probes, pods and events. */
 export const version = { members: 0, states: 0, probes: 0, pods: 0, events: 0 };
 
 export const stats = { frames: 0, batches: 0, bytes: 0, spent: 0 };
@@ -47,7 +46,7 @@ const readers = new Set();
 const listeners = new Set();
 
 /**
- * watch calls f after each batch, until the function that it returns is called.
+ * watch calls f after each batch, until the returned function is called.
  * @param {() => void} f
  */
 export function watch(f) {
@@ -63,10 +62,10 @@ export function onStates(f) {
   listeners.add(f);
 }
 
-// The histories of all probes are in two arrays: an array for each of 10,000 would take more than
-// its content.
+// The histories of all probes share two arrays: for 10,000 probes, an array each would take more memory than
+// its contents.
 let seconds = new Float32Array(0);
-let results = new Uint8Array(0); // 1 + an index of STATES
+let results = new Uint8Array(0); // 1 + index of STATES; 0: no tick
 /** @type {number[]} */
 const free = [];
 let slots = 0;
@@ -86,7 +85,7 @@ function newSlot() {
 }
 
 /**
- * history returns the last ticks of a row, the oldest first: a result of 0 means no tick.
+ * history returns the last ticks of a row, oldest first. A result of 0 means no tick.
  * @param {Row} row
  */
 export function history(row) {
@@ -108,7 +107,7 @@ function addTick(row, result, duration) {
 }
 
 /**
- * setHistory brings the past ticks of a probe, the newest first.
+ * setHistory sets the past ticks of a probe, newest first.
  * @param {Row} row
  * @param {any[]} ticks
  */
@@ -148,7 +147,7 @@ export function receive(kind, o) {
 }
 
 /**
- * snapshot returns all objects with their kinds, the newest of each last, as receive takes them.
+ * snapshot returns all objects with their kinds, as arguments for receive. Newer versions of an object come later.
  * @returns {[string, any][]}
  */
 export function snapshot() {
@@ -172,7 +171,7 @@ export function schedule() {
   }
 }
 
-// Frames do not come while a tab is hidden, so that a timer takes over.
+// A hidden tab gets no animation frames, so a timer takes over.
 function requestOrApply() {
   if (document.hidden) return apply();
   requestAnimationFrame(apply);
@@ -253,7 +252,7 @@ function dropProbe(row) {
 }
 
 /**
- * textOf returns what a search finds, in lower case.
+ * textOf returns the searchable text, in lower case.
  * @param {Row} row
  */
 export function textOf(row) {
@@ -278,13 +277,13 @@ function applyPod(key, o) {
  */
 function applyEvent(key, o) {
   version.events++;
-  events.delete(key); // the newest last
+  events.delete(key); // keep the newest last
   events.set(key, o);
   if (events.size > MAX_EVENTS) events.delete(/** @type {string} */ (events.keys().next().value));
 }
 
 /**
- * connected begins an epoch: what it does not send within a while is gone.
+ * connected begins an epoch: objects that it does not send within KEEP_STALE are removed.
  */
 export function connected() {
   link.epoch++;
@@ -307,7 +306,7 @@ export function connected() {
 export function setLink(state, text = "") {
   link.state = state;
   link.text = text;
-  if (document.hidden) for (const f of listeners) f([]); // the title of a hidden tab shows it
+  if (document.hidden) for (const f of listeners) f([]); // the title of a hidden tab shows the state
   schedule();
 }
 
@@ -323,7 +322,7 @@ let worstStates = new Map();
 let worstVersion = -1;
 
 /**
- * worstOf returns the worst of what the probes of a pod are counted as; "" if it has none.
+ * worstOf returns the worst counted value of a pod's probes; "" if it has no probes.
  * @param {string} namespace
  * @param {string} pod
  */
@@ -342,7 +341,7 @@ export function worstOf(namespace, pod) {
 /** @param {any} e an event */
 export const eventTime = (e) => when(e.lastTimestamp) || when(e.eventTime) || when(e.metadata?.creationTimestamp);
 
-/** failing returns the rows that are in the state, the newest first. @param {string} state */
+/** failing returns the rows in the state, newest first. @param {string} state */
 export function inState(state) {
   const rows = [...probes.values()].filter((r) => r.state === state);
   const end = now();

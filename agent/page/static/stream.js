@@ -1,19 +1,17 @@
-// @ts-check
-// Follows /api/v1/stream. It reads the response itself: an EventSource dispatches an event for each
-// frame, and 10,000 probes send thousands in a second.
+// @ts-check Follows /api/v1/stream. It reads the response itself, as an EventSource dispatches an event for
+// each frame, and 10,000 probes send thousands of frames a second.
 //
-// Over HTTP/1.1 a browser has six connections to an agent, and a stream takes one for good. So one tab
-// that is visible reads it for all tabs: the one that has the lock. It sends whole frames over a
-// channel, and all that it knows to a tab that says hello. Another tab gets the lock when it is closed
-// or hidden. Where a browser has no locks, which is over plain HTTP to another host, each visible tab
-// reads a stream of its own.
+// Over HTTP/1.1 a browser has six connections to an agent, and a stream uses one permanently. So one visible
+// tab, the holder of a lock, reads the stream for all tabs. It sends frames over a channel, and its whole
+// state to a tab that says hello. When the tab is closed or hidden, another tab gets the lock. Without locks,
+// as over plain HTTP to another host, each visible tab reads its own stream.
 
 import { setClock } from "./text.js";
 import { reasonOf } from "./api.js";
 import * as store from "./store.js";
 
-const PATIENCE = 40_000; // ms without a byte; a heartbeat comes every 15 s
-const HIDDEN = 5_000; // ms after which a hidden tab ends its stream
+const PATIENCE = 40_000; // ms without data; there is a heartbeat every 15 s
+const HIDDEN = 5_000; // ms until a hidden tab ends its stream
 const NAME = `prober-stream ${location.pathname}`; // of the lock and the channel
 const ME = Math.random().toString(36).slice(2);
 const shared = "locks" in navigator && "BroadcastChannel" in globalThis;
@@ -23,10 +21,10 @@ let channel = null;
 /** @type {AbortController | null} while this tab reads the stream, or waits for the lock */
 let turn = null;
 let reading = false; // this tab has the lock
-let gone = false; // the browser has put this tab aside
+let gone = false; // the browser has frozen this tab
 let hiding = 0; // the timer of a hidden tab
-let silence = 0; // the timer of a tab that another one reads for
-/** @type {Parser} of what another tab sends */
+let silence = 0; // the timer of a tab that receives frames from another tab
+/** @type {Parser} for frames from another tab */
 let parser;
 
 /** start follows the stream until the tab is closed. */
@@ -38,14 +36,14 @@ export function start() {
   });
   addEventListener("pagehide", leave);
   addEventListener("pageshow", (e) => { if (e.persisted) join(); });
-  document.addEventListener("freeze", leave); // messages to a frozen tab would pile up
+  document.addEventListener("freeze", leave); // messages to a frozen tab would accumulate
   document.addEventListener("resume", join);
   addEventListener("online", () => wake?.());
   join();
   if (document.hidden) store.setLink("paused");
 }
 
-/** join follows what another tab reads, and reads the stream if none does. */
+/** join follows the stream of another tab, and reads the stream if no tab does. */
 function join() {
   gone = false;
   wake?.();
@@ -57,7 +55,7 @@ function join() {
   if (!document.hidden && !turn) takeTurn();
 }
 
-/** leave follows nothing. */
+/** leave stops following. */
 function leave() {
   gone = true;
   turn?.abort("hidden");
@@ -73,13 +71,13 @@ async function takeTurn() {
     if (shared) await navigator.locks.request(NAME, { signal: mine.signal }, () => follow(mine.signal));
     else await follow(mine.signal);
   } catch {
-    if (!mine.signal.aborted) await follow(mine.signal); // this page may use no locks
+    if (!mine.signal.aborted) await follow(mine.signal); // this page must not use locks
   }
   turn = null;
-  if (!document.hidden && !gone) takeTurn(); // it has come back meanwhile
+  if (!document.hidden && !gone) takeTurn(); // the tab is visible again
 }
 
-/** hear takes a message of another tab. @param {any} m */
+/** hear handles a message from another tab. @param {any} m */
 function hear(m) {
   if (!m || typeof m !== "object") return;
   if (m.hello && reading) channel?.postMessage({ to: m.hello, connected: true, items: store.snapshot(), link: store.link.state, why: store.link.text });
@@ -134,7 +132,7 @@ async function follow(signal) {
   show("paused");
 }
 
-/** once reads one response. @param {AbortSignal} signal */
+/** once reads a single response. @param {AbortSignal} signal */
 async function once(signal) {
   const abort = new AbortController();
   const end = () => abort.abort(signal.reason);
@@ -165,7 +163,7 @@ async function once(signal) {
   }
 }
 
-const MAX_FRAME = 4 << 20; // characters; a longer one is not of this agent
+const MAX_FRAME = 4 << 20; // characters; agents send no longer frames
 
 /** Parser splits a stream of server-sent events. */
 export class Parser {

@@ -1,13 +1,12 @@
-// @ts-check
-// Texts and times for people. What targets, guests and users have written passes through clean
-// before it is shown; it is only ever set as the text of a node, never as markup.
+// @ts-check Texts and times for people. Texts of targets, guests and users pass through clean before they are
+// shown. They are only set as the text of a node, never as markup.
 
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g; // change the direction of the text around them
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/g;
 
 /**
- * clean returns text without characters that move, hide or reorder others: controls become visible
- * symbols, changes of direction U+FFFD. A longer text is cut at most characters.
+ * clean returns text without characters that move, hide or reorder others. Control characters become visible symbols,
+ * and changes of direction U+FFFD. The text is cut to most characters.
  * @param {unknown} value
  * @param {number} most
  */
@@ -31,10 +30,10 @@ export function line(value, most = 300) {
   return clean(value, most).replace(/\s+/g, " ").trim();
 }
 
-let skew = 0; // of the agent's clock against this one, in ms
+let skew = 0; // difference of the agent's clock from this one, in ms
 
 /**
- * setClock tells the time of the agent's clock, from the Date header of a response.
+ * setClock sets the agent's clock from the Date header of a response.
  * @param {string | null} date
  */
 export function setClock(date) {
@@ -84,7 +83,7 @@ export function span(seconds) {
 }
 
 /**
- * since returns for how long something has lasted; "–" if its beginning is not known.
+ * since returns the time since time for people; "–" if time is unknown.
  * @param {string | undefined} time
  */
 export function since(time) {
@@ -118,7 +117,7 @@ export function bytes(n) {
 export const count = (n) => (Number.isFinite(n) ? n.toLocaleString("en") : "–");
 
 /**
- * objects returns the objects of a list of the agent; none if it is no list.
+ * objects returns the objects in a list from the agent; none if it is not a list.
  * @param {unknown} list
  * @returns {any[]}
  */
@@ -132,7 +131,7 @@ export const objects = (list) => (Array.isArray(list) ? list.filter((o) => o && 
 export const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 
 /**
- * percent returns a share. It rounds no incident away: "100 %" means none.
+ * percent returns a share as a percentage. It never rounds up to "100 %": that means no incident.
  * @param {unknown} share from 0 to 1
  */
 export function percent(share) {

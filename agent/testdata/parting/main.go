@@ -1,4 +1,4 @@
-// Parting is a process that does not end before its fellow is asked to end as well.
+// Parting is a plugin process that does not end before the other process is asked to end as well.
 package main
 
 import (

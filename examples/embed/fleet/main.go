@@ -1,8 +1,9 @@
-// Command fleet probes many endpoints, one HOST:PORT a line of its input, and prints those whose readiness changes.
+// Command fleet probes many endpoints, one HOST:PORT per line of its input. It prints an endpoint when its
+// readiness changes.
 //
 //	go run ./fleet -period 30s <endpoints.txt
 //
-// The key of a probe is the number of its line. A probe takes about 1 KB, and no goroutine while it rests.
+// The key of a probe is the number of its line. A probe takes about 1 KB, and no goroutine between attempts.
 package main
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// fleet probes endpoints. Its methods are for one goroutine.
+// fleet probes endpoints. It is not safe for concurrent use.
 type fleet struct {
 	probes    *group.Group[int] // by number of endpoint
 	addresses []string
@@ -44,7 +45,7 @@ func (f *fleet) Add(address string, handler probe.Handler, period time.Duration)
 	return err
 }
 
-// Run prints what changes until ctx ends.
+// Run prints changes until ctx ends.
 func (f *fleet) Run(ctx context.Context, w io.Writer) {
 	known := make(map[int]results.Result)
 	for number, u := range f.probes.Subscribe(ctx) {

@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Of 50,000 endpoints those that go down are printed, each once, and no others.
+// Of 50,000 endpoints, the ones that fail are printed, each once, and no others.
 func TestFiftyThousandEndpoints(t *testing.T) {
 	const endpoints, sick = 50_000, 100
 	synctest.Test(t, func(t *testing.T) {

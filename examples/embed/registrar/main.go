@@ -31,7 +31,7 @@ type registrar struct {
 	file    string
 	retry   time.Duration     // until a file that could not be written is tried again
 	ready   map[string]string // addresses by name, as they are written; owned by Run
-	written map[string]string // nil: not known
+	written map[string]string // nil if unknown
 }
 
 // Add starts the probe of an endpoint.
@@ -55,33 +55,33 @@ func (r *registrar) Add(tcp *tcpprobe.Handler, name, address string, period time
 	})
 }
 
-// Run writes the file until ctx ends. It may be called again then, by a program that restarts its
-// parts. An update tells only which endpoint may have changed: what is written is its present
-// readiness. So it does not matter which updates were merged, or missed between two calls.
+// Run writes the file until ctx ends. It may then be called again, by a program that restarts its
+// parts. An update only means that an endpoint may have changed: Run writes its current readiness.
+// Thus merged updates, and updates missed between two calls, do no harm.
 func (r *registrar) Run(ctx context.Context) error {
-	updates := r.probes.Subscribe(ctx) // before the first look, so that nothing changes unseen
+	updates := r.probes.Subscribe(ctx) // before the first reading, so that no change is missed
 	r.ready, r.written = make(map[string]string), nil
 	for id := range r.probes.All() {
-		r.look(id)
+		r.readReadiness(id)
 	}
 	r.write(ctx)
 	for name, u := range updates {
-		r.look(group.ID[string]{Key: name, Task: u.Container, Kind: u.Kind})
+		r.readReadiness(group.ID[string]{Key: name, Task: u.Container, Kind: u.Kind})
 		r.write(ctx)
 	}
 	return context.Cause(ctx)
 }
 
-// look reads the readiness of an endpoint. One whose probe was removed is not ready.
-func (r *registrar) look(id group.ID[string]) {
+// readReadiness reads the readiness of an endpoint. An endpoint without a probe is not ready.
+func (r *registrar) readReadiness(id group.ID[string]) {
 	delete(r.ready, id.Key)
 	if s, ok := r.probes.Status(id); ok && s.Decided == results.Success {
 		r.ready[id.Key] = id.Task
 	}
 }
 
-// write writes the file if it differs, until that succeeds or ctx ends. Meanwhile the updates of
-// each endpoint are merged, and the probes go on.
+// write writes the file if it differs. It retries until it succeeds or ctx ends. Meanwhile the updates
+// of each endpoint are merged, and the probes continue.
 func (r *registrar) write(ctx context.Context) {
 	for r.written == nil || !maps.Equal(r.ready, r.written) {
 		err := r.replace()
@@ -98,7 +98,7 @@ func (r *registrar) write(ctx context.Context) {
 	}
 }
 
-// replace replaces the file as a whole, so that no reader sees half of it.
+// replace replaces the file atomically, so that no reader sees a part of it.
 func (r *registrar) replace() error {
 	text, err := json.Marshal(r.ready)
 	if err != nil {

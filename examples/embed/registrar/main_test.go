@@ -96,7 +96,7 @@ func TestRestartedReaderRemovesStaleEndpoints(t *testing.T) {
 	r.await(r.up())
 	stop()
 	l.Close()
-	r.probes.Remove("db") // nobody reads the update of the removal
+	r.probes.Remove("db") // no reader receives the update of the removal
 	r.start()
 	r.await("{}")
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// service is what the agent keeps alive.
+// service is a service that the agent keeps alive.
 type service struct {
 	name    string
 	host    string
@@ -46,8 +46,8 @@ func newAgent(changed func(results.Update)) (*agent, error) {
 	return &agent{g, httpprobe.New(httpprobe.Config{}), make(map[string]*service), changed}, err
 }
 
-// Add starts a service and its probes. spec is that of the liveness and readiness probes; a start
-// may take 30 periods.
+// Add starts a service and its probes. spec is the spec of the liveness and readiness probes. The startup
+// probe allows 30 periods.
 func (a *agent) Add(s *service, spec probe.Spec) error {
 	a.services[s.name] = s
 	s.task = &worker.Task{Subject: results.Subject{Pod: s.name, Container: "server"}}
@@ -81,8 +81,8 @@ func (a *agent) start(s *service) error {
 	return err
 }
 
-// Run follows the results until ctx ends, then ends the probes. While it restarts a service, the
-// probes go on, and it reads their newest results afterwards.
+// Run follows the results until ctx ends, then stops the probes. While it restarts a service, the
+// probes continue, and it reads their newest results afterwards.
 func (a *agent) Run(ctx context.Context) error {
 	for name, u := range a.probes.Subscribe(ctx) {
 		s := a.services[name]

@@ -38,9 +38,9 @@ const (
 const (
 	preface    = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	stream     = 1        // the one call
-	maxFrame   = 16 << 10 // bytes, which no side may exceed unasked
+	maxFrame   = 16 << 10 // default limit of a frame, in bytes
 	maxHeaders = 64 << 10
-	maxBody    = 32 << 10 // well within the window of 65,535 bytes that a stream begins with
+	maxBody    = 32 << 10 // below the initial window of a stream, 65,535 bytes
 )
 
 // transport is a connection that carries one call.
@@ -50,8 +50,8 @@ type transport struct {
 	started bool // the server's first frame was SETTINGS
 	decoder *hpack.Decoder
 	resp    response
-	block   []byte // of headers that are not at their end yet
-	ends    bool   // with those headers the response ends
+	block   []byte // of incomplete headers
+	ends    bool   // whether the response ends with these headers
 }
 
 // response is the response of the server.
@@ -116,7 +116,7 @@ func encode(headers []field) []byte {
 	var w blockWriter
 	e := hpack.NewEncoder(&w)
 	for _, f := range headers {
-		// nothing is sent twice, so nothing needs an entry in the table
+		// each header is sent once, so none needs an entry in the table
 		_ = e.WriteField(hpack.HeaderField{Name: f.name, Value: f.value, Sensitive: true})
 	}
 	return w
@@ -145,7 +145,7 @@ func (t *transport) frame() (kind, flags byte, id uint32, payload []byte, err er
 		// a server of another protocol begins with other bytes
 		start, err := t.r.Peek(9)
 		if len(start) == 0 {
-			return 0, 0, 0, nil, err // which the next read would not tell again
+			return 0, 0, 0, nil, err // the next read would not return this error
 		}
 		if len(start) < 9 || start[3] != frameSettings || start[0] != 0 {
 			rest, _ := t.r.Peek(t.r.Buffered())
@@ -169,7 +169,7 @@ func (t *transport) frame() (kind, flags byte, id uint32, payload []byte, err er
 // handle handles a frame, and reports whether the response has ended.
 func (t *transport) handle(kind, flags byte, id uint32, payload []byte) (done bool, err error) {
 	if (t.block != nil) != (kind == frameContinuation) {
-		return false, errors.New("headers that do not go on, or that nothing went before")
+		return false, errors.New("a CONTINUATION frame is missing or unexpected")
 	}
 	switch kind {
 	case frameSettings, framePing:

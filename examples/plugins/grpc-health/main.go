@@ -74,7 +74,7 @@ func (check) Probe(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 		scheme:    scheme(r.Config),
 		authority: cmp.Or(r.Config.String("authority", ""), authority(r)),
 		path:      "/grpc.health.v1.Health/Check",
-		timeout:   left(ctx),
+		timeout:   timeLeft(ctx),
 		metadata:  more,
 		message:   encodeRequest(service),
 	})
@@ -122,8 +122,8 @@ func authority(r *sdk.Request) string {
 	return r.Addr()
 }
 
-// left returns the time until the deadline, or 0.
-func left(ctx context.Context) time.Duration {
+// timeLeft returns the time until the deadline, or 0.
+func timeLeft(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return max(time.Millisecond, time.Until(end))
 	}

@@ -13,17 +13,17 @@ import (
 
 // assertion has the conditions for the values at one field or path.
 type assertion struct {
-	name   string   // as it is told, and the label of its metric
-	field  string   // dotted, or ""
-	path   jsonPath // where there is no field
-	count  bool     // how many values there are is what counts
+	name   string   // name in messages, and label of its metric
+	field  string   // dotted path, or ""
+	path   jsonPath // used if field is ""
+	count  bool     // compare the number of values
 	levels []level  // the worst first
 }
 
 // level has the conditions of one result.
 type level struct {
 	result probe.Result
-	tests  []test // a value that one of them holds for is at the level
+	tests  []test // a value is at this level if one of them is true
 }
 
 // assertions reads the assertions of the config: the one at the top, and those in the list.
@@ -223,10 +223,10 @@ type verdict struct {
 	result probe.Result
 	text   string
 	metric float64
-	number bool // there is a metric
+	number bool // whether there is a metric
 }
 
-// judge checks the values in a body: the worst one counts.
+// judge checks the values in a body, and returns the worst verdict.
 func (a *assertion) judge(body []byte) verdict {
 	texts, fault := a.texts(body)
 	if fault != "" {
@@ -236,13 +236,13 @@ func (a *assertion) judge(body []byte) verdict {
 		for _, text := range texts {
 			for _, t := range l.tests {
 				if fault := t.fault(text); fault != "" {
-					return a.verdict(l.result, texts, fmt.Sprintf("%s is %.200s, %s", a.what(), text, fault))
+					return a.verdict(l.result, texts, fmt.Sprintf("%s is %.200s, %s", a.subject(), text, fault))
 				}
 			}
 		}
 	}
 	if len(texts) == 1 {
-		return a.verdict(probe.Success, texts, fmt.Sprintf("%s is %.200s", a.what(), texts[0]))
+		return a.verdict(probe.Success, texts, fmt.Sprintf("%s is %.200s", a.subject(), texts[0]))
 	}
 	return a.verdict(probe.Success, texts, fmt.Sprintf("all %d of %s are well", len(texts), a.name))
 }
@@ -255,14 +255,14 @@ func (a *assertion) verdict(result probe.Result, texts []string, text string) ve
 	return v
 }
 
-func (a *assertion) what() string {
+func (a *assertion) subject() string {
 	if a.count {
 		return "the count of " + a.name
 	}
 	return a.name
 }
 
-// texts returns the values of the assertion, or why there are none.
+// texts returns the values of the assertion, or an error if there are none.
 func (a *assertion) texts(body []byte) (texts []string, fault string) {
 	if a.path == nil {
 		text, ok := sdk.Lookup(body, a.field)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxNodes is how many values a path may find at each of its steps.
+// maxNodes is the maximum number of values at each step of a path.
 const maxNodes = 10_000
 
 // jsonPath is a path as in RFC 9535, without slices and functions: $.a, ['a'], [0], [-1],
@@ -168,7 +168,7 @@ func (p *parser) next(token string) bool {
 	return p.take(token)
 }
 
-// segments reads what follows $ or @.
+// segments reads the segments after $ or @.
 func (p *parser) segments() (jsonPath, error) {
 	path := jsonPath{}
 	for {

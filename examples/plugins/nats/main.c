@@ -173,7 +173,7 @@ static bool greet(struct lines *l, const struct config *c, struct info *info, bo
 	if (!*tls) return true;
 	if (!info->tls_required && !info->tls_available) return (void)prober_failure("%s does not offer TLS", info->name), false;
 	/* Bytes received before the handshake are not protected by TLS. */
-	if (l->from != l->to) return (void)prober_failure("the server goes on in clear text before TLS"), false;
+	if (l->from != l->to) return (void)prober_failure("the server continues in clear text before TLS"), false;
 	if (!secure(l->conn, c)) return (void)prober_failure("%s", prober_error_text()), false;
 	return true;
 }

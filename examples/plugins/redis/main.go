@@ -119,7 +119,7 @@ func judge(info info, replica bool, lag time.Duration, replicas int, maxLag time
 	}
 }
 
-// info is one INFO section: a field a line, as "role:master".
+// info is one INFO section: one field per line, such as "role:master".
 type info string
 
 // field returns the value of a field, or "".
@@ -167,7 +167,7 @@ func (i info) lag(role string) (lag time.Duration, replicas int, err error) {
 	}
 }
 
-// seconds reads a number of seconds, which is -1 if redis does not know it.
+// seconds parses a number of seconds; -1 means that redis does not know it.
 func seconds(text string) (time.Duration, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {

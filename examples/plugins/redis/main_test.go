@@ -170,7 +170,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	target := probe.Target{Host: "127.0.0.1", Port: 1} // nobody's
+	target := probe.Target{Host: "127.0.0.1", Port: 1} // nothing listens on port 1
 	for kind, h := range suite.Handlers() {
 		got, err := sdktest.Attempt(t, h, `{}`, target, 10*time.Second)
 		if err != nil || got.Result != probe.Failure || !strings.Contains(got.Output, "connection refused") {

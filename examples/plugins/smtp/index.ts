@@ -93,7 +93,7 @@ function secure(conn: Conn, ehlo: string, hello: Reply): Result {
   if (!ready.is("220")) return failure(ready.explain("STARTTLS"));
   // What came before the handshake was not protected by it, and must not be taken for an
   // answer that was.
-  if (conn.ahead != "") return failure("the server goes on in clear text after STARTTLS");
+  if (conn.ahead != "") return failure("the server continues in clear text after STARTTLS");
   if (!conn.startTLS(options())) return failure(lastError());
   const again = ask(conn, ehlo);
   if (!again.is("250")) return failure(again.explain("EHLO after STARTTLS"));

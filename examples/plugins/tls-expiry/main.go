@@ -1,5 +1,5 @@
 // Tls-expiry is a plugin that checks when the certificates of a server expire. It implements
-// the part before TLS of mail, directory and database protocols.
+// STARTTLS of mail, directory and database protocols.
 package main
 
 import (

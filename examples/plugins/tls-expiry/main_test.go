@@ -37,8 +37,8 @@ type signer struct {
 	key  *ecdsa.PrivateKey
 }
 
-// sign returns a certificate that expires after a time: that of an authority without names,
-// and of the root if s is nil.
+// sign returns a certificate that expires after a time. Without names, it is the certificate of an
+// authority. If s is nil, it is the root.
 func (s *signer) sign(t *testing.T, subject string, left time.Duration, names ...string) *signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -168,7 +168,7 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// greet is a POP3 server until TLS.
+// greet is the part of a POP3 server before TLS.
 func greet(conn net.Conn) error {
 	if _, err := io.WriteString(conn, "+OK ready\r\n"); err != nil {
 		return err

@@ -58,7 +58,7 @@ func speak(conn net.Conn, u upgrade) error {
 	}
 	// CVE-2011-0411: bytes from before the handshake must not count as bytes after it.
 	if p.r.Buffered() > 0 {
-		return errors.New("the server goes on in clear text")
+		return errors.New("the server continues in clear text")
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (p *plain) until(ok, skip string) error {
 	return fmt.Errorf("more than %d lines without %q", maxLines, ok)
 }
 
-// ask sends a line and reads the reply that has to follow.
+// ask sends a line and reads the reply, which must begin as expected.
 func (p *plain) ask(line, code string) ([]string, error) {
 	if err := p.say(line); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/remote"
 )
 
-// action is something that a user has the agent do with probes.
+// action is an operation on probes that a user requests of the agent.
 type action struct {
 	name, short, long, done string
 	do                      func(c *client.Client, ctx context.Context, probe client.Filter) ([]api.ProbeStatus, error)
@@ -22,7 +22,7 @@ type action struct {
 
 var (
 	trigger = action{
-		"trigger", "Have probes make an attempt now", "Trigger has probes make an attempt now, and not at their next period.",
+		"trigger", "Make probes run an attempt now", "Trigger makes probes run an attempt now, without waiting for their next period.",
 		"triggered", (*client.Client).Trigger,
 	}
 	resume = action{
@@ -49,7 +49,7 @@ func newPause(env *command.Env) *cobra.Command {
 	})
 	c.Example += "\n  prober pause shop --for 10m --reason 'the database moves'"
 	c.Flags().DurationVar(&length, "for", 0, "end the pause after this time, such as 10m; 0 for no end")
-	c.Flags().StringVar(&asked.Reason, "reason", "", "why, for those who look at the probe")
+	c.Flags().StringVar(&asked.Reason, "reason", "", "reason for the pause, shown with the probe")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if length < 0 || length > 0 && length < time.Second {
 			return command.Usage("", "--for %v: must be at least 1s, or 0", length)
@@ -69,7 +69,7 @@ func newAction(env *command.Env, a action) *cobra.Command {
 	}, func(ctx context.Context, c *client.Client, s *selection) error { return act(ctx, env, c, a, s) })
 }
 
-// act has the agent act on all probes of s, and says so for each. One that fails stops no other.
+// act performs the action on all probes of s, and prints a line for each. It continues after an error.
 func act(ctx context.Context, env *command.Env, c *client.Client, a action, s *selection) error {
 	probes, err := someProbes(ctx, c, s)
 	if err != nil {
@@ -96,11 +96,11 @@ func newReload(env *command.Env) *cobra.Command {
 	var agent remote.Flags
 	c := &cobra.Command{
 		Use:   "reload",
-		Short: "Have a running agent read its files again",
-		Long: "Reload has an agent read its manifests, prober.yaml, secrets and plugins again, as SIGHUP does, and\n" +
+		Short: "Make a running agent read its files again",
+		Long: "Reload makes an agent read its manifests, prober.yaml, secrets and plugins again, as SIGHUP does, and\n" +
 			"waits until they are applied or refused. An agent of a Kubernetes node applies its pods again; the\n" +
 			"section kubernetes of prober.yaml is read at its start only.\n\n" +
-			"Exit code 0, 1 if they were refused, or in part, 3 if the agent does not respond, 64 wrong usage.",
+			"Exit code 0, 1 if any of them was refused, 3 if the agent does not respond, 64 wrong usage.",
 		Example:           "  prober reload",
 		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -125,9 +125,9 @@ func newNotify(env *command.Env) *cobra.Command {
 	test := &cobra.Command{
 		Use:   "test RECEIVER",
 		Short: "Send a test message to a receiver, and show its answer",
-		Long: "Test has the agent send a message that is marked as a test to a receiver of prober.yaml, and shows the\n" +
-			"answer. A receiver that takes it is then told what it has refused before.\n\n" +
-			"Exit code 0, 1 if the receiver has not taken it, 3 if the agent does not respond, 64 wrong usage.",
+		Long: "Test makes the agent send a message that is marked as a test to a receiver of prober.yaml, and shows\n" +
+			"the answer. If the receiver accepts it, the agent sends the messages again that it refused before.\n\n" +
+			"Exit code 0, 1 if the receiver did not accept it, 3 if the agent does not respond, 64 wrong usage.",
 		Example:           "  prober notify test ops",
 		Args:              command.Arguments("RECEIVER"),
 		ValidArgsFunction: complete(env, &agent, find("notifications")),

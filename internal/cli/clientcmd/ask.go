@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/remote"
 )
 
-// ask calls f with a client of the agent, and with a context that a signal ends.
+// ask calls f with a client of the agent, and with a context that a signal cancels.
 func ask(cmd *cobra.Command, env *command.Env, agent *remote.Flags, f func(ctx context.Context, c *client.Client) error) error {
 	c, err := agent.Client(env)
 	if err != nil {
@@ -22,7 +22,7 @@ func ask(cmd *cobra.Command, env *command.Env, agent *remote.Flags, f func(ctx c
 	return f(ctx, c)
 }
 
-// aboutProbes completes a command whose arguments name probes. run is called with those.
+// aboutProbes sets up a command whose arguments name probes. It calls run with their selection.
 func aboutProbes(env *command.Env, c *cobra.Command, run func(ctx context.Context, c *client.Client, s *selection) error) *cobra.Command {
 	var agent remote.Flags
 	var namespace string

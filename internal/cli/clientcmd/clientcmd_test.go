@@ -16,8 +16,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
-// fakeAgent answers requests by "METHOD /path" with JSON. A path that it does not know is an error 404
-// without JSON.
+// fakeAgent answers requests by "METHOD /path" with JSON. It answers unknown paths with 404 and no JSON.
 type fakeAgent struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -62,12 +61,12 @@ const twoProbes = `{"items":[
 	{"namespace":"a","pod":"shop","container":"web","kind":"liveness","handler":"http","result":"success"},
 	{"namespace":"b","pod":"shop","container":"web","kind":"readiness","handler":"http","result":"success"}]}`
 
-// An unset variable of a shell is not all probes.
+// An empty name, such as an unset shell variable, does not select all probes.
 func TestEmptyNameIsWrongUsage(t *testing.T) {
 	a := newFakeAgent(t, map[string]string{"GET /api/v1/probes": twoProbes})
 	for _, word := range []string{"", "/", "/web", "shop/"} {
 		for _, name := range []string{"pause", "resume", "trigger", "describe"} {
-			if code, _, stderr := prober(a.URL, name, word); code != 64 || !strings.Contains(stderr, ": want POD[/CONTAINER[/KIND]] or ") {
+			if code, _, stderr := prober(a.URL, name, word); code != 64 || !strings.Contains(stderr, ": must be POD[/CONTAINER[/KIND]] or ") {
 				t.Errorf("%s %q: exit code %d, %s", name, word, code, stderr)
 			}
 		}
@@ -89,7 +88,7 @@ func TestActionGoesOnAfterAFailure(t *testing.T) {
 	}
 }
 
-// What an agent, or another server, responds cannot change the terminal.
+// Responses of an agent or another server cannot send control characters to the terminal.
 func TestResponsesAreShownHarmlessly(t *testing.T) {
 	const evil = `\u001b[31m\u0007\nx`
 	all := map[string]string{
@@ -168,7 +167,7 @@ func TestListThatNeverEnds(t *testing.T) {
 		"GET /api/v1/pods":   `{"metadata":{"continue":"more"},"items":[]}`,
 	})
 	for _, kind := range []string{"probes", "pods"} {
-		if code, _, stderr := prober(a.URL, "get", kind); code != 1 || !strings.Contains(stderr, "the list of "+kind+" does not go on") {
+		if code, _, stderr := prober(a.URL, "get", kind); code != 1 || !strings.Contains(stderr, "the list of "+kind+" makes no progress") {
 			t.Errorf("%s: exit code %d, %s", kind, code, stderr)
 		}
 	}
@@ -210,7 +209,7 @@ func TestWatchKeepsToItsSelection(t *testing.T) {
 	}
 }
 
-// A pause, its end, and an event that happens again are rows; what was listed is none again.
+// A pause, its end, and a repeated event are printed as rows. Listed objects are not printed again.
 func TestWatchShowsPausesAndRecurrences(t *testing.T) {
 	readiness := func(paused bool, run int) string {
 		return fmt.Sprintf(`{"namespace":"a","pod":"shop","container":"web","kind":"readiness","handler":"http","result":"success","paused":%v,"run":%d}`, paused, run)
@@ -290,7 +289,7 @@ func probesOf(names ...string) http.HandlerFunc {
 	}
 }
 
-// What exists decides what a name means. A name that means several things is an error, and acts on none.
+// The existing objects determine the meaning of a name. An ambiguous name is an error, and acts on none.
 func TestNamesOfProbes(t *testing.T) {
 	agent := httptest.NewServer(probesOf("default/okp/a/readiness", "default/okp/a/liveness", "default/okp/b/liveness", "probe/x/y/liveness", "default/probe/x/startup",
 		"one/two/three/liveness", "two/one/two/liveness", "zoo/pod/shop/liveness", "zoo/shop/readiness/liveness", "k/zoo/shop/readiness"))
@@ -314,8 +313,8 @@ func TestNamesOfProbes(t *testing.T) {
 		{"zoo/shop/readiness", `prober: error: zoo/shop/readiness is ambiguous: k/zoo/shop readiness, zoo/shop/readiness liveness`},
 		{"zoo/shop/readiness liveness", "zoo/shop/readiness liveness"},
 		{"zoo/shop/readiness -n k", "k/zoo/shop readiness"},
-		{"default/okp/a -n other", `prober: error: "default/okp/a" in namespace other: want POD`},
-		{"okp/a/readiness/x", `prober: error: "okp/a/readiness/x": want POD`},
+		{"default/okp/a -n other", `prober: error: "default/okp/a" in namespace other: must be POD`},
+		{"okp/a/readiness/x", `prober: error: "okp/a/readiness/x": must be POD`},
 		{"okp/c", "prober: error: no probe of okp/c"},
 		{"https://nobody/x", "prober: error: no probe of https://nobody/x"},
 		{"10.0.0.1:80", "prober: error: no probe of 10.0.0.1:80"},

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/remote"
 )
 
-// completionTimeout is how long a shell waits for an agent.
+// completionTimeout is the timeout of a request to the agent during shell completion.
 const completionTimeout = time.Second
 
 // complete returns the completion of the names of a resource, which asks the agent.
@@ -26,7 +26,7 @@ func complete(env *command.Env, agent *remote.Flags, r *resource) cobra.Completi
 	})
 }
 
-// completion returns the completion by names, which are of the agent.
+// completion returns the completion by names, which it requests from the agent.
 func completion(env *command.Env, agent *remote.Flags, names func(ctx context.Context, c *client.Client, cmd *cobra.Command, args []string) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
@@ -45,12 +45,12 @@ func completion(env *command.Env, agent *remote.Flags, names func(ctx context.Co
 	}
 }
 
-// completeNamespaces has the flag -n of cmd completed, if it has one.
+// completeNamespaces registers the completion of the flag -n of cmd, if it has one.
 func completeNamespaces(cmd *cobra.Command, env *command.Env, agent *remote.Flags) {
 	if cmd.Flags().Lookup("namespace") == nil {
 		return
 	}
-	_ = cmd.RegisterFlagCompletionFunc("namespace", completion(env, agent, // it has the flag
+	_ = cmd.RegisterFlagCompletionFunc("namespace", completion(env, agent, // cannot fail: cmd has the flag
 		func(ctx context.Context, c *client.Client, _ *cobra.Command, _ []string) (namespaces []string) {
 			pods, err := new(selection).pods(ctx, c)
 			if err != nil {
@@ -72,7 +72,7 @@ func namespaceOf(cmd *cobra.Command) string {
 	return f.Value.String()
 }
 
-// namesOf returns the words that may come after args; none if the agent does not respond.
+// namesOf returns the possible words after args; none if the agent does not respond.
 func namesOf(ctx context.Context, c *client.Client, r *resource, namespace string, args []string) (names []string) {
 	s := &selection{Filter: client.Filter{Namespace: namespace}}
 	if r.name == "probes" && s.probeArgs(args) != nil {

@@ -20,9 +20,9 @@ import (
 func newDescribe(env *command.Env) *cobra.Command {
 	return aboutProbes(env, &cobra.Command{
 		Use:   "describe",
-		Short: "Show all that a running agent knows of probes",
+		Short: "Show the details of probes of a running agent",
 		Long: "Describe shows probes with their spec, their state, their last ticks and the events of their\n" +
-			"pod.\n\n" +
+			"pods.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober describe shop/web readiness",
 	}, func(ctx context.Context, c *client.Client, s *selection) error { return describe(ctx, env, c, s) })
@@ -53,7 +53,7 @@ func describe(ctx context.Context, env *command.Env, c *client.Client, s *select
 	return (&table{of: of, out: env.Stdout}).write(true, events)
 }
 
-// shownTicks is how many ticks of the history are shown.
+// shownTicks is the number of ticks of the history that are shown.
 const shownTicks = 10
 
 func describeProbe(out io.Writer, p *api.ProbeStatus) error {
@@ -61,7 +61,7 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	field := func(name, value string) { fmt.Fprintf(w, "%s:\t%s\n", name, value) }
 	field("Probe", line(probeName(p)))
 	field("Handler", line(p.Handler))
-	if p.Target != "" { // of older agents
+	if p.Target != "" { // set by older agents
 		field("Target", line(p.Target))
 	}
 	since := ""
@@ -106,7 +106,7 @@ func describeProbe(out io.Writer, p *api.ProbeStatus) error {
 	return w.Flush()
 }
 
-// runText says how long the run of equal results is, and how many of them change the decided one.
+// runText describes the run of equal results: its length, and the threshold for a decided result.
 func runText(p *api.ProbeStatus) string {
 	if p.Last == nil {
 		return "no tick yet"

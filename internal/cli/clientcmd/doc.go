@@ -1,5 +1,5 @@
-// Package clientcmd has the commands that ask a running agent, or change what it does. Read get.go
-// first, then resources.go: what a list of each kind of object shows.
+// Package clientcmd has the commands that query or control a running agent. Read get.go first, then
+// resources.go, which has the kinds of objects and the columns of their tables.
 package clientcmd
 
 import (

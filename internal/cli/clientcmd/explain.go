@@ -30,9 +30,9 @@ func newExplain(env *command.Env) *cobra.Command {
 		Use:   "explain",
 		Short: "Show why probes have their results",
 		Long: "Explain shows for each probe one sentence: why its last tick did or did not change its result, and\n" +
-			"what comes next. Then come the last tick that was not a success, with what happened inside its\n" +
-			"attempts, and the ticks before. If there is no such probe, or the agent has refused a change of a\n" +
-			"manifest or a plugin, it shows why; also for a target that is dropped or gone.\n\n" +
+			"what happens next. It then shows the last tick that was not a success, with the steps of its attempts,\n" +
+			"and the previous ticks. If there is no such probe, if a target is dropped or gone, or if the agent has\n" +
+			"refused a change of a manifest or a plugin, it shows the reason.\n\n" +
 			"Exit code 0, 1 if there is no such probe, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober explain shop/web readiness\n  prober explain https://shop.example/ready",
 	}, func(ctx context.Context, c *client.Client, s *selection) error {
@@ -87,20 +87,21 @@ func explainProbes(ctx context.Context, env *command.Env, c *client.Client, s *s
 	return writeChecks(env.Stdout, checks)
 }
 
-// noProbe returns the error of a selection without a probe: why, if discovery has dropped its target,
-// and what the agent has refused. Trouble of its host and of its state takes no probe away.
+// noProbe returns the error of a selection without a probe. It has the reason if discovery has dropped
+// the target, and the changes that the agent has refused. It leaves out checks of the agent's host and
+// state, since these remove no probes.
 func noProbe(s *selection, why string, checks []client.Check) error {
 	text := fmt.Sprintf("no probe of %s%s", s, why)
 	checks = slices.DeleteFunc(checks, func(c client.Check) bool { return c.Name == "host" || c.Name == "state" })
 	if len(checks) > 0 {
 		var b strings.Builder
-		_ = writeChecks(&b, checks) // to memory
+		_ = writeChecks(&b, checks) // cannot fail: b is in memory
 		text += "; the agent says:\n" + strings.TrimSuffix(b.String(), "\n")
 	}
 	return &command.Exit{Code: command.ExitFailed, Err: errors.New(text), Hint: "prober get probes lists them"}
 }
 
-// writeChecks writes checks of the agent, a line each.
+// writeChecks writes checks of the agent, one per line.
 func writeChecks(w io.Writer, checks []client.Check) error {
 	var b strings.Builder
 	for _, c := range checks {
@@ -150,7 +151,8 @@ func writeExplanation(w io.Writer, x *api.Explanation, bars bool) error {
 	return writeTicks(w, x.Ticks)
 }
 
-// toShow returns the newest tick that was not a success, or the last one if all were; nil without any.
+// toShow returns the newest tick that was not a success, or the last tick if all were; nil if there are
+// none.
 func toShow(x *api.Explanation) *api.TickExplanation {
 	for i := range x.Ticks {
 		if !succeeded(&x.Ticks[i]) {
@@ -197,10 +199,10 @@ func writeTicks(out io.Writer, ticks []api.TickExplanation) error {
 	return w.Flush()
 }
 
-// maxExcerpt is how many bytes of the output of a tick are on its line.
+// maxExcerpt is the maximum length of a tick's output on its line, in bytes.
 const maxExcerpt = 100
 
-// foldText says what the thresholds made of a tick.
+// foldText describes the effect of the thresholds on a tick.
 func foldText(t *api.TickExplanation) string {
 	switch {
 	case !t.Counted:

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/remote"
 )
 
-// follow writes the items of s, and then those that change, until ctx ends.
+// follow writes the items of s, and then the changed items, until ctx ends.
 func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, print printer) error {
 	items, err := g.of.list(ctx, c, s)
 	if err != nil {
@@ -24,7 +24,7 @@ func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, pri
 	if lines { // objects one by one, as kubectl -w does
 		print = g.eachObject
 	}
-	seen := make(map[string]string) // what was shown of each item
+	seen := make(map[string]string) // last printed cells of each item
 	for i := range items {
 		seen[items[i].key()] = items[i].shown(g)
 	}
@@ -38,7 +38,7 @@ func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, pri
 		}
 		shown, before := i.shown(g), seen[i.key()]
 		switch {
-		case !s.has(i): // it may come back
+		case !s.selects(i): // it may be selected again later
 			delete(seen, i.key())
 			return nil
 		case before == shown && !i.removed:
@@ -54,7 +54,7 @@ func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, pri
 		return print([]item{*i})
 	})
 	if ctx.Err() != nil {
-		return nil // the user has seen enough
+		return nil // the user has interrupted the command
 	}
 	if err == nil {
 		err = errors.New("the agent has closed the stream")
@@ -62,11 +62,12 @@ func (g *getter) follow(ctx context.Context, c *client.Client, s *selection, pri
 	return remote.Failed(err)
 }
 
-// maxSeen is how many items are compared with what was shown of them: an agent's events have no end.
+// maxSeen is the maximum number of items whose last printed cells are kept, since an agent's events have
+// no end.
 const maxSeen = 100_000
 
-// changed returns the item of an event of the stream; nil for one of another kind. It notes the labels
-// of pods.
+// changed returns the item of an event of the stream; nil for an event of another kind. It records the
+// labels of pods.
 func (g *getter) changed(event string, data []byte, s *selection) (*item, error) {
 	if event == "pod" && s.selector != nil {
 		i, err := decodePod(data)
@@ -84,8 +85,8 @@ func (g *getter) changed(event string, data []byte, s *selection) (*item, error)
 
 func (i *item) key() string { return i.namespace + "/" + i.name }
 
-// shown returns the cells of i that are shown, but for those that change with the time alone, and
-// which occurrence of an event it is.
+// shown returns the printed cells of i, without cells that change only with time, and the number of the
+// event's occurrence.
 func (i *item) shown(g *getter) string {
 	changing := []string{"AGE", "RUN", "NEXT", "TOOK", "LAST SEEN"}
 	cells := []string{i.recurred}
@@ -97,7 +98,7 @@ func (i *item) shown(g *getter) string {
 	return strings.Join(cells, "\x00")
 }
 
-// eachObject writes the objects of items, each as a document of its own.
+// eachObject writes the objects of items, each as a separate document.
 func (g *getter) eachObject(items []item) error {
 	for _, i := range items {
 		if g.output == command.JSON {

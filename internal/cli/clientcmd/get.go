@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/remote"
 )
 
-// The formats of get beside those of other commands.
+// The formats that only get has.
 const (
 	wide     = "wide"
 	name     = "name"
@@ -28,7 +28,7 @@ const (
 func newGet(env *command.Env) *cobra.Command {
 	var agent remote.Flags
 	get := command.Folder("get", "Show probes, pods, events, targets, plugins or notifications of a running agent")
-	get.Long = "Get shows what a running agent has: tables as kubectl's, or its objects as JSON or YAML.\n\n" +
+	get.Long = "Get shows the objects of a running agent, in tables like kubectl's, or as JSON or YAML.\n\n" +
 		"Exit code 0, 1 if an object was not found, 3 if the agent does not respond, 64 wrong usage."
 	get.Example = "  prober get probes --state failure\n  prober get events -w"
 	agent.Add(get)
@@ -54,7 +54,7 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 		Use: r.name + " " + r.args, Aliases: r.aliases, Short: r.short, Example: r.example,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := flags.of(r, args)
+			s, err := flags.selectionOf(r, args)
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func newGetOne(env *command.Env, agent *remote.Flags, r *resource) *cobra.Comman
 	}
 	flags.add(c, r)
 	completeNamespaces(c, env, agent)
-	c.Flags().BoolVar(&g.noHeaders, "no-headers", false, "leave the headers of the table out")
+	c.Flags().BoolVar(&g.noHeaders, "no-headers", false, "omit the headers of the table")
 	if r.event != "" {
 		c.Flags().BoolVarP(&g.watch, "watch", "w", false, "show changes until interrupted")
 	}
@@ -93,10 +93,10 @@ func (f format) Set(s string) error {
 	return nil
 }
 
-// printer writes items. The first call writes the head of a table.
+// printer writes items. The first call writes the header of a table.
 type printer func(items []item) error
 
-// printer returns what writes the items of s in the chosen format.
+// printer returns the printer for the items of s in the selected format.
 func (g *getter) printer(s *selection) (printer, error) {
 	template, isPath := strings.CutPrefix(g.output, jsonPath)
 	switch {
@@ -129,7 +129,7 @@ func (g *getter) printer(s *selection) (printer, error) {
 	}
 }
 
-// list returns the items as the API lists them.
+// list returns the items in the form of the API's list.
 func (g *getter) list(items []item) any {
 	objects := make([]any, len(items))
 	for i := range items {
@@ -180,8 +180,8 @@ func (g *getter) run(ctx context.Context, c *client.Client, s *selection, print 
 	return command.Failed(fmt.Errorf("%s not found: %s", g.of.name, strings.Join(missing, ", ")))
 }
 
-// missing returns the names of the command line that no item has. An event has the name of its pod,
-// which may have none.
+// missing returns the names of the command line that no item has. For events, the name is the pod's; a pod
+// without events is not missing.
 func (g *getter) missing(s *selection, items []item) (missing []string) {
 	switch g.of.name {
 	case "events":

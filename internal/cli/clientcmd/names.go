@@ -14,15 +14,15 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// probeNames is the help of a command whose arguments name probes.
-const probeNames = "The argument is POD, POD/CONTAINER[/KIND], NAMESPACE/POD/CONTAINER[/KIND], what get probes -o name\n" +
-	"prints, or the address or the name of a target of prober.yaml. Without a container or a kind these are\n" +
-	"all probes of the pod or the container."
+// probeNames is the part of the help about arguments that name probes.
+const probeNames = "The argument is POD, POD/CONTAINER[/KIND], NAMESPACE/POD/CONTAINER[/KIND], a line of get probes -o name,\n" +
+	"or the address or the name of a target of prober.yaml. Without a container or a kind, it selects all\n" +
+	"probes of the pod or the container."
 
-// maxCandidates is how many probes an ambiguous name lists.
+// maxCandidates is the maximum number of probes that the error of an ambiguous name lists.
 const maxCandidates = 8
 
-// probeArgs reads the arguments NAME [KIND], which [selection.resolve] makes sense of.
+// probeArgs reads the arguments NAME [KIND], which [selection.resolve] interprets.
 func (s *selection) probeArgs(args []string) error {
 	if len(args) > 2 {
 		return command.Usage("", "want POD[/CONTAINER] [KIND], got %s", command.Count(len(args), "argument"))
@@ -42,7 +42,7 @@ func (s *selection) probeArgs(args []string) error {
 	}
 	parts := strings.Split(s.word, "/")
 	if slices.Contains(parts, "") {
-		parts = nil // else it would mean all
+		parts = nil // otherwise it would select all
 	}
 	for _, r := range readings(parts) {
 		if !conflict(r.Namespace, s.Namespace) && !conflict(r.Kind, s.Kind) {
@@ -52,13 +52,13 @@ func (s *selection) probeArgs(args []string) error {
 		}
 	}
 	if len(s.readings) == 0 {
-		return command.Usage("", "%q%s: want POD[/CONTAINER[/KIND]] or NAMESPACE/POD/CONTAINER[/KIND]", s.word, beside(s.Kind, s.Namespace))
+		return command.Usage("", "%q%s: must be POD[/CONTAINER[/KIND]] or NAMESPACE/POD/CONTAINER[/KIND]", s.word, kindAndNamespace(s.Kind, s.Namespace))
 	}
 	return nil
 }
 
-// beside returns what else the command line says of a probe.
-func beside(kind, namespace string) (text string) {
+// kindAndNamespace returns the text of the kind and namespace on the command line, for messages.
+func kindAndNamespace(kind, namespace string) (text string) {
 	if kind != "" {
 		text = " " + kind
 	}
@@ -70,7 +70,7 @@ func beside(kind, namespace string) (text string) {
 
 func conflict(a, b string) bool { return a != "" && b != "" && a != b }
 
-// readings returns what the parts of a name may mean, the most likely first.
+// readings returns the possible interpretations of the parts of a name, the most likely first.
 func readings(parts []string) (all []client.Filter) {
 	if len(parts) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func readings(parts []string) (all []client.Filter) {
 	return append(all, shapes(parts)...)
 }
 
-// shapes returns the readings of parts, each of which is a namespace, a pod, a container or a kind.
+// shapes returns the interpretations of parts as namespace, pod, container and kind.
 func shapes(parts []string) (all []client.Filter) {
 	n := len(parts)
 	_, err := probe.ParseKind(parts[n-1])
@@ -105,15 +105,15 @@ func shapes(parts []string) (all []client.Filter) {
 	return all
 }
 
-// resolve decides what the name on the command line means: that of its readings which exists, or else a
-// target. If nothing exists, it is the first reading.
+// resolve determines the meaning of the name on the command line. It takes the interpretation whose
+// objects exist, or else a target. If nothing exists, it takes the first interpretation.
 func (s *selection) resolve(ctx context.Context, c *client.Client) error {
 	if s.word == "" || s.resolved {
 		return nil
 	}
 	var chosen client.Filter
 	var candidates []string
-	selected := make(map[string]bool) // the sets of probes that readings select
+	selected := make(map[string]bool) // sets of probes that the readings select
 	for _, f := range s.readings {
 		probes, err := c.Probes(ctx, client.Filter{Namespace: f.Namespace, Pod: f.Pod, Container: f.Container, Kind: f.Kind})
 		if err != nil {
@@ -141,16 +141,16 @@ func (s *selection) resolve(ctx context.Context, c *client.Client) error {
 	return s.resolveTarget(ctx, c)
 }
 
-// resolveTarget looks for the name among the targets. One that is probed is preferred, and then the newest.
+// resolveTarget searches the targets for the name. It prefers probed targets, then the newest one.
 func (s *selection) resolveTarget(ctx context.Context, c *client.Client) error {
 	all, err := c.Targets(ctx, client.TargetFilter{Namespace: s.Namespace})
 	if _, ok := errors.AsType[*client.StatusError](err); ok {
-		return nil // an agent of an earlier version has none
+		return nil // older agents have no targets
 	}
 	if err != nil {
 		return err
 	}
-	word := find("targets").bare(s.word)
+	word := find("targets").withoutKindPrefix(s.word)
 	var probed []string
 	for i := range all.Items {
 		t := &all.Items[i]
@@ -192,8 +192,9 @@ func targetNames(t *api.Target) []string {
 	return []string{t.Pod, t.Name, t.Address, t.Group + "/" + t.Name}
 }
 
-// bare returns a name without the kind before it, as -o name prints it; events take that of a pod too.
-func (r *resource) bare(word string) string {
+// withoutKindPrefix returns a name without the prefix KIND/ of -o name. For events, the prefix may be a
+// pod's.
+func (r *resource) withoutKindPrefix(word string) string {
 	kind, name, ok := strings.Cut(word, "/")
 	if ok && (kind == r.name || slices.Contains(r.aliases, kind) || r.name == "events" && kind == "pod") {
 		return name

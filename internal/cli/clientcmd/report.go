@@ -27,7 +27,7 @@ const csvFormat = "csv"
 type reporter struct {
 	env       *command.Env
 	filter    client.ReportFilter
-	words     []string // names of probes; none: all
+	words     []string // names of probes; empty for all
 	output    string
 	noHeaders bool
 }
@@ -37,10 +37,10 @@ func newReport(env *command.Env) *cobra.Command {
 	r := reporter{env: env}
 	c := &cobra.Command{
 		Use:   "report [POD[/CONTAINER]]...",
-		Short: "Show how available probes were",
+		Short: "Show the past availability of probes",
 		Long: "Report shows for each probe how much of the known time its state was success or warning, and how\n" +
-			"often and for how long it failed. The agent must run with --state-dir. Pods that are gone count too.\n" +
-			"Uptime is cut, not rounded: 100% means that there was no failure.\n" +
+			"often and for how long it failed. The agent must run with --state-dir. Removed pods are included.\n" +
+			"Uptime is rounded down: 100% means that there was no failure.\n" +
 			"The argument is POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND].\n\n" +
 			"Exit code 0, 1 if a probe was not found or there is no history, 3 if the agent does not respond, 64 wrong usage.",
 		Example: "  prober report --since 30d\n  prober report shop/web --incidents\n  prober report -o csv > report.csv",
@@ -55,12 +55,12 @@ func newReport(env *command.Env) *cobra.Command {
 	}
 	agent.Add(c)
 	f := c.Flags()
-	f.StringVar(&r.filter.Since, "since", "30d", "begin: a duration before now such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z")
-	f.StringVar(&r.filter.Until, "until", "", "end, as --since (default: now)")
+	f.StringVar(&r.filter.Since, "since", "30d", "start: a duration before now such as 30d or 12h, or a time such as 2026-01-02T15:04:05Z")
+	f.StringVar(&r.filter.Until, "until", "", "end, in the format of --since (default: now)")
 	f.StringVarP(&r.filter.Namespace, "namespace", "n", "", "namespace (default: all)")
 	f.Var(command.OneOf(&r.filter.Kind, "", "liveness", "readiness", "startup"), "kind", "kind of the probe")
 	f.BoolVar(&r.filter.Incidents, "incidents", false, "list the incidents")
-	f.BoolVar(&r.noHeaders, "no-headers", false, "leave the headers of the table out")
+	f.BoolVar(&r.noHeaders, "no-headers", false, "omit the headers of the table")
 	command.OutputFlag(c, &r.output, command.Table, wide, command.JSON, command.YAML, csvFormat)
 	completeNamespaces(c, env, &agent)
 	return c
@@ -83,14 +83,14 @@ func (r *reporter) check(now time.Time) error {
 	}
 	for _, word := range r.words {
 		if len(r.readings(word)) == 0 {
-			return command.Usage("", "%q%s: want POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND]",
-				word, beside(r.filter.Kind, r.filter.Namespace))
+			return command.Usage("", "%q%s: must be POD, NAMESPACE/POD, POD/CONTAINER[/KIND] or NAMESPACE/POD/CONTAINER[/KIND]",
+				word, kindAndNamespace(r.filter.Kind, r.filter.Namespace))
 		}
 	}
 	return nil
 }
 
-// readings returns the filters that the name of probes may mean, the most likely first.
+// readings returns the filters for the possible meanings of a name, the most likely first.
 func (r *reporter) readings(word string) (all []client.ReportFilter) {
 	parts := strings.Split(word, "/")
 	if slices.Contains(parts, "") {
@@ -116,7 +116,7 @@ func (r *reporter) run(ctx context.Context, c *client.Client) error {
 		return r.csv(ctx, c)
 	}
 	var all api.Report
-	missing, err := r.each(func(f client.ReportFilter) (bool, error) {
+	missing, err := r.forEachFilter(func(f client.ReportFilter) (bool, error) {
 		part, err := c.Report(ctx, f)
 		if err != nil {
 			return false, err
@@ -135,9 +135,9 @@ func (r *reporter) run(ctx context.Context, c *client.Client) error {
 	return notFound(missing)
 }
 
-// each calls get for the filters of the names, or for all. get reports whether a filter selects something;
-// each returns the names of which no reading does.
-func (r *reporter) each(get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
+// forEachFilter calls get for the filters of the names, or once for all probes. get reports whether a filter
+// selects something. It returns the names for which no filter does.
+func (r *reporter) forEachFilter(get func(client.ReportFilter) (bool, error)) (missing []string, err error) {
 	if len(r.words) == 0 {
 		_, err := get(r.filter)
 		return nil, remote.Failed(err)
@@ -166,13 +166,13 @@ func notFound(missing []string) error {
 	return command.Failed(fmt.Errorf("no history of: %s", line(strings.Join(missing, ", "))))
 }
 
-// csv writes what the agent responds, with one head.
+// csv writes the responses of the agent, with one header.
 func (r *reporter) csv(ctx context.Context, c *client.Client) error {
 	if len(r.words) == 0 && !r.noHeaders {
 		return remote.Failed(c.ReportCSV(ctx, r.filter, r.env.Stdout))
 	}
 	head := !r.noHeaders
-	missing, err := r.each(func(f client.ReportFilter) (bool, error) {
+	missing, err := r.forEachFilter(func(f client.ReportFilter) (bool, error) {
 		var text bytes.Buffer
 		if err := c.ReportCSV(ctx, f, &text); err != nil {
 			return false, err
@@ -191,7 +191,7 @@ func (r *reporter) csv(ctx context.Context, c *client.Client) error {
 	return notFound(missing)
 }
 
-// write writes the report, with incidents if they are asked for.
+// write writes the report, with incidents if requested.
 func (r *reporter) write(all *api.Report) error {
 	if r.output != command.Table && r.output != wide {
 		if all.Items == nil {
@@ -257,7 +257,7 @@ func incidentCells(i *api.Incident) []string {
 	return []string{i.Start.Local().Format(time.RFC3339), end, took, i.Reason, i.Text}
 }
 
-// lasted returns a duration as kubectl does.
+// lasted formats a duration like kubectl.
 func lasted(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if 0 < d && d < time.Second {
@@ -266,8 +266,8 @@ func lasted(seconds float64) string {
 	return duration.HumanDuration(d)
 }
 
-// uptime returns the share of the known time without failures. It is cut to three digits, so that it is
-// 100% only if there was no failure, and 0% only if there was nothing else.
+// uptime returns the share of the known time without failures. It is rounded to three digits such that it
+// is 100% only without any failure, and 0% only if all of the time was a failure.
 func uptime(i *api.ReportItem) string {
 	millis := func(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
 	up := millis(i.Seconds.Success + i.Seconds.Warning)

@@ -20,10 +20,10 @@ type resource struct {
 	aliases    []string
 	short      string
 	example    string
-	args       string // how its names are written
+	args       string // form of its names, for the usage
 	namespaced bool
 	columns    []column
-	event      string // of the stream, when one changes; "" for none
+	event      string // type of the stream's events about its changes; "" for none
 	head       listHead
 	// list returns the objects that s selects.
 	list func(ctx context.Context, c *client.Client, s *selection) ([]item, error)
@@ -45,27 +45,27 @@ type column struct {
 
 // item is one object.
 type item struct {
-	name      string   // for -o name, after its kind
+	name      string   // for -o name, after the kind
 	also      []string // other names that select it
 	namespace string
 	pod       string
-	cells     []string // of the columns
+	cells     []string // one per column
 	object    any      // for -o json
-	recurred  string   // changes when an event happens again, with the same cells
+	recurred  string   // changes if an event is repeated with the same cells
 	removed   bool
 }
 
-// table writes items as kubectl does. Rows that come later keep to the columns of the first ones.
+// table writes items like kubectl. Later rows use the column widths of the first ones.
 type table struct {
 	of       *resource
 	wide     bool
-	anywhere bool // all namespaces: with a column for them
+	anywhere bool // all namespaces; adds a column for them
 	out      io.Writer
 	widths   []int
 }
 
 const (
-	leastWidth = 3 // of a column
+	leastWidth = 3 // minimum width of a column
 	gap        = 3 // between columns
 )
 
@@ -101,7 +101,7 @@ func (t *table) write(headers bool, items []item) error {
 	return err
 }
 
-// row returns the cells that are shown.
+// row returns the cells of the shown columns.
 func (t *table) row(namespace string, cells []string) (shown []string) {
 	if t.anywhere && t.of.namespaced {
 		shown = append(shown, line(namespace))
@@ -114,12 +114,12 @@ func (t *table) row(namespace string, cells []string) (shown []string) {
 	return shown
 }
 
-// line returns text on one line that cannot change the terminal; "-" for none.
+// line returns text on one line without control characters; "-" for "".
 func line(text string) string {
 	return cmp.Or(explain.OneLine(text), "-")
 }
 
-// ago returns how long ago t was, as kubectl does.
+// ago formats the time since t like kubectl.
 func ago(t time.Time) string {
 	if t.IsZero() {
 		return "-"

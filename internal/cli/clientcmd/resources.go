@@ -53,7 +53,7 @@ func resources() []*resource {
 			list: listTargets,
 		},
 		{
-			name: "plugins", aliases: []string{"plugin"}, short: "Show plugins, and which version of them runs", args: "[NAME]...",
+			name: "plugins", aliases: []string{"plugin"}, short: "Show plugins and their running versions", args: "[NAME]...",
 			example: "  prober get plugins -o wide",
 			columns: []column{
 				{head: "NAME"}, {head: "STATE"}, {head: "VERSION"}, {head: "RUNTIME"}, {head: "TRUST"}, {head: "PROBES"}, {head: "CHANGED"},
@@ -62,7 +62,7 @@ func resources() []*resource {
 			list: listPlugins,
 		},
 		{
-			name: "notifications", aliases: []string{"notification", "receivers"}, short: "Show receivers of notifications, and what they know", args: "[RECEIVER]...",
+			name: "notifications", aliases: []string{"notification", "receivers"}, short: "Show receivers of notifications and their states", args: "[RECEIVER]...",
 			example: "  prober get notifications -o wide\n  prober get notifications ops -o jsonpath='{.items[0].alerts[*].pod}'",
 			columns: []column{
 				{head: "NAME"}, {head: "TYPE"}, {head: "STATE"}, {head: "OPEN"}, {head: "PENDING"}, {head: "SENT"},
@@ -200,7 +200,7 @@ func listTargets(ctx context.Context, c *client.Client, s *selection) ([]item, e
 	for i := range all.Items {
 		t := &all.Items[i]
 		names := targetNames(t)
-		if !s.named(names...) {
+		if !s.selectsName(names...) {
 			continue
 		}
 		reason := t.Reason
@@ -220,7 +220,7 @@ func listPlugins(ctx context.Context, c *client.Client, s *selection) ([]item, e
 	var items []item
 	for i := range plugins {
 		p := &plugins[i]
-		if !s.named(p.Name) {
+		if !s.selectsName(p.Name) {
 			continue
 		}
 		items = append(items, item{
@@ -238,7 +238,7 @@ func listNotifications(ctx context.Context, c *client.Client, s *selection) ([]i
 	var items []item
 	for i := range receivers {
 		r := &receivers[i]
-		if !s.named(r.Name) {
+		if !s.selectsName(r.Name) {
 			continue
 		}
 		items = append(items, item{

@@ -16,19 +16,19 @@ import (
 	"github.com/daeace23/prober/internal/cli/remote"
 )
 
-// selection says which objects a command is about.
+// selection is the set of objects that a command applies to.
 type selection struct {
 	client.Filter
-	names    []string // of the command line, with and without their kind; none: all
+	names    []string // from the command line, with and without their kind; empty for all
 	targets  client.TargetFilter
-	warnings []string // of the last list
+	warnings []string // from the last list
 	selector labels.Selector
 	labelled map[podName]bool // the pods that the selector matches
 
-	word     string          // the name of probes on the command line; "": all
-	readings []client.Filter // what it may mean
-	resolved bool            // Filter is what it means
-	target   *api.Target     // the target that it names
+	word     string          // the name of probes on the command line; "" for all
+	readings []client.Filter // its possible meanings
+	resolved bool            // whether Filter is its meaning
+	target   *api.Target     // the target that it names; nil for none
 }
 
 type podName struct{ namespace, name string }
@@ -43,7 +43,7 @@ type selectionFlags struct {
 func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 	if r.name == "targets" {
 		c.Flags().StringVar(&f.targets.Group, "group", "", "group of targets")
-		c.Flags().Var(command.OneOf(&f.targets.State, "", "probed", "dropped", "gone"), "state", "what became of the targets")
+		c.Flags().Var(command.OneOf(&f.targets.State, "", "probed", "dropped", "gone"), "state", "state of the targets")
 	}
 	if !r.namespaced {
 		return
@@ -53,14 +53,14 @@ func (f *selectionFlags) add(c *cobra.Command, r *resource) {
 	if r.name == "probes" {
 		c.Flags().StringVar(&f.handler, "handler", "", "handler, such as http, or the name of a plugin")
 		state := command.OneOf(&f.state, append([]string{""}, api.States...)...)
-		c.Flags().Var(state, "state", "state of the probe; paused probes are paused, in whatever state")
+		c.Flags().Var(state, "state", "state of the probe; a paused probe matches only paused")
 		c.Flags().Var(state, "result", "older name of --state")
 		c.Flags().Var(command.OneOf(&f.kind, "", "liveness", "readiness", "startup"), "kind", "kind of the probe")
 	}
 }
 
-// of returns the selection of the flags and the arguments for a resource.
-func (f *selectionFlags) of(r *resource, args []string) (*selection, error) {
+// selectionOf returns the selection of the flags and the arguments for a resource.
+func (f *selectionFlags) selectionOf(r *resource, args []string) (*selection, error) {
 	s := &selection{Filter: client.Filter{Namespace: f.namespace, Handler: f.handler, State: f.state, Kind: f.kind}, targets: f.targets}
 	if r.name == "probes" {
 		if err := s.probeArgs(args); err != nil {
@@ -68,7 +68,7 @@ func (f *selectionFlags) of(r *resource, args []string) (*selection, error) {
 		}
 	} else {
 		for _, a := range args {
-			s.names = append(s.names, a, r.bare(a))
+			s.names = append(s.names, a, r.withoutKindPrefix(a))
 		}
 	}
 	if f.labels != "" {
@@ -80,12 +80,12 @@ func (f *selectionFlags) of(r *resource, args []string) (*selection, error) {
 	return s, nil
 }
 
-// named reports whether the command line names an object with these names.
-func (s *selection) named(names ...string) bool {
+// selectsName reports whether the command line names an object with these names.
+func (s *selection) selectsName(names ...string) bool {
 	return len(s.names) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(s.names, n) })
 }
 
-// match decides what the name of probes means, and finds the pods of the selector.
+// match resolves the name of probes, and finds the pods of the selector.
 func (s *selection) match(ctx context.Context, c *client.Client) error {
 	if err := s.resolve(ctx, c); err != nil || s.selector == nil {
 		return err
@@ -101,7 +101,7 @@ func (s *selection) match(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// label notes whether the selector matches a pod.
+// label records whether the selector matches a pod.
 func (s *selection) label(p *v1.Pod, removed bool) {
 	switch of := (podName{p.Namespace, p.Name}); {
 	case s.selector == nil:
@@ -125,7 +125,7 @@ func (s *selection) pods(ctx context.Context, c *client.Client) ([]v1.Pod, error
 	s.labelled = make(map[podName]bool)
 	return slices.DeleteFunc(list.Items, func(p v1.Pod) bool {
 		s.label(&p, false)
-		return !s.hasPod(p.Namespace, p.Name) || !s.named(p.Name)
+		return !s.hasPod(p.Namespace, p.Name) || !s.selectsName(p.Name)
 	}), nil
 }
 
@@ -139,7 +139,7 @@ func (s *selection) events(ctx context.Context, c *client.Client) ([]v1.Event, e
 	}
 	return slices.DeleteFunc(list.Items, func(e v1.Event) bool {
 		of := &e.InvolvedObject
-		return !s.hasPod(of.Namespace, of.Name) || !s.named(of.Name, e.Name)
+		return !s.hasPod(of.Namespace, of.Name) || !s.selectsName(of.Name, e.Name)
 	}), nil
 }
 
@@ -157,23 +157,23 @@ func (s *selection) probes(ctx context.Context, c *client.Client) ([]api.ProbeSt
 	return slices.DeleteFunc(probes, func(p api.ProbeStatus) bool { return !s.hasPod(p.Namespace, p.Pod) }), nil
 }
 
-// has reports whether s selects the object of an event of the stream.
-func (s *selection) has(i *item) bool {
+// selects reports whether s selects the object of an event of the stream.
+func (s *selection) selects(i *item) bool {
 	if p, ok := i.object.(*api.ProbeStatus); ok {
 		f := &s.Filter
 		return !s.selectsNone() && s.hasPod(p.Namespace, p.Pod) && (f.Pod == "" || f.Pod == p.Pod) && (f.Container == "" || f.Container == p.Container) &&
 			(f.Kind == "" || f.Kind == p.Kind) && (f.Handler == "" || f.Handler == p.Handler) && (f.State == "" || f.State == p.Counted())
 	}
-	return s.hasPod(i.namespace, i.pod) && s.named(append(i.also, i.pod)...)
+	return s.hasPod(i.namespace, i.pod) && s.selectsName(append(i.also, i.pod)...)
 }
 
-// selectsNone reports whether s names a target that is not probed, or that is not known: without the name
-// of a pod, Filter would select all probes.
+// selectsNone reports whether s names an unknown target, or a target that is not probed. Filter has no pod
+// then, and would select all probes.
 func (s *selection) selectsNone() bool {
 	return s.word != "" && (s.Pod == "" || s.target != nil && s.target.State != targetProbed)
 }
 
-// someProbes returns the probes that a command's arguments name, of which there must be one or more.
+// someProbes returns the probes that a command's arguments name. It returns an error if there are none.
 func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.ProbeStatus, error) {
 	probes, err := s.probes(ctx, c)
 	if err != nil {
@@ -185,19 +185,19 @@ func someProbes(ctx context.Context, c *client.Client, s *selection) ([]api.Prob
 	return probes, nil
 }
 
-// whyNone returns why there is no probe that s selects; "" if that is not known.
+// whyNone returns the reason for which s selects no probe; "" if it is unknown.
 func whyNone(ctx context.Context, c *client.Client, s *selection) string {
 	return cmp.Or(whyNoTarget(ctx, c, s), whyInvalid(ctx, c, s))
 }
 
-// whyNoTarget returns why the pods that s selects do not exist, if they are those of targets that
-// discovery has dropped; "" if that is not known.
+// whyNoTarget returns the reason for which the pods that s selects do not exist, if they belong to targets
+// that discovery has dropped; "" if it is unknown.
 func whyNoTarget(ctx context.Context, c *client.Client, s *selection) string {
 	t := s.target
 	if t == nil && s.Pod != "" {
 		all, err := c.Targets(ctx, client.TargetFilter{Namespace: s.Namespace, Pod: s.Pod})
 		if err != nil {
-			return "" // an agent of an earlier version
+			return "" // an older agent
 		}
 		for i := range all.Items {
 			if all.Items[i].State != targetProbed {
@@ -211,8 +211,8 @@ func whyNoTarget(ctx context.Context, c *client.Client, s *selection) string {
 	return fmt.Sprintf(": the target %s of group %s is %s%s: %s", line(t.Name), line(t.Group), line(t.State), goneFor(t), line(t.Reason))
 }
 
-// whyInvalid says why a pod of a node has no such probe: what the newest event about its annotation says; "" if
-// there is none.
+// whyInvalid returns the reason for which a pod of a node has no such probe: the message of the newest event
+// about its annotation. It returns "" if there is none.
 func whyInvalid(ctx context.Context, c *client.Client, s *selection) string {
 	var list v1.EventList
 	if s.Pod == "" || c.Events(ctx, &list) != nil {
@@ -227,7 +227,7 @@ func whyInvalid(ctx context.Context, c *client.Client, s *selection) string {
 	return ""
 }
 
-// goneFor returns for how long a target is gone.
+// goneFor returns the time since a target was removed.
 func goneFor(t *api.Target) string {
 	if t.Since.IsZero() {
 		return ""
@@ -235,7 +235,7 @@ func goneFor(t *api.Target) string {
 	return " for " + ago(t.Since)
 }
 
-// String names what is selected.
+// String returns the selection as text.
 func (s *selection) String() string {
 	name := s.Pod
 	if s.Container != "" {

@@ -21,17 +21,17 @@ func newStatus(env *command.Env) *cobra.Command {
 	var flags selectionFlags
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Say in one line whether all is well",
+		Short: "Show in one line whether everything is healthy",
 		Long: "Status counts the probes of a running agent by their states, and names the first that fails. A\n" +
-			"paused probe counts as paused, in whatever state. Then come containers that do not stay up, plugins that do not run, and what the agent itself\n" +
-			"reports in /readyz: a file that is refused, a source of targets that cannot be refreshed, trouble of\n" +
-			"its host. Plugins and the agent count with -n too.\n\n" +
-			"Exit code 0 if all is well, 1 if something fails, 3 if the agent does not respond, 64 wrong usage.",
+			"paused probe counts as paused only. It also counts containers that do not stay up, plugins that do\n" +
+			"not run, and the problems of the agent in /readyz: a refused file, a source of targets that cannot be\n" +
+			"refreshed, or a problem of its host. Plugins and problems of the agent are included with -n, too.\n\n" +
+			"Exit code 0 if nothing fails, 1 if something fails, 3 if the agent does not respond, 64 wrong usage.",
 		Example:           "  prober status\n  prober status -n shop || page-someone",
 		Args:              command.Arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := flags.of(find("pods"), nil)
+			s, err := flags.selectionOf(find("pods"), nil)
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	for i := range probes {
 		p := &probes[i]
 		counts[p.Counted()]++
-		blind := p.Counted() == "unknown" && p.Result == "failure" && !p.StateSince.IsZero() // it failed, and gives no verdict now
+		blind := p.Counted() == "unknown" && p.Result == "failure" && !p.StateSince.IsZero() // it failed, and has no verdict now
 		if failing == nil && (p.Counted() == "failure" || blind) {
 			failing = p
 		}
@@ -97,7 +97,7 @@ func status(ctx context.Context, env *command.Env, c *client.Client, s *selectio
 	return nil
 }
 
-// failureOf names a failing probe, its target and the cause.
+// failureOf returns the name of a failing probe, its target and the cause, for the line.
 func failureOf(p *api.ProbeStatus) string {
 	cause := p.Cause
 	if last := p.Last; cause == "" && last != nil && last.Result != "success" { // by an older agent
@@ -113,11 +113,11 @@ func failureOf(p *api.ProbeStatus) string {
 	return text + ": " + line(cmp.Or(strings.TrimSpace(cause), "no output"))
 }
 
-// maxTroubles is how many troubles of the agent are shown.
+// maxTroubles is the maximum number of problems of the agent that are shown.
 const maxTroubles = 3
 
-// troublesOf returns what is wrong with the agent itself: checks that failed or warn, and plugins that
-// do not run.
+// troublesOf returns the problems of the agent itself: failed checks, warnings, and plugins that do not
+// run.
 func troublesOf(plugins []api.PluginStatus, checks []client.Check) (troubles []string) {
 	about := make(map[string]bool)
 	for _, mark := range []string{"-", "!"} {
@@ -160,7 +160,8 @@ func containersDown(pods []v1.Pod) (down []string) {
 	return down
 }
 
-// podState returns what kubectl get pods shows as STATUS: the phase, or why a container does not run.
+// podState returns the STATUS of kubectl get pods: the phase, or the reason for which a container does not
+// run.
 func podState(p *v1.Pod) string {
 	for i, s := range p.Status.InitContainerStatuses {
 		switch t, w := s.State.Terminated, s.State.Waiting; {
@@ -191,12 +192,12 @@ func podState(p *v1.Pod) string {
 	return state
 }
 
-// starting reports whether a container waits for nothing but its start.
+// starting reports whether a container is waiting only because it has not started yet.
 func starting(w *v1.ContainerStateWaiting) bool {
 	return w.Reason == "" || w.Reason == "ContainerCreating" || w.Reason == "PodInitializing"
 }
 
-// terminated returns how a container ended.
+// terminated returns the exit of a container as text.
 func terminated(t *v1.ContainerStateTerminated) string {
 	return cmp.Or(t.Reason, fmt.Sprintf("ExitCode:%d", t.ExitCode))
 }

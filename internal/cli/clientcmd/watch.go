@@ -27,16 +27,16 @@ func newWatch(env *command.Env) *cobra.Command {
 		Use:   "watch [POD[/CONTAINER] [KIND]]",
 		Short: "Show probes live, on the whole screen",
 		Long: "Watch shows a table of probes that follows the agent: states, durations, the last 20 results,\n" +
-			"pauses, and what the last attempt returned. It connects again when the agent restarts.\n" +
+			"pauses, and the output of the last attempt. It connects again when the agent restarts.\n" +
 			"Without a terminal, or with TERM=dumb, it writes a line for each change of a state or of a pause.\n" +
-			"NO_COLOR leaves out colors.\n\n" +
+			"NO_COLOR disables colors.\n\n" +
 			"Keys: arrows or j k move, enter shows details, / filters, s sorts, p pauses, r resumes, t triggers an\nattempt, q quits.\n\n" +
 			"Exit code 0, 3 if the agent does not respond at the start, 64 wrong usage.",
 		Example:           "  prober watch\n  prober watch -l app=shop --state failure\n  prober watch shop/web | tee changes.log",
 		Args:              cobra.RangeArgs(0, 2),
 		ValidArgsFunction: complete(env, &agent, r),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := flags.of(r, args)
+			s, err := flags.selectionOf(r, args)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func watchProbes(ctx context.Context, env *command.Env, c *client.Client, s *sel
 	return nil
 }
 
-// terminal returns the terminal that a screen can be shown on.
+// terminal returns the terminal for the screen; nil if there is none.
 func terminal(env *command.Env) (in, out *os.File, ok bool) {
 	in, isFile := env.Stdin.(*os.File)
 	out, alsoFile := env.Stdout.(*os.File)
@@ -85,19 +85,19 @@ func watchConfig(env *command.Env, c *client.Client, s *selection) *watch.Config
 			return followProbes(ctx, c, s, connected, change)
 		},
 		History: func(ctx context.Context, p *api.ProbeStatus) (api.ProbeStatus, error) {
-			return c.Probe(ctx, exactly(p))
+			return c.Probe(ctx, filterFor(p))
 		},
 		Details: func(ctx context.Context, p *api.ProbeStatus) (string, error) {
-			return watchDetails(ctx, env, c, exactly(p))
+			return watchDetails(ctx, env, c, filterFor(p))
 		},
 		Act: func(ctx context.Context, name string, p *api.ProbeStatus, pause string) (err error) {
 			switch name {
 			case "pause":
-				_, err = c.Pause(ctx, exactly(p), api.PauseRequest{For: pause})
+				_, err = c.Pause(ctx, filterFor(p), api.PauseRequest{For: pause})
 			case "resume":
-				_, err = c.Resume(ctx, exactly(p))
+				_, err = c.Resume(ctx, filterFor(p))
 			default:
-				_, err = c.Trigger(ctx, exactly(p))
+				_, err = c.Trigger(ctx, filterFor(p))
 			}
 			return err
 		},
@@ -108,11 +108,11 @@ func watchConfig(env *command.Env, c *client.Client, s *selection) *watch.Config
 	return cfg
 }
 
-// watchDetails returns what explain and describe show of a probe.
+// watchDetails returns the output of explain and describe for a probe.
 func watchDetails(ctx context.Context, env *command.Env, c *client.Client, f client.Filter) (string, error) {
 	var text bytes.Buffer
 	x, err := c.Explain(ctx, f)
-	if err == nil { // else describe says why not
+	if err == nil { // otherwise describe returns the reason
 		if err := writeExplanation(&text, &x, isUTF8(env.LookupEnv)); err != nil {
 			return "", err
 		}
@@ -124,8 +124,8 @@ func watchDetails(ctx context.Context, env *command.Env, c *client.Client, f cli
 	return text.String(), err
 }
 
-// exactly returns the filter of one probe.
-func exactly(p *api.ProbeStatus) client.Filter {
+// filterFor returns the filter for one probe.
+func filterFor(p *api.ProbeStatus) client.Filter {
 	return client.Filter{Namespace: p.Namespace, Pod: p.Pod, Container: p.Container, Kind: p.Kind}
 }
 
@@ -169,7 +169,7 @@ func followProbes(ctx context.Context, c *client.Client, s *selection, connected
 		if err := json.Unmarshal(data, &p); err != nil {
 			return err
 		}
-		change(watch.Change{Probe: p.ProbeStatus, Removed: p.Removed || !s.has(&item{object: &p.ProbeStatus})})
+		change(watch.Change{Probe: p.ProbeStatus, Removed: p.Removed || !s.selects(&item{object: &p.ProbeStatus})})
 		return nil
 	})
 }

@@ -73,7 +73,7 @@ func Embed(t *testing.T, module, manifest string) string {
 	return string(out)
 }
 
-// Manifest is that of a plugin called demo.
+// Manifest is the manifest of a plugin called demo.
 const Manifest = "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo\nversion: 1.0.0\n"
 
 // Cases are test cases of a plugin in demo.wasm: one that wants a failure, and one that wants a

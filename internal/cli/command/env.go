@@ -1,6 +1,6 @@
-// Package command has what all of prober's commands share. [Env] is the outside world, and [Exit]
-// an error with its exit code and hint. flags.go and output.go have the flags and formats of
-// several commands. Read env.go first.
+// Package command has the common parts of prober's commands. [Env] is the environment of a command, and
+// [Exit] an error with its exit code and hint. flags.go and output.go have the flags and formats of several
+// commands. Read env.go first.
 package command
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Env is the outside world.
+// Env is the environment of a command: arguments, variables, streams and signals.
 type Env struct {
 	Args      []string // without the program's name
 	LookupEnv func(name string) (string, bool)
@@ -26,9 +26,9 @@ type Env struct {
 	Stdout    io.Writer
 	Stderr    io.Writer
 	Version   string // of prober
-	Compiler  string // see wasm.Config; "" compiles in this process
-	// Notify returns a channel of the given signals. Until stop is called, they have no other
-	// effect.
+	Compiler  string // path of the compiler, see wasm.Config; "" compiles in this process
+	// Notify returns a channel that receives the given signals. They have no other effect until stop is
+	// called.
 	Notify func(signals ...os.Signal) (c <-chan os.Signal, stop func())
 }
 
@@ -54,11 +54,11 @@ func (env *Env) Warn(format string, args ...any) {
 // pathFlags are lists of paths. Their variables have the separators of PATH.
 var pathFlags = []string{"filename", "plugins"}
 
-// notFromEnv annotates flags that no variable sets.
+// notFromEnv annotates flags that have no environment variable.
 const notFromEnv = "not-from-env"
 
-// NotFromEnv marks a flag that no variable sets, because it does not mean the same as the flag of
-// `prober run` with its name.
+// NotFromEnv marks a flag that has no environment variable, because its meaning differs from the flag of
+// `prober run` with the same name.
 func NotFromEnv(f *pflag.Flag) {
 	f.Annotations = map[string][]string{notFromEnv: {"true"}}
 }
@@ -88,7 +88,7 @@ func (env *Env) SetFlags(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// Interruptible returns a context that SIGINT and SIGTERM end, until stop is called.
+// Interruptible returns a context that SIGINT and SIGTERM cancel, until stop is called.
 func (env *Env) Interruptible(ctx context.Context) (_ context.Context, stop func()) {
 	return env.InterruptibleTwice(ctx, func() {})
 }
@@ -120,7 +120,7 @@ func (env *Env) InterruptibleTwice(ctx context.Context, again func()) (_ context
 	}
 }
 
-// stoppedBy returns the error of a command that a signal ended.
+// stoppedBy returns the error of a command that a signal has stopped.
 func stoppedBy(s os.Signal) error {
 	name := strings.ToUpper(s.String())
 	switch s {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Exit codes other than those of a verdict.
+// Exit codes without the codes of verdicts.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
-	ExitUsage  = 64 // wrong usage, or a file that cannot be used
+	ExitUsage  = 64 // wrong usage, or an invalid file
 )
 
 // Exit is an error with an exit code. If Err is nil, no error is printed.
@@ -29,7 +29,7 @@ func (e *Exit) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns the error inside.
+// Unwrap returns e.Err.
 func (e *Exit) Unwrap() error { return e.Err }
 
 // Usage returns an error with exit code 64. hint may be empty.
@@ -55,7 +55,7 @@ func (env *Env) Report(err error) int {
 	return e.Code
 }
 
-// ReportJSON is like [Env.Report], with lines in JSON like those of the agent's log.
+// ReportJSON is like [Env.Report], with JSON lines in the format of the agent's log.
 func (env *Env) ReportJSON(err error) int {
 	e := exitOf(err)
 	if e.Err == nil {

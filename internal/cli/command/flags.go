@@ -25,8 +25,8 @@ type Choice struct {
 	known []string
 }
 
-// OneOf returns a flag that sets value to one of the known words. "" allows an empty default, and
-// is not shown.
+// OneOf returns a flag that sets value to one of the known words. The word "" allows an empty default; help
+// does not list it.
 func OneOf(value *string, known ...string) Choice { return Choice{value, known} }
 
 // String implements [pflag.Value].
@@ -68,7 +68,7 @@ func Folder(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// RequireCommand returns the error of a command that was called without a subcommand.
+// RequireCommand returns the error of a command without a valid subcommand.
 func RequireCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return Usage("known: "+strings.Join(Names(cmd), ", "), "%s: a command is required", cmd.CommandPath())
@@ -99,7 +99,7 @@ func Names(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// AtLeast requires an argument or more. what names one, with its article.
+// AtLeast requires one or more arguments. what names an argument with its article, for the error.
 func AtLeast(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// explanation prints what happens inside attempts.
+// explanation prints the events of attempts.
 type explanation struct {
 	on     bool
 	out    io.Writer
@@ -35,7 +35,7 @@ func (e *explanation) end(outcome probe.Outcome, err error) {
 		return
 	}
 	took := time.Since(e.start).Round(time.Microsecond)
-	_ = explain.WriteEvents(e.out, e.events, command.IsTerminal(e.out)) // the lines below have the same fate
+	_ = explain.WriteEvents(e.out, e.events, command.IsTerminal(e.out)) // errors of stderr are ignored
 	switch {
 	case err != nil:
 		fmt.Fprintf(e.out, "  error after %s, reason %s: %s\n", took, probe.ReasonOf(err), explain.OneLine(err.Error()))
@@ -46,7 +46,7 @@ func (e *explanation) end(outcome probe.Outcome, err error) {
 	}
 }
 
-// verdict prints what a probe would make of the last attempt.
+// verdict prints the result that a probe would have after the last attempt.
 func (e *explanation) verdict(outcome probe.Outcome, err error) {
 	if e.on {
 		fmt.Fprintln(e.out, explain.Verdict(outcome.Result, err))

@@ -22,11 +22,10 @@ import (
 type Probe struct {
 	Env     *command.Env
 	Handler string // its name
-	Config  any    // of the handler; as JSON
+	Config  any    // config of the handler, encoded as JSON
 	Target  probe.Target
 	Secrets declared.Secrets // that Config refers to
-	// Wrap, unless it is nil, returns the handler to call instead of h, which was prepared with
-	// config.
+	// Wrap, if not nil, returns the handler to call instead of h. h has been prepared with config.
 	Wrap func(h probe.Handler, config []byte) probe.Handler
 	// Stopped reports whether a signal ended the probe. It is set by Run.
 	Stopped bool
@@ -40,14 +39,14 @@ type Probe struct {
 // Flags adds the flags that all one-shot probes have.
 func (p *Probe) Flags(c *cobra.Command) *cobra.Command {
 	c.Long = c.Short + ".\n\nExit code 0 Success, 1 Warning, 2 Failure, 3 Unknown, 64 wrong usage."
-	c.Flags().DurationVar(&p.timeout, "timeout", time.Second, "of each attempt")
+	c.Flags().DurationVar(&p.timeout, "timeout", time.Second, "timeout of each attempt")
 	c.Flags().BoolVar(&p.explain, "explain", false, "show on stderr the steps of each attempt")
-	c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "leave the headers of the table out")
+	c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "omit the headers of the table")
 	command.OutputFlag(c, &p.output, command.Table, command.JSON, command.YAML, command.Nagios)
 	return c
 }
 
-// Run carries the probe out with a handler of registry and prints the verdict. The error is
+// Run carries out the probe with a handler of registry and prints the verdict. The error is
 // a [command.Exit] with the exit code of the verdict.
 func (p *Probe) Run(ctx context.Context, registry *handlers.Registry) error {
 	if p.timeout <= 0 {
@@ -74,8 +73,8 @@ func (p *Probe) Run(ctx context.Context, registry *handlers.Registry) error {
 	return &command.Exit{Code: v.Result.ExitCode(), Err: err}
 }
 
-// attempts calls handler as a worker's tick does: again after an error, and with a
-// fresh timeout each time.
+// attempts calls handler like a worker's tick: it retries after an error, with a new timeout for each
+// attempt.
 func (p *Probe) attempts(ctx context.Context, handler probe.Handler) (*verdict, error) {
 	req := Request(p.Target, p.timeout)
 	req.Debug = p.explain

@@ -11,8 +11,8 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// ParseTarget reads HOST:PORT, unix:PATH or a URL. url returns the field url of the config of a plugin, given that
-// field as it is; it is nil unless text is a URL.
+// ParseTarget parses HOST:PORT, unix:PATH or a URL. If text is a URL, url returns the new value of the field
+// url in a plugin's config, given the present value. Otherwise url is nil.
 func ParseTarget(text string) (target probe.Target, url func(field string) string, err error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok && path != "" {
 		return probe.Target{Unix: path}, nil, nil
@@ -28,7 +28,7 @@ func ParseTarget(text string) (target probe.Target, url func(field string) strin
 	return probe.Target{Host: a.Host, Port: a.ProbePort()}, a.ConfigURL, nil
 }
 
-// ParseHostPort reads HOST:PORT.
+// ParseHostPort parses HOST:PORT.
 func ParseHostPort(text string) (probe.Target, error) {
 	const hint = "a target looks like 127.0.0.1:6379, or [::1]:6379"
 	host, number, err := net.SplitHostPort(text)
@@ -42,7 +42,7 @@ func ParseHostPort(text string) (probe.Target, error) {
 	return probe.Target{Host: host, Port: p}, nil
 }
 
-// ParsePort reads the number of a port.
+// ParsePort parses a port number.
 func ParsePort(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 65535 {

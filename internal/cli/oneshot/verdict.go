@@ -60,7 +60,7 @@ func (v *verdict) table(out io.Writer, headers bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if headers { // without headers, scripts read one line
+	if headers { // --no-headers gives scripts a single line
 		v.explain(out, w)
 	}
 	if len(v.Metrics) == 0 {
@@ -90,7 +90,7 @@ func (v *verdict) explain(out io.Writer, w *tabwriter.Writer) {
 	if d.Body != "" {
 		fmt.Fprintf(w, "body\t%s\n", explain.OneLine(d.Body))
 	}
-	_ = w.Flush() // the next flush returns the error, too
+	_ = w.Flush() // the next flush returns the same error
 }
 
 func labelText(labels map[string]string) string {
@@ -111,12 +111,12 @@ var nagiosWords = map[probe.Result]string{
 	probe.Success: "OK", probe.Warning: "WARNING", probe.Failure: "CRITICAL", probe.Unknown: "UNKNOWN",
 }
 
-// nagiosUnits are Nagios's spellings of units; it knows no others.
+// nagiosUnits are the units that Nagios accepts.
 var nagiosUnits = map[string]string{
 	"s": "s", "seconds": "s", "ms": "ms", "us": "us", "%": "%", "percent": "%", "B": "B", "bytes": "B", "KB": "KB", "MB": "MB", "c": "c",
 }
 
-// nagios returns v as the line that a monitoring plugin prints, with performance data.
+// nagios returns v as the output line of a monitoring plugin, with performance data.
 func (v *verdict) nagios() string {
 	said := cmp.Or(v.Error, v.Output, v.handler)
 	d := explain.Read(string(v.Details))

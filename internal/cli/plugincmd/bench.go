@@ -53,8 +53,9 @@ func newBench(env *command.Env) *cobra.Command {
 			"The plugin probes a real target, or the simulated peers of a test case. The default is the first\n" +
 			"case in NAME_test.yaml beside the module that wants a success. With a real target, the times\n" +
 			"include the wait for it.\n\n" +
-			"DEADLINE says how a guest that computes is ended: \"fuel\" counts what it runs, and FUEL are the units\n" +
-			"of a call, about one an instruction. A module that cannot be rewritten for that has \"checks\".",
+			"DEADLINE is how prober stops a guest that computes for too long: \"fuel\" counts its instructions, and\n" +
+			"FUEL is the number of units of a call, about one per instruction. A module that cannot be\n" +
+			"instrumented for fuel has \"checks\".",
 		Example: "  prober plugin bench demo\n" +
 			"  prober plugin bench demo --case 'demo/demo_test.yaml:server answers a request'\n" +
 			"  prober plugin bench demo --target 127.0.0.1:25 --count 6 -o benchstat > new.txt",
@@ -68,7 +69,7 @@ func newBench(env *command.Env) *cobra.Command {
 	b.flags.add(c)
 	c.Flags().StringVar(&b.caseFlag, "case", "", "test case whose peers the plugin probes, as FILE or FILE:NAME")
 	c.Flags().DurationVar(&b.limit, "time", time.Second, "duration of each measurement")
-	c.Flags().DurationVar(&b.timeout, "timeout", time.Second, "of each call")
+	c.Flags().DurationVar(&b.timeout, "timeout", time.Second, "timeout of each call")
 	c.Flags().BoolVar(&b.checks, "checks", false, "end guests by checks, to compare them with fuel")
 	c.Flags().IntVar(&b.count, "count", 1, "number of times that everything is measured")
 	command.OutputFlag(c, &b.output, command.Table, formatBenchstat)
@@ -116,7 +117,7 @@ func (b *bench) prepare(ctx context.Context, name string) (err error) {
 	}
 	switch {
 	case b.flags.target != "" && b.caseFlag != "":
-		return command.Usage("leave one of the two out", "--target and --case: only one of the two can be given")
+		return command.Usage("omit one of the two", "--target and --case: only one of the two can be given")
 	case b.flags.target != "":
 		return b.input.check(b.found.Manifest)
 	case string(b.input.config) != "{}" || len(b.input.grants) > 0:
@@ -130,7 +131,7 @@ func (b *bench) prepare(ctx context.Context, name string) (err error) {
 	return err
 }
 
-// caseFile splits --case. Without it, caseFile returns the test file beside the module.
+// caseFile splits --case. If it is not set, caseFile returns the test file beside the module.
 func (b *bench) caseFile() (file, name string, err error) {
 	if b.caseFlag == "" {
 		file = filepath.Join(filepath.Dir(b.found.Path), b.found.Manifest.Name+plugintest.Suffix)
@@ -169,7 +170,7 @@ func findCase(file, name string) (*plugintest.Case, error) {
 	return nil, command.Usage("known: "+strings.Join(names, ", "), "%s: no case is named %q", file, name)
 }
 
-// measureAll measures everything --count times. With an error it returns the samples before it.
+// measureAll measures everything --count times. After an error it returns the previous samples, too.
 func (b *bench) measureAll(ctx context.Context) (all []sample, _ error) {
 	isolations := []plugin.Isolation{plugin.Fresh, plugin.Reset, plugin.Pooled}
 	if b.found.Manifest.Mode == plugin.Command {
@@ -245,7 +246,7 @@ func (b *bench) grants() []plugin.Grant {
 	return b.input.grants
 }
 
-// measureCalls measures the calls in an isolation, after a first one that does not count.
+// measureCalls measures the calls in an isolation, after a first call that is not measured.
 func (b *bench) measureCalls(ctx context.Context, isolation plugin.Isolation) (sample, error) {
 	callee, err := b.callee(ctx, isolation)
 	if err != nil {

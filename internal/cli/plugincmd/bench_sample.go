@@ -21,8 +21,8 @@ import (
 // callee is a loaded plugin to be called many times.
 type callee struct {
 	call   func(ctx context.Context) (probe.Outcome, time.Duration, error)
-	memory func() uint64 // of the guest that was called last
-	fuel   func() uint64 // units that all calls took
+	memory func() uint64 // bytes of the last guest
+	fuel   func() uint64 // units that all calls consumed
 	close  func()
 
 	deadline wasm.Deadline
@@ -75,7 +75,7 @@ type sample struct {
 	deadline wasm.Deadline // of the calls
 }
 
-// quantile returns the duration that a share of all does not exceed.
+// quantile returns the quantile of the durations for a share from 0 to 1.
 func (s *sample) quantile(share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(s.took))
 	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]

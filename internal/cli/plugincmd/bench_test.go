@@ -77,8 +77,8 @@ func TestBenchAndTestStopOnSignal(t *testing.T) {
 	}
 }
 
-// interruptedCache has a cache of its own for a command that a signal ends. Nobody waits for
-// the compilation that is under way then, and it may write to the folder while that is removed.
+// interruptedCache makes a cache for a command that a signal stops. The running compilation is not awaited,
+// and may write to the folder while the test removes it.
 func interruptedCache(t *testing.T) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "prober-cli-test-")
@@ -93,7 +93,7 @@ func interruptedCache(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", dir)
 }
 
-// onText calls do whenever a line that holds text is written.
+// onText calls do whenever a line that contains text is written.
 type onText struct {
 	strings.Builder
 	text string
@@ -107,7 +107,7 @@ func (w *onText) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
-// What was measured, and the files that were tested, before a signal came is not lost.
+// After a signal, the previous measurements and test results are still printed.
 func TestBenchPrintsSamplesAfterSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()

@@ -52,7 +52,7 @@ func newBuild(env *command.Env) *cobra.Command {
 			return buildPlugin(ctx, env, folderOf(args), plugin.Runtime(runtime))
 		},
 	}
-	c.Flags().Var(command.OneOf(&runtime, string(plugin.Wasm), string(plugin.Process)), "runtime", "in place of that in plugin.yaml, since both can be built from one source")
+	c.Flags().Var(command.OneOf(&runtime, string(plugin.Wasm), string(plugin.Process)), "runtime", "runtime to build for, instead of the one in plugin.yaml")
 	return c
 }
 
@@ -91,7 +91,7 @@ func readProject(dir string) (*plugin.Manifest, []byte, error) {
 }
 
 // buildPlugin writes the module or program of the plugin in dir. A runtime that is not empty
-// replaces that of the manifest.
+// replaces the one of the manifest.
 func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plugin.Runtime) error {
 	manifest, text, err := readProject(dir)
 	if err != nil {
@@ -142,13 +142,13 @@ func buildPlugin(ctx context.Context, env *command.Env, dir string, runtime plug
 	return putModule(ctx, env, dir, built, text, manifest)
 }
 
-// startTimeout is how long a built program may take until it serves.
+// startTimeout is the time limit for a built program to start serving.
 const startTimeout = 5 * time.Second
 
 // tryProgram starts a program of this platform once. It returns an error if the program does not
 // serve.
 func tryProgram(ctx context.Context, env *command.Env, dir string, code []byte, m *plugin.Manifest) error {
-	if built := platformOf(code); !fits(built, oci.HostPlatform()) {
+	if built := platformOf(code); !runsOn(built, oci.HostPlatform()) {
 		env.Warn("the program is for %s, so it was not started: whether it serves is not known", strings.Trim(built.String(), "/"))
 		return nil
 	}
@@ -162,7 +162,7 @@ func tryProgram(ctx context.Context, env *command.Env, dir string, code []byte, 
 	return loaded.Close()
 }
 
-// putModule writes a module with its manifest inside, if hosts load it.
+// putModule writes a module with its manifest inside, if the gate accepts it.
 func putModule(ctx context.Context, env *command.Env, dir string, module, text []byte, m *plugin.Manifest) (err error) {
 	if module, err = plugin.Embed(module, text); err != nil {
 		return command.Failed(fmt.Errorf("%s: %w", dir, err))
@@ -191,7 +191,7 @@ func putProgram(env *command.Env, dir string, code, text []byte, m *plugin.Manif
 // runtimeLine matches the runtime in a manifest.
 var runtimeLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^runtime:.*$`) })
 
-// withRuntime returns the text of a manifest with the runtime that was built.
+// withRuntime returns the text of a manifest with its runtime replaced.
 func withRuntime(text []byte, runtime plugin.Runtime) []byte {
 	return runtimeLine().ReplaceAll(text, []byte("runtime: "+runtime))
 }
@@ -210,8 +210,8 @@ type building struct {
 // out returns the path that the compiler writes to.
 func (b *building) out() string { return filepath.Join(b.scratch, "plugin.wasm") }
 
-// tools returns the paths of those candidates that are installed. A variable of the environment
-// replaces the candidates by one program. If none is installed, the error has the hint.
+// tools returns the paths of the installed candidates. An environment variable can replace the candidates by
+// one program. If none is installed, the error has the hint.
 func (b *building) tools(variable, hint string, candidates ...string) (found []string, err error) {
 	named, _ := b.env.LookupEnv(variable)
 	if named != "" {
@@ -270,13 +270,13 @@ func (b *building) run(ctx context.Context, environ []string, tool string, args 
 	return nil
 }
 
-// answer returns what a program prints.
-func (b *building) answer(ctx context.Context, tool string, args ...string) (string, error) {
+// outputOf returns the output of a program.
+func (b *building) outputOf(ctx context.Context, tool string, args ...string) (string, error) {
 	text, err := b.command(ctx, tool, args...).Output()
 	return strings.TrimSpace(string(text)), err
 }
 
-// printBuilt prints what was built: its size, its imports and its requests.
+// printBuilt prints the size, imports and requests of the result.
 func printBuilt(env *command.Env, path string, module []byte, m *plugin.Manifest) error {
 	imports, err := wasmfile.Imports(module)
 	if err != nil {

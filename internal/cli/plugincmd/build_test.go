@@ -13,8 +13,8 @@ import (
 const netManifest = "apiVersion: prober.dev/v1\nkind: Plugin\nname: demo-1\nversion: 1.0.0\n" +
 	"requests: [{capability: net, allow: [target, \"tcp://db:5432\", \"!10.0.0.0/8\"], reason: it asks}]\n"
 
-// compiler is a program that writes down its arguments, a line a run, and makes a
-// module; of rustc it knows how to tell where a target's libraries are.
+// compiler is a fake compiler. It logs its arguments, one line per run, and writes a module. As rustc, it
+// also prints the folder of a target's libraries.
 const compiler = `#!/bin/sh
 dir=$(dirname "$0")
 case "$*" in
@@ -25,8 +25,7 @@ echo "$*" >>"$dir/args"
 while [ $# -gt 0 ]; do [ "$1" = -o ] && cp "$dir/module" "$2"; shift; done
 `
 
-// TestBuildRunsToolchains shows what each compiler is called with. Those of the real
-// ones are run by make test-e2e.
+// TestBuildRunsToolchains checks the arguments of each compiler. make test-e2e runs the real compilers.
 func TestBuildRunsToolchains(t *testing.T) {
 	for _, c := range []struct {
 		variable string
@@ -82,7 +81,7 @@ func TestBuildRunsToolchains(t *testing.T) {
 	}
 }
 
-// A compiler that fails is left to speak for itself, and what was built before stays.
+// If a compiler fails, its own message is printed, and the previous module stays.
 func TestBuildFails(t *testing.T) {
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{
@@ -120,7 +119,7 @@ func TestBuildFails(t *testing.T) {
 	}
 }
 
-// A toolchain that is missing is named, with what to install.
+// The error of a missing toolchain names it, and the package to install.
 func TestBuildWithoutToolchains(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for marker, want := range map[string]string{

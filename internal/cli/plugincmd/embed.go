@@ -52,7 +52,7 @@ func embedManifest(ctx context.Context, env *command.Env, from, manifest, out st
 		return command.Usage("", "%w", err)
 	}
 	if r := cmp.Or(m.Runtime, plugin.Wasm); r != plugin.Wasm {
-		return command.Usage("", "%s: its runtime is %s, which is not that of a module", manifest, r)
+		return command.Usage("", "%s: its runtime is %s, which is not the runtime of a module", manifest, r)
 	}
 	module, err := regular.Read(from, plugin.MaxModule)
 	if err != nil {
@@ -82,7 +82,7 @@ func embedManifest(ctx context.Context, env *command.Env, from, manifest, out st
 	return printBuilt(env, out, module, m)
 }
 
-// isModule reports whether a file begins like a module.
+// isModule reports whether a file starts with the header of a module.
 func isModule(path string) bool {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -94,8 +94,7 @@ func isModule(path string) bool {
 	return err == nil && string(magic) == "\x00asm"
 }
 
-// embedded returns the file to write a module to: out, or else the file that it was read from. It
-// resolves symbolic links.
+// embedded returns the path of the output: out, or else the file of the module. It resolves symbolic links.
 func embedded(from, out, name string) (string, error) {
 	out = cmp.Or(out, from)
 	if info, err := os.Stat(out); err == nil && info.IsDir() {
@@ -108,7 +107,7 @@ func embedded(from, out, name string) (string, error) {
 	return file, err
 }
 
-// warnStaleSignatures warns of signatures beside a module, which were made before it changed.
+// warnStaleSignatures warns of signatures beside a module that are older than its change.
 func warnStaleSignatures(env *command.Env, path string) {
 	for _, file := range trust.Files(path) {
 		if _, err := os.Stat(file); err == nil {

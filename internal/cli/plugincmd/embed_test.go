@@ -79,15 +79,15 @@ func TestEveryCommandReadsManifestBesideModule(t *testing.T) {
 	if code, _, stderr := clitest.Run(nil, "plugin", "load", "layout", "-o", "loaded.wasm"); code != 0 {
 		t.Error(stderr)
 	}
-	holds(t, "loaded.wasm", embedded)
+	checkFile(t, "loaded.wasm", embedded)
 	if code, _, stderr := clitest.Run(nil, "plugin", "pull", host+"/demo:1", "--plain-http", "-o", "pulled.wasm"); code != 0 {
 		t.Error(stderr)
 	}
-	holds(t, "pulled.wasm", embedded)
-	holds(t, "demo/demo.wasm", []byte(clitest.ModuleCode(0)))
+	checkFile(t, "pulled.wasm", embedded)
+	checkFile(t, "demo/demo.wasm", []byte(clitest.ModuleCode(0)))
 }
 
-// A module and its plugin.yaml name the folder that they are in, but no other plugin there.
+// A module or its plugin.yaml selects the project in its folder, but no other plugin there.
 func TestVetAndTestAcceptModule(t *testing.T) {
 	handBuilt(t)
 	clitest.WriteTree(t, ".", map[string]string{
@@ -159,7 +159,7 @@ func TestPluginEmbed(t *testing.T) {
 		{"bare.wasm plugin.yaml", 64, "", "prober: error: manifest: open plugin.yaml: no such file or directory\n", "", nil},
 		{"nosuch.wasm demo/plugin.yaml", 64, "", "prober: error: module: open nosuch.wasm: no such file or directory\n", "nosuch.wasm", nil},
 		{"demo/demo.wasm bad.yaml", 64, "", "prober: error: bad.yaml:5: requets: unknown field; known: ", "demo/demo.wasm", []byte(clitest.ModuleCode(0))},
-		{"demo/demo.wasm process.yaml", 64, "", "prober: error: process.yaml: its runtime is process, which is not that of a module\n", "demo/demo.wasm", []byte(clitest.ModuleCode(0))},
+		{"demo/demo.wasm process.yaml", 64, "", "prober: error: process.yaml: its runtime is process, which is not the runtime of a module\n", "demo/demo.wasm", []byte(clitest.ModuleCode(0))},
 		{"demo/plugin.yaml demo/demo.wasm", 64, "", "prober: error: demo/demo.wasm is a module: the first argument must be the module, and the second its manifest\n" +
 			"prober: hint: `prober plugin embed demo/demo.wasm demo/plugin.yaml`\n", "demo/plugin.yaml", []byte(clitest.Manifest)},
 		{"demo/plugin.yaml big.wasm", 64, "", "prober: error: big.wasm is a module: ", "", nil},
@@ -178,7 +178,7 @@ func TestPluginEmbed(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%q\n%q", c.args, code, stdout, stderr)
 		}
 		if c.file != "" {
-			holds(t, c.file, c.want)
+			checkFile(t, c.file, c.want)
 		}
 	}
 	if left, err := filepath.Glob(".*"); err != nil || len(left) > 0 {
@@ -186,7 +186,7 @@ func TestPluginEmbed(t *testing.T) {
 	}
 }
 
-// The file that a link leads to is replaced, and keeps its mode.
+// The target of a link is replaced, and keeps its mode.
 func TestPluginEmbedThroughLink(t *testing.T) {
 	embedded := handBuilt(t)
 	if err := os.Symlink("demo/demo.wasm", "link.wasm"); err != nil {
@@ -195,7 +195,7 @@ func TestPluginEmbedThroughLink(t *testing.T) {
 	if code, _, stderr := clitest.Run(nil, "plugin", "embed", "link.wasm", "demo/plugin.yaml"); code != 0 {
 		t.Fatal(stderr)
 	}
-	holds(t, "demo/demo.wasm", embedded)
+	checkFile(t, "demo/demo.wasm", embedded)
 	if info, err := os.Lstat("demo/demo.wasm"); err != nil || info.Mode() != 0o700 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

@@ -36,23 +36,23 @@ import (
 type pluginFlags struct {
 	target, config string
 	grants, dirs   []string
-	agentFile      string // prober.yaml; "": none
+	agentFile      string // path of prober.yaml; "" for none
 
 	credentials credentials.Store // of agentFile, set by find
 }
 
 func (f *pluginFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.target, "target", "", "what to probe: HOST:PORT, or unix:PATH; a URL for a plugin with url in its config; HOST for one that pings")
+	c.Flags().StringVar(&f.target, "target", "", "target of the probe: HOST:PORT, unix:PATH, a URL (for plugins with url in their config) or HOST (for plugins that ping)")
 	c.Flags().StringVar(&f.config, "config", "{}", "the plugin's config, as JSON or @FILE, with secrets as ${file:PATH} or ${env:NAME}")
 	command.NotFromEnv(c.Flags().Lookup("config"))
-	c.Flags().StringArrayVar(&f.grants, "grant", nil, "grant of a capability beside the target: kv, dns, or a pattern such as tcp://*.internal:5432")
+	c.Flags().StringArrayVar(&f.grants, "grant", nil, "grant in addition to the target: kv, dns, or a pattern such as tcp://*.internal:5432")
 	c.Flags().StringArrayVar(&f.dirs, "plugins", nil, "folder of plugins")
 	c.ValidArgsFunction = completePlugins(&f.dirs)
 }
 
 // addAgentFile adds the flag that names prober.yaml, since --config is the plugin's config.
 func (f *pluginFlags) addAgentFile(c *cobra.Command) {
-	c.Flags().StringVar(&f.agentFile, "agent-config", "", "the agent's file, prober.yaml: its pins, trusted keys, grants and limits hold")
+	c.Flags().StringVar(&f.agentFile, "agent-config", "", "the agent's file, prober.yaml: its pins, trusted keys, grants and limits apply")
 }
 
 // find returns the plugin called name. With --agent-config, prober.yaml must admit it, and sets
@@ -82,11 +82,11 @@ func (f *pluginFlags) find(env *command.Env, name string) (plugin.Found, error) 
 	return found, nil
 }
 
-// input is what a plugin is called with.
+// input is the target, config and grants of a plugin's call.
 type input struct {
 	target  probe.Target
 	url     func(field string) string // of a target that is a URL, see [oneshot.ParseTarget]
-	noPort  error                     // why the target is none for a plugin that needs a port; nil if it has one
+	noPort  error                     // error for a plugin that needs a port; nil if the target has one
 	config  json.RawMessage
 	secrets declared.Secrets // that config refers to
 	grants  []plugin.Grant
@@ -121,7 +121,7 @@ func (f *pluginFlags) read(ctx context.Context, env *command.Env) (in input, err
 	return in, nil
 }
 
-// hostAlone reads HOST, a name or an address without a port. ok is false if it is none.
+// hostAlone parses HOST, a name or an address without a port. ok is false if it is invalid.
 func hostAlone(text string) (target probe.Target, ok bool) {
 	host := text
 	if inner, bracketed := strings.CutPrefix(text, "["); bracketed {
@@ -145,7 +145,7 @@ func withURL(config json.RawMessage, url func(field string) string) (json.RawMes
 	return json.Marshal(fields)
 }
 
-// check returns an error unless a plugin may have the target. Those that ping need no port.
+// check returns an error if the plugin cannot use the target. Plugins that ping need no port.
 func (in *input) check(m *plugin.Manifest) error {
 	var schema configSchema
 	if in.url != nil && (json.Unmarshal(m.Config.JSON(), &schema) != nil || schema.Properties["url"] == nil) {
@@ -157,7 +157,7 @@ func (in *input) check(m *plugin.Manifest) error {
 	return in.noPort
 }
 
-// secret resolves a reference in --config. Its file may be a pipe, as <(…) of a shell is.
+// secret resolves a reference in --config. Its file may be a pipe, such as <(…) of a shell.
 func secret(ctx context.Context, env *command.Env, source, name string) (string, error) {
 	value, err := secrets.Resolve(env.LookupEnv, source, name)
 	if !errors.Is(err, regular.ErrNotRegular) {
@@ -199,7 +199,7 @@ func NewProbe(env *command.Env) *cobra.Command {
 	return o.Flags(c)
 }
 
-// probePlugin carries the probe out with the plugin called name.
+// probePlugin carries out the probe with the plugin called name.
 func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFlags) error {
 	in, err := f.read(ctx, o.Env)
 	if err != nil {
@@ -226,20 +226,19 @@ func (o *pluginProbe) probePlugin(ctx context.Context, name string, f *pluginFla
 	o.Handler, o.module = found.Manifest.Name, found.Path
 	err = o.Run(ctx, &registry)
 	if e, ok := errors.AsType[*command.Exit](err); ok && e.Hint == "" && e.Code != command.ExitOK && o.Target == (probe.Target{}) && takesTarget(found.Manifest) {
-		e.Hint = "--target HOST:PORT says what to probe"
+		e.Hint = "--target HOST:PORT sets the target"
 	}
 	return err
 }
 
-// takesTarget reports whether a plugin can use a target. A Nagios check gets it only in its
-// arguments.
+// takesTarget reports whether a plugin can use a target. A Nagios check can only if its command refers to it.
 func takesTarget(m *plugin.Manifest) bool {
 	return m.Runtime != plugin.Nagios || slices.ContainsFunc(m.Command, func(a plugin.Argument) bool {
 		return strings.Contains(a.Text+strings.Join(a.Group, " "), "{{target.")
 	})
 }
 
-// findPlugin returns the plugin in the file or project folder name, or of that name in
+// findPlugin returns the plugin in the file or project folder called name, or the plugin of this name in
 // dirs.
 func findPlugin(name string, dirs []string) (plugin.Found, error) {
 	if isPath(name, dirs) {
@@ -303,7 +302,7 @@ func readPlugin(path string) (plugin.Found, error) {
 	return found, nil
 }
 
-// hintFor returns the hint for the error of a plugin at path that cannot be read.
+// hintFor returns the hint for an error of reading the plugin at path.
 func hintFor(path string, err error) string {
 	if errors.Is(err, plugin.ErrNoManifest) {
 		return "`prober plugin embed " + path + " plugin.yaml` puts a manifest inside"

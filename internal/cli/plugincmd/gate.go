@@ -12,10 +12,10 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// depth is how far a module goes through the gate.
+// depth is the number of checks of the gate that a module undergoes.
 type depth func(context.Context, *wasm.Host, plugin.Found) error
 
-// linked compiles and links a module, and runs nothing of it.
+// linked compiles and links a module, without running it.
 func linked(ctx context.Context, host *wasm.Host, f plugin.Found) error { return host.Check(ctx, f) }
 
 // started loads a module, which runs its start function and _initialize in the sandbox.
@@ -27,8 +27,8 @@ func started(ctx context.Context, host *wasm.Host, f plugin.Found) error {
 	return loaded.Close()
 }
 
-// gate returns why a host cannot load the module f, even if the operator grants all that the
-// manifest requests; nil for a program. An err says nothing about the module.
+// gate returns the error for which a host cannot load the module f, even if the operator grants all requests
+// of the manifest; nil for a program. err means that the check itself failed.
 func gate(ctx context.Context, env *command.Env, f plugin.Found, to depth) (unloadable, err error) {
 	if f.Manifest == nil || f.Manifest.Runtime == plugin.Process || f.Manifest.Runtime == plugin.Nagios {
 		return nil, nil
@@ -51,7 +51,7 @@ func gate(ctx context.Context, env *command.Env, f plugin.Found, to depth) (unlo
 
 const nothingWritten = "nothing was written"
 
-// refuse returns an error for a module that no host loads. done says what the command has not done.
+// refuse returns an error if no host can load the module. done is the hint about the effect on the command.
 func refuse(ctx context.Context, env *command.Env, f plugin.Found, done string) error {
 	unloadable, err := gate(ctx, env, f, started)
 	if unloadable != nil {
@@ -60,8 +60,8 @@ func refuse(ctx context.Context, env *command.Env, f plugin.Found, done string) 
 	return err
 }
 
-// whyUnloadable returns why no host loads the module f, on one line, and "" for any other. It does
-// not run the module, which may be anybody's.
+// whyUnloadable returns the reason for which no host can load the module f, on one line, or "" if hosts can.
+// It does not run the module, which may be untrusted.
 func whyUnloadable(ctx context.Context, env *command.Env, f plugin.Found) string {
 	unloadable, err := gate(ctx, env, f, linked)
 	switch {
@@ -75,7 +75,7 @@ func whyUnloadable(ctx context.Context, env *command.Env, f plugin.Found) string
 	}
 }
 
-// warnUnloadable warns of a module that no host loads.
+// warnUnloadable warns if no host can load a module.
 func warnUnloadable(ctx context.Context, env *command.Env, f plugin.Found) {
 	if why := whyUnloadable(ctx, env, f); why != "" {
 		env.Warn("no prober loads %s: %s", f.Path, why)

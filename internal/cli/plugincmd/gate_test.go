@@ -79,7 +79,7 @@ func second(kind byte, name, code string, other sections) string {
 	return goodWith(all)
 }
 
-// importing returns the good module with one import, of a module, a name and what the kind needs. A
+// importing returns the good module with one import: a module, a name and the encoded kind. A
 // function is the first of the module, so probe is the second.
 func importing(module, name, kind string) string {
 	all := sections{2: "\x01" + sized(module) + sized(name) + kind}
@@ -89,8 +89,8 @@ func importing(module, name, kind string) string {
 	return goodWith(all)
 }
 
-// unloadableModules are modules that no host loads, one of each kind, and a part of the reason. Those
-// of startErrors are found only by running them.
+// unloadableModules are modules that no host can load, one of each kind, and a part of the reason. The errors
+// of the kinds in startErrors are found only by running the module.
 func unloadableModules() map[string]struct{ module, want string } {
 	good := goodWith(nil)
 	type kind = struct{ module, want string }
@@ -208,7 +208,7 @@ func hostVerdict(t *testing.T, host *wasm.Host, dir string) error {
 	return err
 }
 
-// problems returns what a finding of vet says of the error of a host.
+// problems returns the messages of a finding of vet about the error of a host.
 func problems(err error) (texts []string) {
 	if e, ok := errors.AsType[*probe.Error](err); ok {
 		err = e.Err
@@ -219,7 +219,7 @@ func problems(err error) (texts []string) {
 	return texts
 }
 
-// newHost returns a host as the gate has one.
+// newHost returns a host like the gate's.
 func newHost(t testing.TB) *wasm.Host {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -256,8 +256,8 @@ func gatedKey(t *testing.T) string {
 	return file
 }
 
-// A module that no host loads is not built, embedded, signed, pushed or saved, and vet and inspect say
-// why in the words of the host.
+// A module that no host can load is not built, embedded, signed, pushed or saved. vet and inspect print the
+// host's error.
 func TestGateRefusesWhatNoHostLoads(t *testing.T) {
 	host, key, registry := newHost(t), gatedKey(t), registrytest.New(t)
 	for name, kind := range unloadableModules() {
@@ -284,7 +284,7 @@ func TestGateRefusesWhatNoHostLoads(t *testing.T) {
 					t.Errorf("%s: exit code %d, %d bytes\n%s", args[0], code, len(stdout), stderr)
 				}
 			}
-			holds(t, module, []byte(kind.module))
+			checkFile(t, module, []byte(kind.module))
 			for _, file := range []string{out, module + ".sig", filepath.Join(dir, "layout")} {
 				if _, err := os.Stat(file); err == nil {
 					t.Errorf("there is %s", file)
@@ -356,7 +356,7 @@ func TestUnloadableArtifactIsPulledWithWarning(t *testing.T) {
 			t.Errorf("%s: exit code %d, %v\n%s%s\nwant\n%s", c.args, code, err, stdout, stderr, warning(c.named))
 		}
 	}
-	holds(t, "loaded.wasm", []byte(module))
+	checkFile(t, "loaded.wasm", []byte(module))
 	private, err := trust.ReadPrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
@@ -396,7 +396,7 @@ func FuzzVetAgreesWithHost(f *testing.F) {
 		}
 		for finding := range strings.Lines(stdout) {
 			advice := func(text string) bool { return strings.Contains(finding, text) }
-			if err == nil && !slices.ContainsFunc([]string{"are stripped", "runs as a program", "the manifest does not ask for", "the manifest inside differs"}, advice) {
+			if err == nil && !slices.ContainsFunc([]string{"are stripped", "runs as a program", "the manifest does not request", "the manifest inside differs"}, advice) {
 				t.Errorf("vet: %s", finding)
 			}
 		}

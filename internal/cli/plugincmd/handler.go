@@ -42,7 +42,7 @@ func (o *pluginProbe) loadPlugin(ctx context.Context, found plugin.Found) (h pro
 // loadProcess is loadPlugin for a program.
 func (o *pluginProbe) loadProcess(ctx context.Context, found plugin.Found) (h probe.Handler, done func(), err error) {
 	if len(o.grants) > 0 {
-		return nil, nil, command.Usage("leave --grant out", "plugin %q is a program: it has no sandbox, so it takes no grants", found.Manifest.Name)
+		return nil, nil, command.Usage("omit --grant", "plugin %q is a program: it has no sandbox, so it takes no grants", found.Manifest.Name)
 	}
 	if o.recorder != nil {
 		return nil, nil, command.Usage("", "plugin %q is a program: only modules can be recorded", found.Manifest.Name)

@@ -22,7 +22,7 @@ import (
 	"github.com/daeace23/prober/plugin/trust"
 )
 
-// pluginView is what a plugin and its manifest say.
+// pluginView is the output about a plugin and its manifest.
 type pluginView struct {
 	Name        string          `json:"name"`
 	Version     string          `json:"version"`
@@ -35,7 +35,7 @@ type pluginView struct {
 	Runtime     string          `json:"runtime"`
 	Command     []string        `json:"command,omitempty"` // of nagios
 	Env         []string        `json:"env,omitempty"`     // of Command: names
-	Stdin       string          `json:"stdin,omitempty"`   // of Command, as the manifest has it
+	Stdin       string          `json:"stdin,omitempty"`   // of Command, as in the manifest
 	Mode        string          `json:"mode"`
 	ABI         int             `json:"abi"`
 	SDK         string          `json:"sdk,omitempty"`
@@ -177,8 +177,8 @@ func signatureOf(f plugin.Found, files []string, configFile string, cfg *config.
 	return v, err
 }
 
-// located returns the plugin called name: from its source in the agent's file, or else from dirs.
-// If the source is in a registry, it returns the plugin that was pulled last.
+// located returns the plugin called name: from its source in the agent's file, or else from dirs. If the
+// source is in a registry, it returns the last pulled version.
 func located(env *command.Env, name, configFile string, policy *admit.Policy, dirs []string) (plugin.Found, error) {
 	cfg := policy.AgentConfig()
 	at := slices.IndexFunc(cfg.Plugins, func(p config.Plugin) bool { return p.Name == name })
@@ -221,7 +221,7 @@ func (v inspection) print(env *command.Env) error {
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
 	sandbox := ""
 	if !v.Sandbox {
-		sandbox, v.Mode, v.Isolation = "none: it may do what prober may", "", ""
+		sandbox, v.Mode, v.Isolation = "none: it has all permissions of prober", "", ""
 	}
 	for _, row := range [][2]string{
 		{"Name", v.Name}, {"Version", v.Version}, {"Description", v.Description}, {"License", v.License},

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 )
 
-// configSchema is what is shown of a JSON schema.
+// configSchema is the printed part of a JSON schema.
 type configSchema struct {
 	Type        any                      `json:"type"` // a name, or a list of names
 	Description string                   `json:"description"`
@@ -24,11 +24,11 @@ type configSchema struct {
 	Items       *configSchema            `json:"items"`
 }
 
-// maxConfigDepth is how deep the fields of a config are shown.
+// maxConfigDepth is the maximum depth of printed config fields.
 const maxConfigDepth = 4
 
 // printConfig writes a row for each field of a plugin's config. It writes nothing if the schema has no
-// properties, or is not what configSchema expects: -o json has all of it.
+// properties, or does not decode into configSchema. -o json prints the complete schema.
 func printConfig(to io.Writer, schema json.RawMessage) error {
 	var root configSchema
 	if json.Unmarshal(schema, &root) != nil || len(root.Properties) == 0 {

@@ -24,7 +24,7 @@ const (
 	langWAT            = "wat"
 )
 
-// language says how projects in a language are recognized and compiled.
+// language defines how projects in a language are recognized and compiled.
 type language struct {
 	name    string
 	title   string   // for messages
@@ -53,7 +53,7 @@ func languageNames() (names []string) {
 func languageOf(dir string) (language, error) {
 	var (
 		found []language
-		by    []string // the file that decided it
+		by    []string // the files that identified it
 	)
 	for _, l := range languages() {
 		for _, marker := range l.markers {
@@ -68,10 +68,10 @@ func languageOf(dir string) (language, error) {
 		return found[0], nil
 	case 0:
 		if _, err := os.Stat(filepath.Join(dir, "Cargo.toml")); err == nil {
-			return language{}, command.Usage("prober compiles lib.rs with rustc; what needs cargo is built by it, and `prober plugin embed` puts plugin.yaml into its module",
+			return language{}, command.Usage("prober compiles lib.rs with rustc; build a crate with cargo, and put plugin.yaml into its module with `prober plugin embed`",
 				"%s: there is no lib.rs", dir)
 		}
-		return language{}, command.Usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools build is used as it lies there",
+		return language{}, command.Usage("a plugin has one of go.mod, lib.rs, main.c, index.ts and a .wat file beside its plugin.yaml; a module that other tools have built needs no build",
 			"%s: there is no source that prober knows how to build", dir)
 	default:
 		return language{}, command.Usage("a folder holds one plugin, in one language", "%s: %s says %s, and %s says %s",
@@ -100,7 +100,7 @@ func (b *building) compileGo(ctx context.Context) error {
 	return b.run(ctx, []string{"GOOS=wasip1", "GOARCH=wasm"}, tool, append(args, "-o", b.out(), ".")...)
 }
 
-// compileC runs clang. Only a program has a libc.
+// compileC runs clang. Only a program, with mode: command, has a libc.
 func (b *building) compileC(ctx context.Context) error {
 	tool, err := b.tool("CLANG", "apt-get install clang lld, or name another clang in CLANG", "clang")
 	if err != nil {
@@ -121,8 +121,8 @@ func (b *building) compileC(ctx context.Context) error {
 	if b.mode == plugin.Command {
 		args = []string{"--target=wasm32-wasi", "-Wall", "-Wextra", "-I" + sdk, "-o", b.out()}
 	}
-	// With an -O of its own, clang has a wasm-opt of PATH rewrite the module, which strips the names of
-	// functions: this one is for the compiler alone.
+	// With the driver's -O, clang runs wasm-opt from PATH on the module, which strips the names of functions.
+	// This option is for the compiler only.
 	args = append(args, "-Xclang", "-O2")
 	err = b.run(ctx, nil, tool, append(args, sources...)...)
 	if err != nil && ctx.Err() == nil && !b.linksWasm(ctx, tool) {
@@ -133,7 +133,7 @@ func (b *building) compileC(ctx context.Context) error {
 
 // linksWasm reports whether clang finds its linker.
 func (b *building) linksWasm(ctx context.Context, clang string) bool {
-	name, err := b.answer(ctx, clang, "--print-prog-name=wasm-ld")
+	name, err := b.outputOf(ctx, clang, "--print-prog-name=wasm-ld")
 	_, missing := exec.LookPath(name)
 	return err != nil || missing == nil
 }
@@ -163,7 +163,7 @@ func (b *building) compileRust(ctx context.Context) error {
 		"--extern", "prober="+crate, "-C", "strip=debuginfo", "-o", b.out(), "lib.rs")...)
 }
 
-// rustName makes an identifier of the name of a plugin.
+// rustName returns the name of a plugin as a Rust identifier.
 func rustName(name string) string {
 	name = strings.ReplaceAll(name, "-", "_")
 	if name[0] >= '0' && name[0] <= '9' {
@@ -172,11 +172,11 @@ func rustName(name string) string {
 	return name
 }
 
-// rustTargets are the names that rustc has given to the target over time.
+// rustTargets are the names of the target in different versions of rustc.
 var rustTargets = []string{"wasm32-wasi", "wasm32-wasip1"}
 
-// rustc returns the first rustc that has a standard library for WebAssembly, and its name of the
-// target. Often the one in PATH has none, while the distribution's has.
+// rustc returns the first rustc that has a standard library for WebAssembly, and its name of the target. The
+// rustc in PATH often has none, but the distribution's has one.
 func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
 	const hint = "apt-get install rustc lld libstd-rust-dev-wasm32, or rustup target add wasm32-wasip1; RUSTC names another rustc"
 	tools, err := b.tools("RUSTC", hint, "rustc", "/usr/bin/rustc")
@@ -185,7 +185,7 @@ func (b *building) rustc(ctx context.Context) (tool, target string, err error) {
 	}
 	for _, tool := range tools {
 		for _, target := range rustTargets {
-			dir, err := b.answer(ctx, tool, "--print", "target-libdir", "--target", target)
+			dir, err := b.outputOf(ctx, tool, "--print", "target-libdir", "--target", target)
 			if ctx.Err() != nil {
 				return "", "", ctx.Err()
 			}
@@ -245,15 +245,14 @@ func (b *building) compileWAT(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(b.dir, source)); err != nil {
 		files, _ := filepath.Glob(filepath.Join(escapeGlob(b.dir), "*.wat"))
 		if len(files) != 1 {
-			return command.Usage("the one that is built is called as the plugin is", "%s: there are several .wat files, and no %s", b.dir, source)
+			return command.Usage("name the one to build like the plugin", "%s: there are several .wat files, and no %s", b.dir, source)
 		}
 		source = filepath.Base(files[0])
 	}
 	return b.run(ctx, nil, tool, "--debug-names", source, "-o", b.out())
 }
 
-// sdk returns a folder with the SDK of a language: that of the project, or else a copy of the one in
-// prober.
+// sdk returns a folder with the SDK of a language: the project's, or else a copy of the SDK in prober.
 func (b *building) sdk(lang string) (string, error) {
 	if info, err := os.Stat(filepath.Join(b.dir, sdkFolder)); err == nil && info.IsDir() {
 		return sdkFolder, nil

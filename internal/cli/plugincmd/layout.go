@@ -44,7 +44,7 @@ func newSave(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.with(cmd.Context(), env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
+			return f.withClient(cmd.Context(), env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
 				a, err := f.pullFor(ctx, c, ref)
 				if err != nil {
 					return err
@@ -60,7 +60,7 @@ func newSave(env *command.Env) *cobra.Command {
 	return c
 }
 
-// pullFor returns the artifact that ref names: for all platforms, or for that of --platform.
+// pullFor returns the artifact at ref: for all platforms, or for the platform of --platform.
 func (f *registryFlags) pullFor(ctx context.Context, c *oci.Client, ref plugin.Reference) (*oci.Artifact, error) {
 	if f.platform == "" {
 		return c.PullWhole(ctx, ref)
@@ -133,7 +133,7 @@ func newLoad(env *command.Env) *cobra.Command {
 	return c
 }
 
-// unpackAll writes the plugins of the layout at path. Each must become a file of its own.
+// unpackAll writes the plugins of the layout at path. It returns an error if two have the same file name.
 func unpackAll(ctx context.Context, env *command.Env, path string, all []*oci.Artifact, out string) error {
 	info, err := os.Stat(out)
 	oneFile := out != "" && (err != nil || !info.IsDir())

@@ -47,7 +47,7 @@ func newList(env *command.Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&dirs, "plugins", nil, "folder of plugins")
-	c.Flags().BoolVar(&noHeaders, "no-headers", false, "leave the headers of the table out")
+	c.Flags().BoolVar(&noHeaders, "no-headers", false, "omit the headers of the table")
 	command.OutputFlag(c, &output, command.Table, command.JSON, command.YAML)
 	return c
 }

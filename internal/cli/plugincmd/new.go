@@ -43,7 +43,7 @@ func newNew(env *command.Env) *cobra.Command {
 				return command.Usage("examples/python is one in another language", "--runtime process makes a project in Go, not in %s", p.lang)
 			}
 			if p.runtime == string(plugin.Nagios) && cmd.Flags().Changed("lang") {
-				return command.Usage("leave --lang out", "--runtime nagios makes a shell script, whatever the language")
+				return command.Usage("omit --lang", "--runtime nagios makes a shell script, whatever the language")
 			}
 			return makeProject(env, args[0], p)
 		},

@@ -42,10 +42,10 @@ func TestNewPluginBuildsAndPassesTestsWithoutModuleProxy(t *testing.T) {
 	goTool(t, dir, "test", "./...")
 }
 
-// docs/plugin-authors.md builds the process and runs its cases.
+// docs/plugins/without-a-sandbox.md builds the process and runs its cases.
 func TestNewProcessIsCleanWithoutModuleProxy(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
-	t.Setenv("GOFLAGS", "-trimpath") // as prober builds, so that little is compiled twice
+	t.Setenv("GOFLAGS", "-trimpath") // the flags of prober's builds, so that the cache is used
 	t.Setenv("CGO_ENABLED", "0")
 	dir := filepath.Join(t.TempDir(), "demo")
 	run(t, "made "+dir+"; next: prober plugin build "+dir+" && prober plugin test "+dir+"\n", "new", dir, "--runtime", "process")

@@ -34,7 +34,7 @@ func parsePlatform(text string) (oci.Platform, error) {
 	return p, nil
 }
 
-// manifestBeside returns the path of the manifest of the program at path.
+// manifestBeside returns the path of the manifest for the program at path.
 func manifestBeside(path string) string { return strings.TrimSuffix(path, ".exe") + ".yaml" }
 
 // packedProgram returns a program as an artifact, with the manifest beside it.
@@ -46,7 +46,7 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 	if plugin.Digest(manifest) != f.Beside { // a manifest is small enough to be read twice
 		return nil, command.Usage("", "plugin %s: its manifest changed while it was read", f.Path)
 	}
-	if built := platformOf(f.Module); !fits(built, on) {
+	if built := platformOf(f.Module); !runsOn(built, on) {
 		return nil, command.Usage("--platform says for which platform a program is", "plugin %s: it was built for %s, not for %s", f.Path, strings.Trim(built.String(), "/"), on)
 	}
 	a, err := oci.PackProgram(oci.Program{Manifest: manifest, Code: f.Module, Signature: signature, Platform: on})
@@ -56,8 +56,8 @@ func packedProgram(f plugin.Found, on oci.Platform, signature []byte) (*oci.Arti
 	return a, nil
 }
 
-// fits reports whether a program that was built for a platform may run on another one.
-func fits(built, on oci.Platform) bool {
+// runsOn reports whether a program that was built for one platform can run on another.
+func runsOn(built, on oci.Platform) bool {
 	switch {
 	case built.Architecture != "" && built.Architecture != on.Architecture:
 		return false
@@ -85,8 +85,8 @@ func platformOf(code []byte) (p oci.Platform) {
 	return p
 }
 
-// programPath returns where to write a program: to the file out, into the folder out, or into the
-// working folder. Its name must begin with prober-plugin-, or no folder would list it.
+// programPath returns the path to write a program to: the file out, or a file in the folder out or in the
+// working folder. Its name must start with prober-plugin-, since plugin folders ignore other names.
 func programPath(a *oci.Artifact, out string) (string, error) {
 	name := oci.ProgramFile(a.Manifest.Name, a.Platform)
 	if info, err := os.Stat(out); err == nil && info.IsDir() {

@@ -31,12 +31,12 @@ func demoProgram(t *testing.T) {
 	}
 }
 
-// isDemo fails unless the program and its manifest are there, to be run.
+// isDemo fails unless the program and its manifest exist, and the program is executable.
 func isDemo(t *testing.T, path, where string, signature []byte) {
 	t.Helper()
-	holds(t, path, []byte("#!/bin/sh\n# "+where+"\n"))
-	holds(t, path+".yaml", []byte(programYAML))
-	holds(t, path+".sig", signature)
+	checkFile(t, path, []byte("#!/bin/sh\n# "+where+"\n"))
+	checkFile(t, path+".yaml", []byte(programYAML))
+	checkFile(t, path+".sig", signature)
 	for file, want := range map[string]os.FileMode{path: 0o755, path + ".yaml": 0o644} {
 		if info, err := os.Stat(file); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v", file, info.Mode(), err)
@@ -44,8 +44,8 @@ func isDemo(t *testing.T, path, where string, signature []byte) {
 	}
 }
 
-// A program goes through a registry, or a layout, with what lies beside it, for one
-// platform after the other.
+// A program is transferred by a registry or a layout, with its manifest and signature, for one platform after
+// the other.
 func TestPushAndPullProgram(t *testing.T) {
 	demoProgram(t)
 	host, here, signature := hub(t, nil), runtime.GOOS+"/"+runtime.GOARCH, []byte("a signature")
@@ -72,14 +72,14 @@ func TestPushAndPullProgram(t *testing.T) {
 		t.Errorf("%s, told %q", pinned, told)
 	}
 	isDemo(t, "plugins/prober-plugin-demo", "here", signature)
-	// It is found there, and what was there before leaves no signature.
+	// List finds the program, and the signature of the previous file is removed.
 	if listed, _ := command("list", "--plugins", "plugins"); !strings.Contains(listed, "1.0.0    process") {
 		t.Errorf("got %s", listed)
 	}
 	clitest.WriteTree(t, "plugins", map[string]string{"prober-plugin-demo.sigstore.json": "{}"})
 	command("pull", ref, "--plain-http", "--platform", "aix/ppc64", "-o", "plugins/prober-plugin-demo")
 	isDemo(t, "plugins/prober-plugin-demo", "there", nil)
-	holds(t, "plugins/prober-plugin-demo.sigstore.json", nil)
+	checkFile(t, "plugins/prober-plugin-demo.sigstore.json", nil)
 
 	for _, out := range []string{"all.tar", "all"} {
 		if saved, _ := command("save", ref, "--plain-http", "-o", out); saved != digest {
@@ -97,7 +97,7 @@ func TestPushAndPullProgram(t *testing.T) {
 	if loaded, _ := command("load", "one.tar", "-o", "out", "--platform", "aix/ppc64"); loaded != one {
 		t.Errorf("got %s, want %s", loaded, one)
 	}
-	// One after the other into a folder makes what the registry has.
+	// Saving platforms one by one into a folder gives the same artifact as the registry.
 	command("save", "there/prober-plugin-demo", "-o", "folder", "--platform", "aix/ppc64")
 	if saved, _ := command("save", "here/prober-plugin-demo", "-o", "folder"); saved == digest {
 		t.Error("the digest of one program is that of both")

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
-// A transfer is told of when it is slow, and not at each of its bytes.
+// A slow transfer prints progress periodically, not at each byte.
 func TestProgressPrintsSlowTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs bytes.Buffer
@@ -27,7 +27,7 @@ func TestProgressPrintsSlowTransfer(t *testing.T) {
 	})
 }
 
-// Of transfers at once it is told as of one.
+// Concurrent transfers print a common progress.
 func TestProgressIsSafeForConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs bytes.Buffer

@@ -20,8 +20,8 @@ func newPromote(env *command.Env) *cobra.Command {
 		Use:   "promote NAME [--server ADDR]",
 		Short: "Replace a plugin by the version that runs in its shadow",
 		Long: "Promote asks a running agent to replace a plugin by the version that runs in its shadow, which\n" +
-			"has shadow: true in prober.yaml. Install that version in the place of the old one, too: after\n" +
-			"its next start the agent runs what its files say.",
+			"has shadow: true in prober.yaml. Also install that version in place of the old one: at its next\n" +
+			"start, the agent loads the version in its files.",
 		Example:           "  prober plugin promote redis\n  prober plugin promote redis --server unix:/run/shop/prober.sock\n  prober plugin promote redis --server 127.0.0.1:19876 --token-file token",
 		Args:              command.Arguments("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,

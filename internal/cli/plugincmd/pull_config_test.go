@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-// The plugins of prober.yaml that are in registries are pulled ahead, and then known
-// without the registry.
+// The plugins of prober.yaml that are in registries are pulled in advance, and can then be used without the
+// registry.
 func TestPluginPullConfig(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	demoFile(t)

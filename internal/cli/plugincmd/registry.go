@@ -28,18 +28,18 @@ import (
 type registryFlags struct {
 	plainHTTP bool
 	timeout   time.Duration
-	platform  string // whose programs are pulled; "": the host's
+	platform  string // platform of pulled programs; "" for the host's
 }
 
 func (f *registryFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.plainHTTP, "plain-http", false, "talk HTTP to the registry rather than HTTPS")
-	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "the longest that all of it may take")
+	c.Flags().BoolVar(&f.plainHTTP, "plain-http", false, "use HTTP instead of HTTPS for the registry")
+	c.Flags().DurationVar(&f.timeout, "timeout", 10*time.Minute, "overall time limit")
 	command.NotFromEnv(c.Flags().Lookup("timeout"))
 }
 
-// with calls do with a client. The context ends at a signal and after --timeout. what names the
-// transfer in the lines about its progress.
-func (f *registryFlags) with(ctx context.Context, env *command.Env, what string, do func(context.Context, *oci.Client) error) error {
+// withClient calls do with a client. Its context ends at a signal and after --timeout. what is the name of
+// the transfer in progress lines.
+func (f *registryFlags) withClient(ctx context.Context, env *command.Env, what string, do func(context.Context, *oci.Client) error) error {
 	on, err := parsePlatform(f.platform)
 	if err != nil {
 		return err
@@ -94,8 +94,8 @@ func newPush(env *command.Env) *cobra.Command {
 		Use:   "push FILE REF",
 		Short: "Put a plugin into a registry",
 		Long: "Push puts a plugin into an OCI registry, with its signature FILE.sig if there is one. It prints\n" +
-			"the reference with the digest, which names the same bytes for ever. The same files always have\n" +
-			"the same digest. Credentials are docker's, credential helpers included.\n\n" +
+			"the reference with the digest, which always names the same bytes. The same files always have\n" +
+			"the same digest. It uses docker's credentials and credential helpers.\n\n" +
 			"An artifact of a module has the manifest inside the module. If the manifest is beside the\n" +
 			"module, push puts it inside, which changes the digest of the module.\n\n" +
 			"A module that prober cannot load is not pushed. Push starts a module once, in the sandbox.\n\n" +
@@ -113,7 +113,7 @@ func newPush(env *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.with(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
+			return f.withClient(cmd.Context(), env, "push "+a.Manifest.Name, func(ctx context.Context, c *oci.Client) error {
 				if a, err = c.Join(ctx, ref, a); err != nil {
 					return err
 				}
@@ -127,12 +127,12 @@ func newPush(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(c)
-	platformFlag(c, &f.platform, "what a program was built for, as in linux/arm64 (default the host's)")
+	platformFlag(c, &f.platform, "platform of the program, such as linux/arm64 (default the host's)")
 	return c
 }
 
-// packed returns the plugin in a file or project folder as an artifact, if hosts load it. platform is
-// what a program was built for; "" is the host's.
+// packed returns the plugin in a file or project folder as an artifact, if hosts can load it. platform is the
+// platform of a program; "" means the host's.
 func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.Artifact, error) {
 	on, err := parsePlatform(platform)
 	if err != nil {
@@ -170,8 +170,8 @@ func packed(ctx context.Context, env *command.Env, name, platform string) (*oci.
 	return a, nil
 }
 
-// putInside embeds the manifest beside a module in f, since an artifact has no other place for it.
-// The signature does not cover the new module, so a signed one is an error.
+// putInside embeds the manifest beside a module in f, since the artifact of a module has no separate
+// manifest. It returns an error for a signed module, since the signature would not cover the result.
 func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	manifest := filepath.Join(filepath.Dir(f.Path), plugin.ManifestFile)
 	if signed {
@@ -187,7 +187,7 @@ func putInside(env *command.Env, f *plugin.Found, signed bool) error {
 	return nil
 }
 
-// nameOf returns how messages name a.
+// nameOf returns the name of a in messages.
 func nameOf(a *oci.Artifact) string {
 	name := a.Manifest.Name + " " + explain.OneLine(a.Manifest.Version)
 	if a.Beside != nil {
@@ -211,8 +211,8 @@ func newPull(env *command.Env) *cobra.Command {
 		Long: "Pull writes a plugin from an OCI registry to NAME.wasm, or to the file or folder of -o, with its\n" +
 			"signature beside it. A program is written to prober-plugin-NAME, with its manifest beside it.\n" +
 			"All bytes are verified against their digests. It prints the reference with the digest, which\n" +
-			"names the same bytes for ever. Credentials are docker's, credential helpers included. It warns of a\n" +
-			"module that prober cannot load, without running it.\n\n" +
+			"always names the same bytes. It uses docker's credentials and credential helpers. It warns if prober\n" +
+			"cannot load a module, without running it.\n\n" +
 			"With --config it pulls the plugins of prober.yaml whose source is a registry into the cache of\n" +
 			"prober run, which uses them when a registry cannot be reached.",
 		Example: "  prober plugin pull ghcr.io/me/demo:1.0.0 -o /etc/prober/plugins\n  prober plugin pull --config /etc/prober/prober.yaml",
@@ -231,7 +231,7 @@ func newPull(env *command.Env) *cobra.Command {
 		},
 	}
 	f.add(c)
-	platformFlag(c, &f.platform, "whose program is pulled, as in linux/arm64 (default the host's)")
+	platformFlag(c, &f.platform, "platform of the program to pull, such as linux/arm64 (default the host's)")
 	command.FileFlag(c, &out, "o", "out", "", "file or folder to write to")
 	command.FileFlag(c, &configFile, "", "config", "", "the agent's file, prober.yaml, whose plugins are pulled")
 	c.Flags().StringVar(&stateDir, "state-dir", "", "the --state-dir of prober run, for --config")
@@ -243,7 +243,7 @@ func pull(ctx context.Context, env *command.Env, f *registryFlags, text, out str
 	if err != nil {
 		return err
 	}
-	return f.with(ctx, env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
+	return f.withClient(ctx, env, "pull "+ref.Repository, func(ctx context.Context, c *oci.Client) error {
 		a, err := c.Pull(ctx, ref)
 		if err != nil {
 			return err
@@ -278,8 +278,8 @@ func prefetch(ctx context.Context, env *command.Env, configFile, stateDir string
 	return nil
 }
 
-// pullSources pulls the plugins of prober.yaml that are in registries. It is an error, too, if
-// only an older version is at hand.
+// pullSources pulls the plugins of prober.yaml that are in registries. It also returns an error if only an
+// older version is available.
 func pullSources(ctx context.Context, env *command.Env, policy *admit.Policy, stateDir string) ([]admit.Pulled, error) {
 	sources, err := sources(env, stateDir, false)
 	if err != nil {
@@ -316,7 +316,7 @@ func sources(env *command.Env, stateDir string, offline bool) (*admit.Sources, e
 	}), nil
 }
 
-// pulled returns the version of a plugin of prober.yaml that was pulled last, from the cache.
+// pulled returns the last pulled version of a plugin of prober.yaml, from the cache.
 func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (plugin.Found, error) {
 	sources, err := sources(env, "", true)
 	if err != nil {
@@ -335,7 +335,7 @@ func pulled(env *command.Env, name, configFile string, policy *admit.Policy) (pl
 
 // unpack writes a to the file out, into the folder out, or into the working folder: the module, or
 // the program and its manifest, and the signature. It removes signatures of an older file, and warns
-// of a module that no host loads.
+// if no host can load the module.
 func unpack(ctx context.Context, env *command.Env, a *oci.Artifact, out string) (err error) {
 	folder := filepath.Dir(out)
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
@@ -345,7 +345,7 @@ func unpack(ctx context.Context, env *command.Env, a *oci.Artifact, out string) 
 		if info, statErr := os.Stat(out); statErr == nil && info.IsDir() {
 			out = filepath.Join(out, a.Manifest.Name+".wasm")
 		}
-		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // it would not be found
+		if out = cmp.Or(out, a.Manifest.Name+".wasm"); filepath.Ext(out) != ".wasm" { // plugin folders ignore other files
 			return command.Usage("mkdir -p "+out+" makes a folder", "-o %s: it is not a folder, and the file of a module ends in .wasm", out)
 		}
 		err = regular.ReplaceBytes(out, 0o644, a.Module)

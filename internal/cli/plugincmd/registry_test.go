@@ -16,7 +16,7 @@ import (
 	"github.com/daeace23/prober/plugin"
 )
 
-// hub starts a registry and returns its host. before, unless it is nil, may answer requests.
+// hub starts a registry and returns its host. before, if not nil, may answer requests.
 func hub(t *testing.T, before func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	r := registrytest.New(t)
@@ -36,8 +36,8 @@ func demoFile(t *testing.T) (module []byte) {
 	return module
 }
 
-// holds fails unless the file has these bytes; nil means that there is no file.
-func holds(t *testing.T, path string, want []byte) {
+// checkFile fails unless the file has these bytes; nil means that there is no file.
+func checkFile(t *testing.T, path string, want []byte) {
 	t.Helper()
 	got, err := os.ReadFile(path)
 	if err != nil && want != nil || !bytes.Equal(got, want) {
@@ -63,10 +63,10 @@ func TestPluginPushAndPull(t *testing.T) {
 		if code != 0 || stdout != pinned || stderr != "prober: wrote demo 1.0.0 with its signature to "+want+"\n" {
 			t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 		}
-		holds(t, want, module)
-		holds(t, want+".sig", []byte("a signature"))
+		checkFile(t, want, module)
+		checkFile(t, want+".sig", []byte("a signature"))
 	}
-	// The signature of what was there before does not outlive it.
+	// The signature of the previous file is removed.
 	if err := os.Remove("demo.wasm.sig"); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestPluginPushAndPull(t *testing.T) {
 	if code, _, stderr := clitest.Run(nil, "plugin", "pull", host+"/me/demo:1", "--plain-http", "-o", "other.wasm"); code != 0 {
 		t.Fatal(stderr)
 	}
-	holds(t, "other.wasm.sig", nil)
+	checkFile(t, "other.wasm.sig", nil)
 }
 
 func TestPluginSaveAndLoad(t *testing.T) {
@@ -103,8 +103,8 @@ func TestPluginSaveAndLoad(t *testing.T) {
 		if code != 0 || stdout != digest {
 			t.Fatalf("%q: exit code %d, %q, %q", tc, code, stdout, stderr)
 		}
-		holds(t, out, module)
-		holds(t, out+".sig", []byte("a signature"))
+		checkFile(t, out, module)
+		checkFile(t, out+".sig", []byte("a signature"))
 	}
 	code, _, stderr = clitest.Run(nil, "plugin", "load", "a", "-o", "plugins")
 	if want := "prober: error: -o plugins: it is not a folder, and the file of a module ends in .wasm\nprober: hint: mkdir -p plugins makes a folder\n"; code != 64 || stderr != want {
@@ -169,7 +169,7 @@ func TestPluginOCIErrors(t *testing.T) {
 		{[]string{"push", "demo.wasm", host + "/demo"}, 64, "must have a :TAG or an @sha256:DIGEST"},
 		{[]string{"push", "demo.wasm.sig", host + "/demo:1"}, 64, "prober: error: "},
 		{[]string{"push", "demo.wasm", host + "/demo:1"}, 1, "prober: hint: --plain-http allows it\n"},
-		{[]string{"push", "demo.wasm", locked + "/demo:1", "--plain-http"}, 1, "unauthorized: " + locked + " requires credentials, and there are none"},
+		{[]string{"push", "demo.wasm", locked + "/demo:1", "--plain-http"}, 1, "unauthorized: " + locked + " requires credentials, and none are configured"},
 		{[]string{"pull", host + "/demo:1", "--plain-http"}, 1, "prober: error: " + host + "/demo:1: not found\n"},
 		{[]string{"pull", host + "/demo:1", "--plain-http", "--timeout", "1ns"}, 1, host + "/demo:1: not done within 1ns\n"},
 		{[]string{"save", "demo.wasm"}, 64, "save: -o is required"},
@@ -183,7 +183,7 @@ func TestPluginOCIErrors(t *testing.T) {
 			t.Errorf("%q: exit code %d, want %d with %q\n%s%s", tc.args, code, tc.code, tc.want, stdout, stderr)
 		}
 	}
-	// Docker's credentials let in.
+	// Docker's credentials give access.
 	clitest.WriteTree(t, "docker", map[string]string{"config.json": fmt.Sprintf(`{"auths":{%q:{"auth":"bWU6c2VjcmV0"}}}`, locked)})
 	var out, errs bytes.Buffer
 	code := cli.Main(command.Env{
@@ -199,7 +199,7 @@ func TestPluginOCIErrors(t *testing.T) {
 	}
 }
 
-// A signal ends a transfer that goes nowhere.
+// A signal stops a transfer that hangs.
 func TestPullStopsOnSignal(t *testing.T) {
 	t.Chdir(t.TempDir())
 	signals := make(chan os.Signal, 1)

@@ -36,7 +36,7 @@ func newRun(env *command.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case watch && record != "":
-				return command.Usage("leave one of the two out", "--watch and --record: one run is recorded")
+				return command.Usage("omit one of the two", "--watch and --record: one run is recorded")
 			case watch:
 				return o.watchPlugin(cmd.Context(), args[0], &f)
 			case record != "":
@@ -64,7 +64,7 @@ func (o *pluginProbe) recordPlugin(ctx context.Context, name string, f *pluginFl
 	e, _ := errors.AsType[*command.Exit](verdict)
 	switch {
 	case e != nil && e.Code == command.ExitUsage:
-		return verdict // there was nothing to record
+		return verdict // nothing was recorded
 	case o.Stopped:
 		fmt.Fprintf(o.Env.Stderr, "prober: nothing was recorded: the probe did not finish\n")
 		return verdict
@@ -134,7 +134,7 @@ func (o *pluginProbe) watchPlugin(ctx context.Context, name string, f *pluginFla
 		seen := stamps(files)
 		err := o.probePlugin(ctx, name, f)
 		if ctx.Err() == nil && !o.Stopped { // the probe or the watch may see the signal first
-			_ = o.Env.Report(err) // the verdict was printed, and a broken file may be repaired
+			_ = o.Env.Report(err) // continue: the user may repair the file
 		}
 		path, ok := waitForChange(ctx, files, seen)
 		if !ok {
@@ -156,8 +156,8 @@ func stamps(files []string) (all []string) {
 	return all
 }
 
-// waitForChange returns the first of files that has changed, and false when ctx ends. It waits
-// for a file that does not exist: compilers remove files before they write them.
+// waitForChange returns the first of files that changes, or false when ctx ends. A missing file is not a
+// change, since compilers remove files before they write them.
 func waitForChange(ctx context.Context, files, seen []string) (string, bool) {
 	tick := time.NewTicker(pollPeriod)
 	defer tick.Stop()

@@ -29,7 +29,7 @@ func TestPluginRun(t *testing.T) {
 	}
 }
 
-// resultModule is a guest that hands in doc, of fewer than 64 bytes, as its result.
+// resultModule returns a guest whose result document is doc, of fewer than 64 bytes.
 func resultModule(t *testing.T, doc string) string {
 	t.Helper()
 	size := string(rune(len(doc)))
@@ -60,8 +60,8 @@ func TestPluginRunShowsDetails(t *testing.T) {
 	}
 }
 
-// TestPluginRunWatch changes the module and the config while they are watched, breaks
-// both, and mends them.
+// TestPluginRunWatch changes the module and the config while they are watched, breaks both, and repairs
+// them.
 func TestPluginRunWatch(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
@@ -127,13 +127,12 @@ func TestPluginRunWatch(t *testing.T) {
 	}
 }
 
-// A signal that ends the probe ends the watch. Where the probe is first to hear of it, that is
-// no error.
+// A signal that stops the probe also stops the watch. It is not an error if the probe receives it first.
 func TestWatchStopsOnSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{"plugin.yaml": clitest.Manifest, "demo.wasm": spinningModule(t), "config.json": "{}"})
-	listening := make(chan chan<- os.Signal, 3) // who hears of signals: the watch first, then each probe
+	listening := make(chan chan<- os.Signal, 3) // signal channels: of the watch first, then of each probe
 	out, in := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
@@ -171,7 +170,7 @@ func TestWatchStopsOnSignal(t *testing.T) {
 	}
 }
 
-// spinningModule is a plugin called demo that comes to no end.
+// spinningModule is a plugin called demo that loops for ever.
 func spinningModule(t *testing.T) string {
 	t.Helper()
 	out, err := plugin.Embed([]byte("\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x05\x03\x01\x00\x01"+
@@ -183,7 +182,7 @@ func spinningModule(t *testing.T) string {
 	return string(out)
 }
 
-// A session that was recorded before is not written over by half of one.
+// An incomplete session does not replace a previous one.
 func TestRecordWritesNothingAfterSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()
@@ -207,7 +206,7 @@ func TestRecordWriteErrorIsUsageError(t *testing.T) {
 	}
 }
 
-// The case that is offered finds the session, from wherever it was recorded.
+// The suggested test case has a valid path of the session, from any working folder.
 func TestRecordPrintsPathForCase(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, other := t.TempDir(), t.TempDir()

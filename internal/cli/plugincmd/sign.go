@@ -45,7 +45,7 @@ func keygen(env *command.Env, file string) error {
 		return command.Usage("", "key: %w", err)
 	}
 	if _, err := env.Stdout.Write(key.PEM()); err != nil {
-		return command.Failed(errors.Join(err, os.Remove(file))) // its public key would be unknown
+		return command.Failed(errors.Join(err, os.Remove(file))) // the public key was not printed
 	}
 	fmt.Fprintf(env.Stderr, "prober: wrote the private key %s to %s; the public key is on stdout\n", key.ID, file)
 	return nil

@@ -31,7 +31,7 @@ func newTest(env *command.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test [PATH]...",
 		Short: "Run the test cases of plugins, with simulated peers, clock and randomness",
-		Long: "Test runs the cases of *_test.yaml files, and the checks that every plugin has to pass. PATH is\n" +
+		Long: "Test runs the cases of *_test.yaml files, and the checks that every plugin must pass. PATH is\n" +
 			"such a file, or a folder with such files at any depth; the default is the working folder. If\n" +
 			"PATH is a module or a plugin.yaml, test runs the files in the same folder that name this plugin.\n" +
 			"Network, clock and randomness of the plugin are simulated.\n\n" +
@@ -62,8 +62,8 @@ func newTest(env *command.Env) *cobra.Command {
 			return testPlugins(ctx, env, args, cfg, output, update)
 		},
 	}
-	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, in place of that in the test files")
-	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders hold the commands that may run")
+	command.FileFlag(c, &cfg.Plugin, "", "plugin", "", "module or program to test, instead of the one in the test files")
+	c.Flags().StringVar(&configFile, "config", "", "the agent's file, prober.yaml, whose nagios.folders contain the allowed commands")
 	c.Flags().StringVar(&pattern, "run", "", "only the cases whose name matches this regular expression")
 	c.Flags().BoolVar(&cfg.Matrix, "matrix", false, "run each case with the compiler and the interpreter, in the isolations reset and fresh, and compare")
 	c.Flags().BoolVar(&cfg.Strict, "strict", false, "fail cases whose result has fields that the contract does not define")
@@ -73,7 +73,7 @@ func newTest(env *command.Env) *cobra.Command {
 }
 
 // testPlugins runs the test files of paths and writes the reports. After a signal, or if a plugin
-// cannot run, it still writes the reports that there are.
+// cannot run, it writes the reports so far.
 func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plugintest.Config, output string, update bool) error {
 	files, err := loadCases(paths)
 	if err != nil {
@@ -109,8 +109,8 @@ func testPlugins(ctx context.Context, env *command.Env, paths []string, cfg plug
 type tested struct {
 	update       bool
 	reports      []*plugintest.Report
-	ran, changed int // cases and checks; values
-	code         int // the highest of all files
+	ran, changed int // number of cases and checks; number of updated values
+	code         int // highest exit code of all files
 	errs         []error
 	hint         string
 }
@@ -171,8 +171,8 @@ func loadCases(paths []string) (loaded []*plugintest.File, _ error) {
 	return loaded, nil
 }
 
-// casesOf returns path itself. For a module or a plugin.yaml it returns the test files beside it that
-// name this plugin, and those that cannot be read.
+// casesOf returns path itself. For a module or a plugin.yaml it returns the test files beside it that name
+// this plugin, and unreadable test files.
 func casesOf(path string) ([]string, error) {
 	dir := projectOf(path)
 	if dir == path {
@@ -199,7 +199,7 @@ func casesOf(path string) ([]string, error) {
 	return nil, command.Usage("", "%s: no *%s file beside it is about this plugin", path, plugintest.Suffix)
 }
 
-// samePlugin reports whether the path of a plugin in a test file leads to the file module.
+// samePlugin reports whether the path of a plugin in a test file is the same file as module.
 func samePlugin(path, module string) bool {
 	located, err := plugin.Locate(path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-// The reports of the files that were tested before a signal came are not lost. The second
-// plugin is a program that tells when it was started, and then does nothing.
+// After a signal, the reports of the previously tested files are written. The second plugin is a program that
+// signals its start, and then does nothing.
 func TestTestPrintsReportsAfterSignal(t *testing.T) {
 	interruptedCache(t)
 	dir := t.TempDir()

@@ -30,7 +30,7 @@ func newVet(env *command.Env) *cobra.Command {
 			"  calls that reach no network inside a guest, in all packages of its Go module\n" +
 			"  a program that never serves\n" +
 			"  missing parts of the manifest, and missing test cases\n" +
-			"  why prober cannot load the built module, which it starts once, in the sandbox\n" +
+			"  errors of loading the built module, which vet starts once, in the sandbox\n" +
 			"  requests of the manifest that the module does not use\n\n" +
 			"Exit code 0 nothing found, 1 something found, 64 wrong usage.",
 		Example: "  prober plugin vet demo\n  prober plugin vet -o json",
@@ -144,8 +144,8 @@ func vetCases(dir, name string) ([]finding, error) {
 	return []finding{{Path: filepath.Join(dir, name+plugintest.Suffix), Message: "is missing: there are no test cases"}}, nil
 }
 
-// moduleOf returns the path of the module of a plugin. For a program it is the module that may be
-// built from the same source.
+// moduleOf returns the path of a plugin's module. For a program, this is the module that can be built from
+// the same source.
 func moduleOf(dir string, m *plugin.Manifest) (string, error) {
 	if cmp.Or(m.Runtime, plugin.Wasm) == plugin.Wasm {
 		return plugin.Locate(dir)
@@ -153,7 +153,7 @@ func moduleOf(dir string, m *plugin.Manifest) (string, error) {
 	return filepath.Join(dir, m.Name+".wasm"), nil
 }
 
-// isModuleOf returns an error if path is a module that does not exist, or not that of the plugin in
+// isModuleOf returns an error if path is a module that does not exist or is not the module of the plugin in
 // dir.
 func isModuleOf(path, dir string, m *plugin.Manifest) error {
 	if path == dir || filepath.Base(path) == plugin.ManifestFile {
@@ -191,9 +191,9 @@ func vetModule(ctx context.Context, env *command.Env, dir string, m *plugin.Mani
 	}
 	g, err := wasmfile.Guest(found.Module)
 	if err != nil {
-		return findings, nil // it is unloadable
+		return findings, nil // the module cannot be loaded
 	}
-	imports, _ := wasmfile.Imports(found.Module) // Guest has read them
+	imports, _ := wasmfile.Imports(found.Module) // cannot fail: the gate has read them
 	if m.Mode != plugin.Command && g.Command(false) {
 		add("exports _start and no probe, so it runs as a program: set mode: command in plugin.yaml")
 	}
@@ -210,18 +210,18 @@ func vetModule(ctx context.Context, env *command.Env, dir string, m *plugin.Mani
 	return findings, nil
 }
 
-// vetImports returns the differences between the imports of a loadable module and the requests of
-// its manifest. A module whose capability has no target must request it to be loadable.
+// vetImports compares the imports of a loadable module with the requests of its manifest, and returns the
+// differences. A module that imports a capability without a target is loadable only with a request for it.
 func vetImports(imports map[string][]string, m *plugin.Manifest) (problems []string) {
 	for _, module := range slices.Sorted(maps.Keys(imports)) {
 		c, ok := plugin.CapabilityOfModule(module)
 		if ok && c.Target && !slices.ContainsFunc(m.Requests, func(r plugin.Request) bool { return r.Capability == c.Name }) {
-			problems = append(problems, fmt.Sprintf("imports %s, and the manifest does not ask for %q", module, c.Name))
+			problems = append(problems, fmt.Sprintf("imports %s, but the manifest does not request %q", module, c.Name))
 		}
 	}
 	for _, r := range m.Requests {
 		if c, ok := plugin.CapabilityNamed(r.Capability); ok && imports[c.Module] == nil {
-			problems = append(problems, fmt.Sprintf("imports nothing of %s, and the manifest asks for %q", c.Module, r.Capability))
+			problems = append(problems, fmt.Sprintf("imports nothing of %s, but the manifest requests %q", c.Module, r.Capability))
 		}
 	}
 	return problems

@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/clitest"
 )
 
-// bareModule has one import, prober_v1_net.close, what a module has to export, and no names.
+// bareModule has one import, prober_v1_net.close, the required exports, and no names.
 const bareModule = "\x00asm\x01\x00\x00\x00" +
 	"\x01\x0d\x03\x60\x01\x7f\x01\x7f\x60\x00\x01\x7f\x60\x00\x00" + // (i32) -> i32, () -> i32, () -> ()
 	"\x02\x17\x01\x0dprober_v1_net\x05close\x00\x00" +
@@ -39,8 +39,8 @@ func TestPluginVet(t *testing.T) {
 		dir + "/index.ts:1:9: Date.now is no function of prober's: use now",
 		dir + "/lib.rs:2:7: std::net reaches no network in a guest: use prober::net",
 		dir + "/main.c:1:10: <netdb.h> reaches no network in a guest: use prober_dial",
-		dir + `/demo.wasm: imports prober_v1_net, and the manifest does not ask for "net"`,
-		dir + `/demo.wasm: imports nothing of prober_v1_kv, and the manifest asks for "kv"`,
+		dir + `/demo.wasm: imports prober_v1_net, but the manifest does not request "net"`,
+		dir + `/demo.wasm: imports nothing of prober_v1_kv, but the manifest requests "kv"`,
 		dir + "/demo.wasm: the names of functions are stripped: a trap cannot say where it was",
 		"",
 	}
@@ -53,8 +53,8 @@ func TestPluginVet(t *testing.T) {
 	}
 }
 
-// A plugin that has the name of a built-in handler works everywhere but in an agent, and of a
-// metric that has a name of this kind no host takes anything.
+// A plugin with the name of a built-in handler works everywhere except in an agent. Hosts drop metrics with
+// an invalid name.
 func TestPluginVetKnowsNames(t *testing.T) {
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{
@@ -70,7 +70,7 @@ func TestPluginVetKnowsNames(t *testing.T) {
 	}
 }
 
-// A program that imports sdkhttp may use net/http as it stands, but not net.
+// A program that imports sdkhttp may use net/http, but not net.
 func TestPluginVetKnowsSdkhttp(t *testing.T) {
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{
@@ -85,7 +85,7 @@ func TestPluginVetKnowsSdkhttp(t *testing.T) {
 	}
 }
 
-// contractBreakers are modules that no host loads, each for several reasons.
+// contractBreakers are modules that no host can load, each for several reasons.
 var contractBreakers = map[string][]string{
 	"\x00asm\x01\x00\x00\x00": {`the module exports no "memory"`, `the module exports no function "probe"`},
 	// (i32) -> i32 as probe, validate_config and _initialize, over a memory.
@@ -121,7 +121,7 @@ func TestEveryBreachOfContractIsReported(t *testing.T) {
 		if code != 1 || stdout != "" || stderr != built {
 			t.Errorf("build: exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, built)
 		}
-		holds(t, filepath.Join(dir, "demo.wasm"), []byte("as it was"))
+		checkFile(t, filepath.Join(dir, "demo.wasm"), []byte("as it was"))
 		clitest.WriteTree(t, dir, map[string]string{"demo.wasm": module})
 		code, stdout, _ = clitest.Run(nil, "plugin", "vet", dir)
 		for _, w := range want {
@@ -130,13 +130,12 @@ func TestEveryBreachOfContractIsReported(t *testing.T) {
 			}
 		}
 		if code, _, stderr = clitest.Run(nil, "plugin", "test", dir); code != 64 || !strings.Contains(stderr, `plugin "demo": `) {
-			t.Errorf("test: exit code %d\n%s", code, stderr) // the host does not load it
+			t.Errorf("test: exit code %d\n%s", code, stderr) // the host cannot load it
 		}
 	}
 }
 
-// A module that is run as a program, and whose manifest does not say so, is none that its
-// author means to be a reactor.
+// A module that exports _start and no probe is probably not meant to be a reactor.
 func TestVetCommandWithoutMode(t *testing.T) {
 	dir := t.TempDir()
 	clitest.WriteTree(t, dir, map[string]string{
@@ -149,8 +148,8 @@ func TestVetCommandWithoutMode(t *testing.T) {
 	}
 }
 
-// The packages of a plugin's module are as much of it as main, also those of other folders
-// than its own; what is for other systems, or imported by nothing, is none of it.
+// vet checks all packages of the plugin's module that main imports, in any folder. It ignores files for other
+// systems, and packages that nothing imports.
 func TestPluginVetPackages(t *testing.T) {
 	dir := t.TempDir()
 	const dials = "import \"net\"\n\nvar _ = net.Dial\n"

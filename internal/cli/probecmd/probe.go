@@ -1,5 +1,5 @@
-// Package probecmd has the commands that carry out one probe with a built-in handler: `prober probe
-// http`, or `prober-probe http` of the small program that has no others.
+// Package probecmd has the commands that carry out one probe with a built-in handler, such as `prober probe
+// http`. The small program prober-probe has only these commands.
 package probecmd
 
 import (
@@ -25,8 +25,8 @@ import (
 // New returns the command `prober probe`, with the commands for built-in handlers and others.
 func New(env *command.Env, others ...*cobra.Command) *cobra.Command {
 	c := command.Folder("probe", "Carry out one probe and print its verdict", append(others, builtins(env, "prober probe")...)...)
-	c.Long = "Carry out one probe and print its verdict. Where that is to be quick, in scripts and exec probes, prober-probe\n" +
-		"has the same commands for the built-in handlers: it is a small program that starts in a few milliseconds."
+	c.Long = "Carry out one probe and print its verdict. For scripts and exec probes, the program prober-probe has the same\n" +
+		"commands for the built-in handlers. It is small, and starts in a few milliseconds."
 	return c
 }
 
@@ -104,9 +104,9 @@ func newProbeHTTP(env *command.Env, parent string) *cobra.Command {
 			return runBuiltin(cmd.Context(), o, cfg)
 		},
 	}
-	c.Flags().StringVar(&socket, "unix-socket", "", "path of a unix socket to connect to, in place of the host of the URL")
+	c.Flags().StringVar(&socket, "unix-socket", "", "path of a unix socket to connect to, instead of the host of the URL")
 	c.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as NAME:VALUE")
-	c.Flags().BoolVar(&cfg.ShowBody, "show-output", true, "show the beginning of the body where the probe fails")
+	c.Flags().BoolVar(&cfg.ShowBody, "show-output", true, "show the beginning of the body if the probe fails")
 	return o.Flags(c)
 }
 
@@ -185,7 +185,7 @@ func newProbeGRPC(env *command.Env, parent string) *cobra.Command {
 			return runBuiltin(cmd.Context(), o, builtin.Config{})
 		},
 	}
-	c.Flags().StringVar(&service, "service", "", "name of the service to ask for; empty asks for the server as a whole")
+	c.Flags().StringVar(&service, "service", "", "name of the service; empty means the whole server")
 	return o.Flags(c)
 }
 
@@ -204,7 +204,7 @@ func newProbeExec(env *command.Env, parent string) *cobra.Command {
 	})
 }
 
-// runBuiltin carries p out with the built-in handlers. Its config is read and checked as the one of a target is.
+// runBuiltin carries out p with the built-in handlers. It checks the config like the config of a target.
 func runBuiltin(ctx context.Context, p *oneshot.Probe, cfg builtin.Config) error {
 	all := declared.Builtins()
 	b := all[slices.IndexFunc(all, func(b declared.Builtin) bool { return b.Name == p.Handler })]

@@ -33,18 +33,18 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// completion adds cobra's command for shell completion to root. An unknown shell is an error there.
+// completion adds cobra's command for shell completion to root. It makes an unknown shell an error.
 func completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Short = "Generate the script that lets a shell complete these command lines"
+			c.Short = "Generate a script for shell completion"
 			c.Args, c.RunE = cobra.ArbitraryArgs, command.RequireCommand
 		}
 	}
 }
 
-// completeFlags lets shells complete the flags of c and its subcommands that take one of a few
+// completeFlags registers completions for the flags of c and its subcommands whose value is one of a few
 // words, or a folder.
 func completeFlags(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {

@@ -1,5 +1,5 @@
-// Package program is the common part of the command lines of prober and prober-probe. [New] makes a program of
-// commands, and [Main] runs it.
+// Package program is the common part of the command lines of prober and prober-probe. [New] makes a program
+// of commands, and [Main] runs it.
 package program
 
 import (
@@ -19,7 +19,7 @@ import (
 // Version is set by the build.
 var Version = "dev"
 
-// Main runs the command that env.Args asks for and returns the exit code.
+// Main runs the command in env.Args and returns the exit code.
 func Main(env *command.Env, root *cobra.Command) int {
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
@@ -48,7 +48,7 @@ func logsJSON(env *command.Env, cmd *cobra.Command, err error) bool {
 		slices.Contains(env.Args, "--log-format=json") || strings.Contains(line, "--log-format\x00json")
 }
 
-// New makes root a program with commands, and with those for its version, its help and completion.
+// New adds commands to root, and the commands for its version, help and completion.
 func New(env *command.Env, root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args = cobra.ArbitraryArgs
@@ -72,7 +72,7 @@ func New(env *command.Env, root *cobra.Command, commands ...*cobra.Command) *cob
 	return root
 }
 
-// flagHint returns the nearest known flag, and where the flags are listed.
+// flagHint returns a hint with the nearest known flag and the command that lists the flags.
 func flagHint(cmd *cobra.Command, err error) string {
 	hint := cmd.CommandPath() + " --help lists the flags"
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)

@@ -10,7 +10,7 @@ import (
 	"github.com/daeace23/prober/internal/cli/command"
 )
 
-// build is what `version -o json` shows.
+// build is the output of `version -o json`.
 type build struct {
 	Version   string `json:"version"`
 	Revision  string `json:"revision"`
@@ -22,7 +22,7 @@ func thisBuild(env *command.Env) build {
 	return build{Version: env.Version, Revision: Revision(), GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// Revision returns the commit that this program was built from; "" if it is not known.
+// Revision returns the commit that this program was built from; "" if it is unknown.
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

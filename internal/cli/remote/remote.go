@@ -1,5 +1,5 @@
-// Package remote connects commands with a running agent: [Flags] say which, and [Failed] is the
-// error of a request to it.
+// Package remote connects commands with a running agent: [Flags] select the agent, and [Failed] converts the
+// error of a request.
 package remote
 
 import (
@@ -23,24 +23,24 @@ import (
 // ExitUnreachable is the exit code of a command whose agent does not respond.
 const ExitUnreachable = 3
 
-// Flags say which agent a command asks.
+// Flags are the flags that select the agent of a command.
 type Flags struct {
 	server, tokenFile         string
 	caFile, certFile, keyFile string
 	timeout                   time.Duration
 }
 
-// defaultTimeout is how long an agent may take for a response.
+// defaultTimeout is the default timeout of a request.
 const defaultTimeout = 10 * time.Second
 
 // Add adds the flags to c.
 func (f *Flags) Add(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&f.server, "server", "", "the agent: unix:PATH of its socket, HOST:PORT, or a URL (default: the socket of this host's agent)")
 	c.PersistentFlags().StringVar(&f.tokenFile, "token-file", "", "file with the agent's token, for HOST:PORT and URLs")
-	c.PersistentFlags().StringVar(&f.caFile, "ca-file", "", "file with the authorities to trust, in PEM, for https URLs (default: those of the system)")
+	c.PersistentFlags().StringVar(&f.caFile, "ca-file", "", "file with the trusted certificate authorities, in PEM, for https URLs (default: the system's)")
 	c.PersistentFlags().StringVar(&f.certFile, "cert-file", "", "file with a client certificate, in PEM, for https URLs")
 	c.PersistentFlags().StringVar(&f.keyFile, "key-file", "", "file with the key of --cert-file (default: that file)")
-	c.PersistentFlags().DurationVar(&f.timeout, "request-timeout", defaultTimeout, "how long the agent may take for a response; 0 for no limit")
+	c.PersistentFlags().DurationVar(&f.timeout, "request-timeout", defaultTimeout, "timeout of a request to the agent; 0 for no limit")
 }
 
 // Client returns a client of the agent.
@@ -101,7 +101,7 @@ func localSocket(env *command.Env) string {
 }
 
 // Failed returns the error of a request to an agent, with its exit code: 3 if the agent did not
-// respond, else 1. It is nil if err is, and an [*command.Exit] stays as it is.
+// respond, else 1. It returns nil for nil, and an [*command.Exit] unchanged.
 func Failed(err error) error {
 	if err == nil {
 		return nil
@@ -116,10 +116,10 @@ func Failed(err error) error {
 	e := &command.Exit{Code: command.ExitFailed, Err: errors.New(strings.Join(lines, "\n"))}
 	if _, ok := errors.AsType[*client.UnansweredError](err); ok {
 		e.Code = ExitUnreachable
-		e.Hint = "--server says where the agent is: unix:PATH as its --socket has it, HOST:PORT, or a URL"
+		e.Hint = "set --server to the address of the agent: unix:PATH with the path of its socket, HOST:PORT, or a URL"
 	}
 	if s, ok := errors.AsType[*client.StatusError](err); ok && s.Status == http.StatusUnauthorized {
-		e.Hint = "--token-file has the agent's token; a user of its web config is in the URL, as https://NAME:PASSWORD@HOST; without --server the agent's socket is asked, which needs none"
+		e.Hint = "set --token-file to the file with the agent's token, or put a user of its web config into the URL, as in https://NAME:PASSWORD@HOST; without --server, the agent's socket is used, which needs no credentials"
 	}
 	return e
 }

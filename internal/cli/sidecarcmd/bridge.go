@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// pollInterval is how often the files are looked at. The kubelet writes the downward API's about
-	// once a minute.
+	// pollInterval is the interval of checks of the files. The kubelet writes the files of the downward API
+	// about once a minute.
 	pollInterval = 2 * time.Second
 	idleAfter    = 5 * time.Minute
 	// gcPercent is the default GOGC. It trades processor time, of which a few attempts a second
@@ -48,13 +48,13 @@ type bridge struct {
 	server   *sidecar.Server
 	secrets  secrets.Files
 
-	stamp     string // of prober.yaml and plugins when they were last read; owned by Follow, as is settling
+	stamp     string // stamp of prober.yaml and plugins at the last reading; owned by Follow, like settling
 	settling  filestamp.Settling
 	restoreGC func()
 }
 
-// newBridge reads prober.yaml, plugins and the annotation. A bridge that is returned with an error must
-// be closed too.
+// newBridge reads prober.yaml, plugins and the annotation. The caller must close the bridge, even if
+// newBridge returns an error.
 func newBridge(ctx context.Context, o *options, env *command.Env, at net.Addr) (*bridge, error) {
 	b := &bridge{stderr: logs.NewWriter(env.Stderr, o.logFormat), mark: procgroup.NewMark(), restoreGC: func() {}}
 	b.log = logs.NewLogger(b.stderr, o.logFormat, o.level)
@@ -95,7 +95,7 @@ func newBridge(ctx context.Context, o *options, env *command.Env, at net.Addr) (
 	return b, err
 }
 
-// serve answers until ctx ends.
+// serve answers requests until ctx ends.
 func (b *bridge) serve(ctx context.Context, listener net.Listener, addrFile string) error {
 	address := listener.Addr().String()
 	if addrFile != "" {
@@ -127,13 +127,13 @@ func (b *bridge) reloadPlugins(ctx context.Context) {
 	switch changed, err := b.handlers.Reload(ctx, false); {
 	case ctx.Err() != nil:
 	case err != nil:
-		b.log.Error("some plugins cannot be used; their last good versions go on", "error", err.Error())
+		b.log.Error("some plugins cannot be used; their last good versions stay in use", "error", err.Error())
 	case changed:
 		b.log.Info("plugins reloaded")
 	}
 }
 
-// close frees what newBridge made.
+// close frees the resources of the bridge.
 func (b *bridge) close() {
 	if b.server != nil {
 		b.server.Close()
@@ -150,7 +150,7 @@ func (b *bridge) close() {
 	b.stderr.Close()
 }
 
-// noCommands is the runner of exec probes, which the annotation cannot have.
+// noCommands refuses exec probes, which the annotation cannot have.
 type noCommands struct{}
 
 // RunInContainer implements [builtin.CommandRunner].

@@ -17,7 +17,7 @@ import (
 	"github.com/daeace23/prober/internal/regular"
 )
 
-// port is the default port, the one after that of `prober run`.
+// port is the default port, the one after the default port of `prober run`.
 const port = "9877"
 
 // The variables that the downward API sets.
@@ -27,7 +27,7 @@ const (
 )
 
 type options struct {
-	probes     string // a file; "": the variable has the text
+	probes     string // path of the file; "" if the variable has the text
 	ports      []string
 	listen     string
 	addrFile   string
@@ -43,12 +43,12 @@ type options struct {
 	revision string
 }
 
-// New returns the command. revision is that of the source.
+// New returns the command. revision is the commit of the source.
 func New(env *command.Env, revision string) *cobra.Command {
 	o := options{revision: revision, logFormat: "text", logLevel: "info"}
 	c := &cobra.Command{
 		Use:   "sidecar",
-		Short: "Carry out the probes of this pod when the kubelet's own probes ask for them",
+		Short: "Run the probes of this pod when the kubelet's own probes request them",
 		Long: "Carry out the probes of the annotation prober.dev/probes when the kubelet's own probes ask for\n" +
 			"them, by GET /CONTAINER/KIND or by gRPC health with the service CONTAINER/KIND. It runs as a native\n" +
 			"sidecar of the pod: an init container with restartPolicy Always.\n\n" +
@@ -75,7 +75,7 @@ func New(env *command.Env, revision string) *cobra.Command {
 	f.StringVar(&o.addrFile, "addr-file", "", "file to write the bound address to")
 	f.StringArrayVar(&o.pluginDirs, "plugins", nil, "folder of plugins")
 	f.StringVar(&o.configFile, "config", "", "the agent's file, prober.yaml")
-	f.StringVar(&o.lockFile, "plugins-lock", "", "lock of the plugins that may be loaded, as plugin lock writes it")
+	f.StringVar(&o.lockFile, "plugins-lock", "", "lock file of the allowed plugins, written by prober plugin lock")
 	f.Var(command.OneOf(&o.logFormat, "text", "json"), "log-format", "format of the lines on stderr")
 	f.Var(command.OneOf(&o.logLevel, "debug", "info", "warn", "error"), "log-level", "lowest level of the lines on stderr")
 	return c
@@ -89,7 +89,7 @@ func (o *options) complete(env *command.Env) (err error) {
 	}
 	if o.listen == "" {
 		if o.podIP == "" {
-			// All addresses would be a guess: only the owner of the host knows what else they are.
+			// There is no default: listening on all addresses could expose probes to other networks.
 			return command.Usage("in a pod, set POD_IP from status.podIP; elsewhere --listen 127.0.0.1:"+port, "sidecar: neither POD_IP nor --listen is set")
 		}
 		o.listen = net.JoinHostPort(o.podIP, port)
@@ -115,7 +115,7 @@ func (o *options) complete(env *command.Env) (err error) {
 	return nil
 }
 
-// text returns the reader of the annotation.
+// text returns a function that reads the annotation.
 func (o *options) text(env *command.Env) func() (string, error) {
 	if o.probes == "" {
 		text, _ := env.LookupEnv(probesVariable)
@@ -130,13 +130,13 @@ func (o *options) text(env *command.Env) func() (string, error) {
 	}
 }
 
-// run serves until a signal comes.
+// run serves until a signal arrives.
 func (o *options) run(ctx context.Context, env *command.Env) error {
 	ctx, stop := env.Interruptible(ctx)
 	defer stop()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return &command.Exit{Code: command.ExitFailed, Err: err, Hint: "--listen names another address"}
+		return &command.Exit{Code: command.ExitFailed, Err: err, Hint: "--listen sets another address"}
 	}
 	defer listener.Close()
 	b, err := newBridge(ctx, o, env, listener.Addr())

@@ -1,4 +1,4 @@
-// Package systemd tells systemd what an agent does, if the agent runs as a unit with Type=notify.
+// Package systemd notifies systemd of an agent's state, if the agent runs as a unit with Type=notify.
 // [Notify] sends the steps of an agent, and [Watch] is its watchdog.
 package systemd
 
@@ -19,10 +19,10 @@ var states = map[agent.Step]string{
 	agent.Stopping:  daemon.SdNotifyStopping + "\nSTATUS=stopping pods",
 }
 
-// Notify tells a step to the socket in NOTIFY_SOCKET. Without one it does nothing.
+// Notify sends a step to the socket in NOTIFY_SOCKET. If it is not set, Notify does nothing.
 func Notify(s agent.Step) { send(states[s]) }
 
-// send drops errors: a manager that does not listen is gone, or stops this process by itself.
+// send drops errors: a manager that does not listen has ended, or will stop this process itself.
 func send(state string) { _, _ = daemon.SdNotify(false, state) }
 
 // Interval returns the WatchdogSec of the unit of this process, 0 for none.
@@ -34,10 +34,9 @@ func Interval() time.Duration {
 	return interval
 }
 
-// Watch tells systemd four times an interval that the agent lives, until ctx ends. It does not while
-// stalled returns half of the interval or more: when the interval is over, systemd restarts the unit.
-// stalled returns how long probes that are due have not been run. If it does not return, that counts as
-// a stall too.
+// Watch pings the watchdog of systemd four times per interval until ctx ends. It sends no ping while stalled
+// returns half of the interval or more, or does not return. After an interval without a ping, systemd
+// restarts the unit. stalled returns for how long due probes have not been run.
 func Watch(ctx context.Context, interval time.Duration, stalled func() time.Duration) {
 	watch(ctx, interval, stalled, send)
 }

@@ -39,7 +39,7 @@ func TestNotifySendsStepsToSocket(t *testing.T) {
 		}
 	}
 	os.Remove(path)
-	Notify(agent.Ready) // nobody listens: it returns
+	Notify(agent.Ready) // returns although nothing listens
 }
 
 func TestIntervalIsThatOfTheUnit(t *testing.T) {

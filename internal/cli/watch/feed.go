@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	firstWait = 250 * time.Millisecond // before the first attempt to connect again
+	firstWait = 250 * time.Millisecond // before the first reconnection
 	maxWait   = 5 * time.Second
 )
 
-// feed collects the changes of probes until they are taken: of each probe the newest.
+// feed collects the newest change of each probe until take is called.
 type feed struct {
 	cfg *Config
 

@@ -8,14 +8,14 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
-// Command is what a key asks for beside the screen.
+// Command is an operation outside the screen that a key requests.
 type Command struct {
 	Do    string // "quit", "details", "trigger", "pause" or "resume"; "" for nothing
 	Probe api.ProbeStatus
-	Pause string // how long; "" without end
+	Pause string // duration of the pause; "" without end
 }
 
-// Key brings a key: its name, and the text that it types, "" for none.
+// Key handles a key press: the name of the key, and the text that it types, "" for none.
 func (m *Model) Key(name, text string) Command {
 	switch {
 	case name == "ctrl+c":
@@ -55,7 +55,7 @@ func (m *Model) tableKey(name string) Command {
 	return Command{}
 }
 
-// distance returns by how many lines a key moves.
+// distance returns the number of lines by which a key moves the cursor.
 func (m *Model) distance(name string, at, lines int) int {
 	switch name {
 	case "up", "k":

@@ -13,7 +13,7 @@ import (
 )
 
 // Lines writes a line to out for each probe, and then for each change of a state or of a pause,
-// until ctx ends or out cannot be written. It says on errs that the connection is lost.
+// until ctx ends or out cannot be written. It reports a lost connection on errs.
 func Lines(ctx context.Context, cfg *Config, out, errs io.Writer) error {
 	seen := make(map[string]string)
 	var failed error
@@ -44,7 +44,7 @@ func Lines(ctx context.Context, cfg *Config, out, errs io.Writer) error {
 	return nil
 }
 
-// writeLine writes a change, unless what was last written of the probe says the same.
+// writeLine writes a change, unless the last line about the probe was the same.
 func writeLine(out io.Writer, c *Change, seen map[string]string) error {
 	p, key, at := &c.Probe, id(&c.Probe), time.Now()
 	state := []string{p.Now()}
@@ -81,7 +81,7 @@ func writeLine(out io.Writer, c *Change, seen map[string]string) error {
 	return err
 }
 
-// said returns what the last tick said, on one line; "" for a probe that is paused.
+// said returns the message of the last tick on one line; "" for a paused probe.
 func said(p *api.ProbeStatus) string {
 	if p.Paused || p.Last == nil {
 		return ""

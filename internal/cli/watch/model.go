@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	shownTicks = 20 // of the history of a probe
+	shownTicks = 20 // number of shown ticks of a probe
 	maxRows    = 200_000
-	// keepStale is how long probes stay that a new connection has not sent yet.
+	// keepStale is how long the model keeps probes that a new connection has not sent yet.
 	keepStale = 5 * time.Second
 	// showNotes is how long the result of an action is shown.
 	showNotes = 5 * time.Second
 	maxInput  = 200 // characters that a user can type
 )
 
-// Model is the state of the screen. It is changed by [Model.Apply], [Model.Key] and the methods that
-// bring answers, and shown by [Model.View]. One goroutine uses it.
+// Model is the state of the screen. [Model.Apply], [Model.Key] and the Set methods change it, and
+// [Model.View] renders it. It is not safe for concurrent use.
 type Model struct {
 	cfg    *Config
 	width  int
@@ -30,14 +30,14 @@ type Model struct {
 	link   Link
 
 	rows     map[string]*row
-	order    []*row         // those that pass the filter, sorted
-	nameSize int            // of the longest name in order
-	several  bool           // there is more than one namespace
+	order    []*row         // rows that match the filter, sorted
+	nameSize int            // length of the longest name in order
+	several  bool           // whether there is more than one namespace
 	counts   map[string]int // by [api.ProbeStatus.Counted]
 
 	cursor, top int    // in order
 	selected    string // id of the row at the cursor
-	moved       bool   // the user has moved the cursor, which stays at its row since
+	moved       bool   // whether the user has moved the cursor; it then stays at its row
 	filter      string
 	sort        int // in sorts
 
@@ -52,11 +52,11 @@ type row struct {
 	id    string
 	probe api.ProbeStatus
 	ticks []tick // oldest first, shownTicks at most
-	epoch int    // of the connection that sent it last
-	asked bool   // for its history
+	epoch int    // epoch of the connection that sent it last
+	asked bool   // whether its history has been requested
 }
 
-// tick is what is shown of a past tick.
+// tick is the shown part of a past tick.
 type tick struct {
 	result  string
 	seconds float64
@@ -67,7 +67,7 @@ type tick struct {
 type prompt struct {
 	label string
 	text  string
-	// proposed: text is a proposal, which the first character that the user types replaces.
+	// proposed means that text is a proposal. The first character that the user types replaces it.
 	proposed bool
 	done     func(text string) Command
 }
@@ -89,10 +89,10 @@ var sorts = []struct {
 	{"duration", func(a, b *row) int { return cmp.Compare(took(b), took(a)) }},
 }
 
-// rank sorts by how bad a state is, the worst first.
+// rank orders states by severity, the worst first.
 func rank(r *row) int { return slices.Index(counted, r.probe.Counted()) }
 
-// counted are what probes are counted as, the worst first.
+// counted are the counted states, the worst first.
 var counted = []string{"failure", "warning", "unknown", api.Paused, "success"}
 
 func took(r *row) float64 {
@@ -113,7 +113,7 @@ func (m *Model) Resize(width, height int) {
 	m.scroll()
 }
 
-// Apply brings changes, the state of the connection, and the time.
+// Apply applies changes, the state of the connection, and the time.
 func (m *Model) Apply(changes []Change, link Link, now time.Time) {
 	m.now, m.link = now, link
 	members := false
@@ -136,7 +136,7 @@ func (m *Model) Apply(changes []Change, link Link, now time.Time) {
 	}
 }
 
-// apply reports whether a row came or went.
+// apply applies a change. It reports whether a row was added or removed.
 func (m *Model) apply(c *Change) bool {
 	key := id(&c.Probe)
 	r, known := m.rows[key]
@@ -165,7 +165,7 @@ func (r *row) add(t tick) {
 	r.ticks = append(r.ticks, t)
 }
 
-// SetHistory brings the past ticks of a probe.
+// SetHistory sets the past ticks of a probe.
 func (m *Model) SetHistory(p *api.ProbeStatus) {
 	r, ok := m.rows[id(p)]
 	if !ok {
@@ -183,8 +183,8 @@ func (m *Model) SetHistory(p *api.ProbeStatus) {
 	}
 }
 
-// Wanted returns probes on the screen whose history is to be asked for, n at most. It returns each
-// once.
+// Wanted returns at most n probes on the screen whose history must be requested. It returns each probe
+// only once.
 func (m *Model) Wanted(n int) (probes []api.ProbeStatus) {
 	if !m.link.Connected {
 		return nil
@@ -198,10 +198,10 @@ func (m *Model) Wanted(n int) (probes []api.ProbeStatus) {
 	return probes
 }
 
-// Note shows a text for a while.
+// Note shows a text for some seconds.
 func (m *Model) Note(text string) { m.note, m.noteAt = explain.OneLine(text), m.now }
 
-// SetDetails brings the text about a probe.
+// SetDetails sets the text about a probe.
 func (m *Model) SetDetails(p *api.ProbeStatus, text string) {
 	d := m.details
 	if d == nil || id(&d.probe) != id(p) {
@@ -246,7 +246,7 @@ func (m *Model) arrange() {
 	m.scroll()
 }
 
-// matches reports whether all words are in what is shown of r.
+// matches reports whether the shown text of r contains all words.
 func (r *row) matches(words []string) bool {
 	if len(words) == 0 {
 		return true
@@ -263,7 +263,7 @@ func (m *Model) count() {
 	}
 }
 
-// page returns how many rows are on the screen: all lines but the two of the head and the last.
+// page returns the number of rows on the screen: all lines except the two of the header and the last.
 func (m *Model) page() int { return max(m.height-3, 1) }
 
 func (m *Model) lastTop(lines int) int { return max(lines-m.page()-1, 0) }

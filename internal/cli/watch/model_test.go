@@ -34,7 +34,7 @@ type screen struct {
 	*watch.Model
 	link    watch.Link
 	now     time.Time
-	carried []watch.Command // what keys asked for
+	carried []watch.Command // commands of the pressed keys
 }
 
 func newScreen(change ...func(*watch.Config)) *screen {
@@ -223,7 +223,7 @@ func TestKeysAct(t *testing.T) {
 	}
 }
 
-// A new connection sends all probes again. Those that it does not send are gone.
+// A new connection sends all probes again. The model drops probes that it does not send.
 func TestReconnectDropsProbesThatAreGone(t *testing.T) {
 	s := newScreen()
 	s.show(probeOf("stays", "web", "success", 0), probeOf("goes", "web", "success", 0))
@@ -262,8 +262,8 @@ func TestHistoryComesBeforeTicks(t *testing.T) {
 	}
 }
 
-// Whatever a target, a plugin or an agent says, and however small the terminal is: no line is longer
-// than the terminal, and no escape sequence comes through.
+// For any text of a target, a plugin or an agent, and any size of the terminal, no line is longer than the
+// terminal, and no escape sequence is printed.
 func TestHostileTextsKeepTheScreen(t *testing.T) {
 	evil := "\x1b]0;title\x07\x1b[2J\x1b[31m<b>\r\nnew\u202eline\u2066\xff\x9b31m" + strings.Repeat("é世", 300)
 	p := probeOf(evil, evil, evil, 0)

@@ -15,7 +15,7 @@ import (
 const (
 	framesPerSecond = 10
 	historiesAtOnce = 8
-	// refreshDetails is how often the details on the screen are asked for again.
+	// refreshDetails is the interval of requests for the details on the screen.
 	refreshDetails = 2 * time.Second
 )
 
@@ -28,7 +28,8 @@ func Screen(ctx context.Context, cfg *Config, in io.Reader, out io.Writer) error
 	feeding.Go(func() { f.run(ctx) })
 	p := &program{ctx: ctx, cfg: cfg, feed: f, model: New(cfg, time.Now())}
 	screen := tea.NewProgram(p, tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler())
-	// By Quit: a program that ends with its context closes the terminal while another goroutine reads it.
+	// Quit ends the program. If the context ended it, it would close the terminal while another goroutine
+	// reads it.
 	quit := context.AfterFunc(ctx, screen.Quit)
 	_, err := screen.Run()
 	quit()
@@ -44,8 +45,8 @@ type program struct {
 	feed  *feed
 	model *Model
 
-	asking    bool      // for histories
-	refreshed time.Time // when the details were last asked for
+	asking    bool      // whether a request for histories is running
+	refreshed time.Time // time of the last request for the details
 }
 
 // The messages of a program.
@@ -99,7 +100,7 @@ func (p *program) View() tea.View {
 	return v
 }
 
-// carryOut does what a key asks for.
+// carryOut carries out the command of a key.
 func (p *program) carryOut(c Command) tea.Cmd {
 	switch c.Do {
 	case "":
@@ -118,7 +119,7 @@ func (p *program) carryOut(c Command) tea.Cmd {
 	}
 }
 
-// askHistories asks for the history of probes that have come onto the screen.
+// askHistories requests the history of probes that have appeared on the screen.
 func (p *program) askHistories() tea.Cmd {
 	if p.asking {
 		return nil
@@ -131,7 +132,7 @@ func (p *program) askHistories() tea.Cmd {
 	return func() tea.Msg {
 		var found histories
 		for i := range wanted {
-			if probe, err := p.cfg.History(p.ctx, &wanted[i]); err == nil { // without, the strip fills with time
+			if probe, err := p.cfg.History(p.ctx, &wanted[i]); err == nil { // otherwise new ticks fill the strip
 				found = append(found, probe)
 			}
 		}
@@ -139,7 +140,7 @@ func (p *program) askHistories() tea.Cmd {
 	}
 }
 
-// askDetails asks for the details on the screen, if they are old.
+// askDetails requests the details on the screen, if they are old.
 func (p *program) askDetails() tea.Cmd {
 	shown := p.model.Shown()
 	if shown == nil || time.Since(p.refreshed) < refreshDetails {

@@ -13,7 +13,7 @@ import (
 	"github.com/daeace23/prober/internal/explain"
 )
 
-// View returns the screen: as many lines as the terminal has at most, of its width at most.
+// View returns the screen. It has at most as many lines and columns as the terminal.
 func (m *Model) View() string {
 	var lines []string
 	if m.details != nil {
@@ -50,7 +50,7 @@ func (m *Model) tableView() []string {
 	return append(lines, m.foot())
 }
 
-// head says what is watched, and how it is.
+// head returns the header: the agent, the connection and the counts.
 func (m *Model) head() string {
 	parts := []string{fmt.Sprintf("%d probes: %d success", len(m.rows), m.counts["success"])}
 	for _, state := range []string{"warning", "failure", "unknown", api.Paused} {
@@ -72,7 +72,7 @@ func (m *Model) head() string {
 	return m.paint(warning, fit("prober "+state+"  "+strings.Join(parts, ", "), m.width, false))
 }
 
-// foot is the last line.
+// foot returns the last line.
 func (m *Model) foot() string {
 	switch {
 	case m.prompt != nil:
@@ -120,7 +120,7 @@ type column struct {
 
 const minMessage = 16
 
-// columns returns the columns that the terminal has room for. The last one takes what is left.
+// columns returns the columns that fit on the terminal. The last one takes the remaining width.
 func (m *Model) columns() []column {
 	fixed := []column{
 		{"PROBE", max(min(m.nameSize, 44), 12), false, (*Model).name},
@@ -180,7 +180,7 @@ func (m *Model) name(r *row) string {
 	return name
 }
 
-// message says why a probe makes no attempts, or what the last one returned.
+// message returns the reason for which a probe makes no attempts, or the message of the last attempt.
 func message(p *api.ProbeStatus) string {
 	switch {
 	case p.Paused, p.Gate != "":
@@ -206,7 +206,7 @@ func (m *Model) age(r *row) string {
 	return duration.ShortHumanDuration(max(m.now.Sub(r.probe.Last.Time), 0))
 }
 
-// strip shows the results of the last ticks, the newest at the right.
+// strip returns the results of the last ticks, the newest at the right.
 func (m *Model) strip(r *row) string {
 	marks := map[string]string{"success": "·", "warning": "▲", "failure": "█", "unknown": "?"}
 	if m.cfg.ASCII {
@@ -219,7 +219,7 @@ func (m *Model) strip(r *row) string {
 	return b.String()
 }
 
-// sparkline shows the durations of the last n ticks, each as its part of the longest.
+// sparkline returns the durations of the last n ticks, relative to the longest one.
 func (m *Model) sparkline(r *row, n int) string {
 	levels := []rune("▁▂▃▄▅▆▇█")
 	if m.cfg.ASCII {
@@ -247,7 +247,7 @@ func (m *Model) ellipsis() string {
 	return "…"
 }
 
-// fit returns text with spaces, or cut off, so that it takes width columns. text may have colors.
+// fit pads or truncates text to width columns. text may have colors.
 func fit(text string, width int, right bool) string {
 	size := ansi.StringWidth(text)
 	switch {
@@ -260,7 +260,7 @@ func fit(text string, width int, right bool) string {
 	}
 }
 
-// style is how text is painted: the parameters of SGR.
+// style is the color of a text: the parameters of the escape sequence SGR.
 type style string
 
 const (

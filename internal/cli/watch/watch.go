@@ -2,8 +2,8 @@
 // a line for each change.
 //
 // Read model.go first: [Model] is the state of the screen, without a terminal and without an agent.
-// view.go writes it as text, feed.go brings what the agent sends, and program.go connects all of it
-// with a terminal. lines.go is for programs that have none.
+// view.go renders it as text, feed.go receives the changes from the agent, and program.go connects them
+// with a terminal. lines.go is for output that is not a terminal.
 package watch
 
 import (
@@ -13,29 +13,29 @@ import (
 	"github.com/daeace23/prober/agent/api"
 )
 
-// Config says what is watched. All functions are required; they are called concurrently.
+// Config configures [Screen] and [Lines]. All functions are required; they are called concurrently.
 type Config struct {
-	Server string // the name of the agent, for the head of the screen
-	// ReadOnly says why the agent would refuse actions; "": it takes them.
+	Server string // the name of the agent, for the header of the screen
+	// ReadOnly is the reason for which the agent refuses actions; "" if it accepts them.
 	ReadOnly string
-	// Follow connects to the agent, calls connected, and then change with the present state of each
-	// probe and with its changes, until ctx ends or the agent ends the connection.
+	// Follow connects to the agent and calls connected. It then calls change with the current state of each
+	// probe, and with each change, until ctx ends or the agent closes the connection.
 	Follow func(ctx context.Context, connected func(), change func(Change)) error
 	// History returns a probe with its past ticks.
 	History func(ctx context.Context, p *api.ProbeStatus) (api.ProbeStatus, error)
-	// Details returns all that is known of a probe, as text of several lines.
+	// Details returns the details of a probe, as text of several lines.
 	Details func(ctx context.Context, p *api.ProbeStatus) (string, error)
-	// Act carries out an action on a probe. pause is how long to pause it; "" is without end.
+	// Act carries out an action on a probe. pause is the duration of a pause; "" means without end.
 	Act func(ctx context.Context, action string, p *api.ProbeStatus, pause string) error
 
-	Color bool // the terminal shows colors
-	ASCII bool // the terminal may not show other characters
+	Color bool // whether the terminal supports colors
+	ASCII bool // whether the terminal may support only ASCII
 }
 
 // Change is a change of a probe.
 type Change struct {
 	Probe   api.ProbeStatus
-	Removed bool // it is gone, or no longer selected
+	Removed bool // it was removed, or is not selected any more
 }
 
 // Link is the state of the connection to the agent.
@@ -43,7 +43,7 @@ type Link struct {
 	Connected bool
 	Epoch     int       // the number of connections so far
 	Since     time.Time // of this connection
-	Err       string    // why there is none
+	Err       string    // error if there is no connection
 }
 
 // id identifies a probe, and sorts by its name.

@@ -1,5 +1,5 @@
-// Package capture notes what is dialled in the real world, and every byte of it, until a
-// protocol describes it as a peer. Read [Conn] first: one connection, whatever its protocol.
+// Package capture records real connections and their bytes, from which protocols make peers for a
+// replay. Read [Conn] first: one connection of any protocol.
 package capture
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Bytes that are noted at most. What is beyond is dropped and counted.
+// Limits of the recorded bytes. Further bytes are dropped and counted.
 const (
 	maxConn    = 64 << 10 // of a connection
 	maxAttempt = 512 << 10
 )
 
-// Budget is how many bytes of an attempt may still be noted.
+// Budget is the number of bytes of an attempt that may still be recorded.
 type Budget struct {
 	mu   sync.Mutex
 	left int
@@ -35,7 +35,7 @@ type Budget struct {
 // NewBudget returns the budget of an attempt.
 func NewBudget() *Budget { return &Budget{left: maxAttempt} }
 
-// take returns how many of n more bytes may be noted.
+// take returns how many of n more bytes may be recorded, and subtracts them.
 func (b *Budget) take(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,12 +44,12 @@ func (b *Budget) take(n int) int {
 	return n
 }
 
-// Attempt is what is known of a recorded attempt beside its connections.
+// Attempt is a recorded attempt without its connections.
 type Attempt struct {
 	Target     probe.Target
-	Names      map[string][]netip.Addr // that were looked up
+	Names      map[string][]netip.Addr // results of look-ups
 	DNSServers []string                // for look-ups that name no server
-	Echoes     []Echo                  // in their order
+	Echoes     []Echo                  // in order
 }
 
 // Echo is one ICMP echo request, and its reply or its error.
@@ -70,7 +70,8 @@ func (a *Attempt) Host(addr netip.Addr) string {
 	return addr.String()
 }
 
-// Take returns the connections that describe recognises, and the others.
+// Take returns the descriptions of the connections that describe recognises, and the other
+// connections.
 func Take[T any](a *Attempt, conns []*Summary, describe func(*Summary, *Attempt) (T, bool)) (taken []T, rest []*Summary) {
 	for _, c := range conns {
 		if one, ok := describe(c, a); ok {
@@ -120,12 +121,12 @@ const (
 	Unreachable // the UDP port is not open
 )
 
-// Start notes that a dial begins.
+// Start records the start of a dial.
 func Start(network, addr string, http bool, budget *Budget, now func() time.Time) *Conn {
 	return &Conn{Network: network, Addr: addr, HTTP: http, Begun: now(), budget: budget, now: now}
 }
 
-// Dialled notes how the dial ended, and returns conn such that its bytes are noted.
+// Dialled records the result of the dial. The returned connection records the bytes of conn.
 func (c *Conn) Dialled(conn net.Conn, err error) (net.Conn, error) {
 	now := c.now()
 	c.mu.Lock()
@@ -137,11 +138,11 @@ func (c *Conn) Dialled(conn net.Conn, err error) (net.Conn, error) {
 	return &noted{Conn: conn, capture: c}, nil
 }
 
-// HandshakeFunc makes the TLS of a connection.
+// HandshakeFunc makes a TLS handshake over conn, and returns the TLS connection.
 type HandshakeFunc = func(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error)
 
-// Secure makes the TLS of a connection that [Conn.Dialled] returned, such that what is inside
-// is noted.
+// Secure makes a TLS handshake over a connection from [Conn.Dialled]. From then on it records the
+// plain text.
 func Secure(ctx context.Context, conn net.Conn, config *tls.Config, handshake HandshakeFunc) (net.Conn, error) {
 	raw, ok := conn.(*noted)
 	if !ok {
@@ -177,19 +178,19 @@ func (c *Conn) handshake(state tls.ConnectionState, err error) {
 	c.tls = shown
 }
 
-// noted is a connection whose bytes are noted.
+// noted is a connection whose bytes are recorded.
 type noted struct {
 	net.Conn
 	capture *Conn
 }
 
-// securelyNoted is one after a handshake.
+// securelyNoted is a recorded connection after a TLS handshake.
 type securelyNoted struct {
 	noted
 	state tls.ConnectionState
 }
 
-// ConnectionState returns what the handshake showed.
+// ConnectionState returns the state after the handshake.
 func (s *securelyNoted) ConnectionState() tls.ConnectionState { return s.state }
 
 // Read implements [net.Conn].
@@ -209,8 +210,8 @@ func (n *noted) Read(p []byte) (int, error) {
 	return size, err
 }
 
-// Write implements [net.Conn]. It notes the bytes before it sends them, since the answer may
-// come before Write returns.
+// Write implements [net.Conn]. It records the bytes before it sends them, since the answer may
+// arrive before Write returns.
 func (n *noted) Write(p []byte) (int, error) {
 	n.capture.note(Sent, p)
 	size, err := n.Conn.Write(p)
@@ -244,12 +245,12 @@ func (c *Conn) note(kind Kind, data []byte) {
 	c.events = append(c.events, Event{now, kind, append([]byte(nil), data[:room]...)})
 }
 
-// unsend removes the last n bytes that were noted and not sent: a Write may fail, and be tried
-// again.
+// unsend removes the last n recorded bytes, which a failed Write did not send. The caller may send
+// them again.
 func (c *Conn) unsend(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n -= min(n, c.dropped) // these were never noted
+	n -= min(n, c.dropped) // these were never recorded
 	for i := len(c.events) - 1; i >= 0 && n > 0; i-- {
 		e := &c.events[i]
 		if e.Kind != Sent {
@@ -263,29 +264,29 @@ func (c *Conn) unsend(n int) {
 	}
 }
 
-// Summary is a copy of what was noted of a connection.
+// Summary is a copy of the record of a connection.
 type Summary struct {
 	*Conn
 	Latency time.Duration // of the dial
 	Err     error         // of the dial
 	Events  []Event
-	Dropped int        // bytes that were not noted
-	TLS     *cert.Spec // that the peer showed; nil for none
+	Dropped int        // number of bytes above the limit
+	TLS     *cert.Spec // certificate of the peer; nil for none
 }
 
-// Summary returns what was noted until now.
+// Summary returns the record so far.
 func (c *Conn) Summary() *Summary {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return &Summary{c, c.latency, c.err, slices.Clone(c.events), c.dropped, c.tls}
 }
 
-// Has reports whether an event of a kind was noted.
+// Has reports whether s has an event of a kind.
 func (s *Summary) Has(kind Kind) bool {
 	return slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == kind })
 }
 
-// AddrPort returns the address as one of IP; false for that of a unix socket.
+// AddrPort returns the IP address and port; false for a unix socket.
 func (s *Summary) AddrPort() (netip.AddrPort, bool) {
 	at, err := netip.ParseAddrPort(s.Addr)
 	return at, err == nil

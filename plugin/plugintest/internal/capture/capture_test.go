@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/capture"
 )
 
-// scripted is a connection whose calls return what is scripted.
+// scripted is a connection whose calls return scripted results.
 type scripted struct {
 	net.Conn
 	reads  []any // string or error

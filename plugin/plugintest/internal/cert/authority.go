@@ -14,7 +14,7 @@ import (
 
 // Authority signs the certificates that processes see.
 type Authority struct {
-	PEM []byte // of its certificate
+	PEM []byte // its certificate
 
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -43,8 +43,8 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), cert, key}, err
 }
 
-// Sign returns a certificate of a host as s describes it. Times in the future are later by
-// margin, so that they are still as far away as s says when a process looks at them.
+// Sign returns a certificate for a host as s describes it. Future times are later by margin, since
+// the process sees the certificate some time after Sign.
 func (a *Authority) Sign(s *Spec, host string, margin time.Duration) (tls.Certificate, error) {
 	now := time.Now()
 	template := s.certificate(host, now)
@@ -58,7 +58,8 @@ func (a *Authority) Sign(s *Spec, host string, margin time.Duration) (tls.Certif
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// toSeconds rounds t to what a certificate can express.
+// toSeconds rounds t to seconds, the precision of a certificate. It rounds a future time up and adds
+// margin.
 func toSeconds(t, now time.Time, margin time.Duration) time.Time {
 	if t.After(now) {
 		return t.Add(margin + time.Second - 1).Truncate(time.Second)

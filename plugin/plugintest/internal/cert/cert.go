@@ -1,6 +1,5 @@
-// Package cert has the certificates of simulated peers, and their handshakes of TLS: without
-// a byte on the wire for a guest (this file), and real ones on a loopback socket for a process
-// (authority.go).
+// Package cert has the certificates of simulated peers, and their TLS handshakes. Handshakes are
+// simulated for guests (this file), and real on loopback sockets for processes (authority.go).
 package cert
 
 import (
@@ -21,11 +20,11 @@ import (
 // issuer is the common name of the authority of all peers.
 const issuer = "a simulated authority"
 
-// Spec is what a peer shows in a handshake.
+// Spec describes the certificate that a peer presents in a handshake.
 type Spec struct {
-	Names     []string      // of the certificate; empty for the host that is dialled
-	NotBefore time.Duration // from now on; usually below 0
-	NotAfter  time.Duration // from now on; below 0 the certificate has expired
+	Names     []string      // DNS names and IP addresses; empty means the dialled host
+	NotBefore time.Duration // relative to now; usually negative
+	NotAfter  time.Duration // relative to now; negative if the certificate has expired
 	Error     string        // the handshake fails with this error
 }
 
@@ -34,7 +33,7 @@ const day = 24 * time.Hour
 // Valid returns a certificate that passes verification.
 func Valid() *Spec { return &Spec{NotBefore: -day, NotAfter: 90 * day} }
 
-// Decode reads the field tls.
+// Decode returns a function that reads the field tls into to.
 func Decode(r *field.Reader, to **Spec) field.Read {
 	return func(n *yamlpos.Node, path string) {
 		s := Valid()
@@ -48,7 +47,7 @@ func Decode(r *field.Reader, to **Spec) field.Read {
 	}
 }
 
-// Doc is a Spec as a session has it.
+// Doc is the form of a Spec in a session.
 type Doc struct {
 	Names     field.List    `yaml:"names,omitempty"`
 	NotBefore time.Duration `yaml:"notBefore,omitempty"`
@@ -56,7 +55,7 @@ type Doc struct {
 	Error     field.Text    `yaml:"error,omitempty"`
 }
 
-// Doc returns s as a session has it; nil for none.
+// Doc returns the form of s in a session; nil if s is nil.
 func (s *Spec) Doc() *Doc {
 	if s == nil {
 		return nil
@@ -64,7 +63,7 @@ func (s *Spec) Doc() *Doc {
 	return &Doc{s.Names, s.NotBefore, s.NotAfter, field.Text(s.Error)}
 }
 
-// Of returns what the other side showed in a handshake of the real world.
+// Of describes the certificate of the peer in a real handshake.
 func Of(state tls.ConnectionState, now time.Time) *Spec {
 	s := Valid()
 	if len(state.PeerCertificates) == 0 {
@@ -79,8 +78,8 @@ func Of(state tls.ConnectionState, now time.Time) *Spec {
 	return s
 }
 
-// Handshake verifies the certificate of the peer at rawURL against a clock and a client's
-// config, and returns what the client sees. A nil Spec is that of a peer without TLS.
+// Handshake verifies the certificate of the peer at rawURL with the time now and a client's config.
+// It returns the client's state or error. A nil Spec means that the peer does not speak TLS.
 func (s *Spec) Handshake(rawURL string, now time.Time, config *tls.Config) (state tls.ConnectionState, err error) {
 	if s == nil {
 		return state, errors.New("first record does not look like a TLS handshake")

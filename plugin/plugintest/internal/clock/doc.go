@@ -25,7 +25,7 @@ type event struct {
 	do func()
 }
 
-// inserted returns events with e after those of its time.
+// inserted returns events with e inserted in order of time, after events at the same time.
 func inserted(events []event, e event) []event {
 	i := len(events)
 	for i > 0 && events[i-1].at.After(e.at) {

@@ -10,8 +10,8 @@ import (
 	"github.com/daeace23/prober/handlers/wasm"
 )
 
-// Epoch is when the virtual clock starts. It is in the past, so that a deadline of the real
-// clock never ends what the virtual clock times.
+// Epoch is the start time of a virtual clock. It is in the past: a deadline of the real clock is
+// therefore always later than any time of the virtual clock.
 var Epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Virtual is a clock on which only waiting takes time: a call of Wait moves it to the next
@@ -21,7 +21,7 @@ type Virtual struct {
 
 	mu       sync.Mutex
 	now      time.Time
-	events   []event // by time; those of one moment in the order of their calls of At
+	events   []event // by time, then in the order of the calls of At
 	timeouts []*timeout
 }
 
@@ -30,8 +30,8 @@ var (
 	_ Clock      = (*Virtual)(nil)
 )
 
-// NewVirtual returns a clock that stands at [Epoch]. Calls of a guest under it end when they
-// have used up the limit.
+// NewVirtual returns a clock that starts at [Epoch]. A context of its WithTimeout ends after limit
+// in real time.
 func NewVirtual(limit *Limit) *Virtual { return &Virtual{limit: limit, now: Epoch} }
 
 // Limit is the real time that one call of a guest may take. It shrinks once a call has
@@ -48,7 +48,7 @@ func NewLimit(d time.Duration) *Limit {
 	return l
 }
 
-// Exceeded reduces the limit, and returns what it was.
+// Exceeded reduces the limit, and returns the previous one.
 func (l *Limit) Exceeded() time.Duration {
 	was := l.nanoseconds.Load()
 	l.nanoseconds.Store(min(was, int64(reduced)))

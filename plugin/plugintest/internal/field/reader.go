@@ -1,5 +1,5 @@
-// Package field reads the fields of test files, and writes those of sessions: what package
-// yamlpos does not know. Read reader.go first, then writer.go.
+// Package field extends package yamlpos by field types of test files and sessions. Read reader.go
+// first, then writer.go.
 package field
 
 import (
@@ -23,7 +23,7 @@ type Reader struct {
 // NewReader returns a reader whose errors name a file.
 func NewReader(file string) *Reader { return &Reader{Decoder: yamlpos.Decoder{File: file}} }
 
-// AddOther adds the errors of another file.
+// AddOther adds an error about another file.
 func (r *Reader) AddOther(err error) { r.others = append(r.others, err) }
 
 // Err returns all errors, joined.

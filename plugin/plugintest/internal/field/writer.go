@@ -65,7 +65,7 @@ func (l List) MarshalYAML() (any, error) {
 	return Flow(texts)
 }
 
-// Data is bytes that are written as {text: …} if they are text, and else as {hex: …}.
+// Data is bytes that are written as {text: …} if they are text, otherwise as {hex: …}.
 type Data []byte
 
 var _ yaml.Marshaler = Data{}

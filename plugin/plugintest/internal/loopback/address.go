@@ -11,14 +11,14 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/web"
 )
 
-// replace has [Loopback.Text] replace an address on loopback by that in the case.
+// replace makes [Loopback.Text] replace a loopback address by an address of the case.
 func (l *Loopback) replace(at, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.replacements = append(l.replacements, at, address)
 }
 
-// Text returns a text of the process with the addresses of the case.
+// Text returns text, with loopback addresses replaced by the addresses of the case.
 func (l *Loopback) Text(text string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ type textError struct {
 func (e *textError) Error() string { return e.text }
 func (e *textError) Unwrap() error { return e.error }
 
-// hostAt returns the host of an address as the case has it.
+// hostAt returns the host of an address, as the case names it.
 func (l *Loopback) hostAt(addr string) string {
 	host, _, err := net.SplitHostPort(l.Net.Hosts.Name(addr))
 	if err != nil {
@@ -50,8 +50,8 @@ func (l *Loopback) hostAt(addr string) string {
 	return host
 }
 
-// Config returns a config in which the address of the target is that on loopback: as HOST:PORT,
-// or in a URL.
+// Config returns config, with the HOST:PORT of the target replaced by its loopback address, also
+// within URLs.
 func (l *Loopback) Config(config []byte) []byte {
 	dec := json.NewDecoder(bytes.NewReader(config))
 	dec.UseNumber()

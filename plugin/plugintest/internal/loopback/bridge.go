@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 )
 
-// accept serves connections until that of endListener.
+// accept serves connections until it accepts the one from endListener.
 func (l *Loopback) accept(ln net.Listener, network, addr string) {
 	for {
 		conn, err := ln.Accept()
@@ -29,7 +29,7 @@ func (l *Loopback) accept(ln net.Listener, network, addr string) {
 
 // line is a connection of a process, with or without TLS.
 type line struct {
-	net.Conn // as it was accepted
+	net.Conn // the accepted connection
 
 	mu  sync.Mutex
 	top net.Conn // Conn, or the TLS over it
@@ -76,7 +76,7 @@ func (l *Loopback) serve(raw net.Conn, network, addr string) {
 	down.Wait()
 }
 
-// copyUp copies what the process sends, until it closes the connection.
+// copyUp copies data of the process until it closes the connection.
 func (l *Loopback) copyUp(simulated net.Conn, w *line, addr string) {
 	secure, _ := simulated.(peer.TLSConn)
 	buf := make([]byte, 32<<10)
@@ -100,7 +100,7 @@ func (l *Loopback) copyUp(simulated net.Conn, w *line, addr string) {
 	}
 }
 
-// copyDown copies what the peer sends, and how it ends the connection.
+// copyDown copies data of the peer. It ends the connection in the same way as the peer.
 func copyDown(w *line, simulated net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -142,7 +142,7 @@ func reset(conn net.Conn) {
 func (l *Loopback) receive(packets net.PacketConn, addr string) {
 	simulated := make(map[string]net.Conn)
 	buf := make([]byte, 64<<10)
-	var dialling time.Duration // in which nothing was read: it is no part of what a deadline gives
+	var dialling time.Duration // time of dials, when nothing is read; it does not count against deadlines
 	for {
 		n, from, err := packets.ReadFrom(buf)
 		if dialling > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -168,7 +168,7 @@ func (l *Loopback) receive(packets net.PacketConn, addr string) {
 	}
 }
 
-// reply sends what a peer answers to one port.
+// reply sends the answers of a peer to one port.
 func reply(packets net.PacketConn, to net.Addr, simulated net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {

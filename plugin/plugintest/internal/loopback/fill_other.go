@@ -7,5 +7,5 @@ import (
 	"net"
 )
 
-// fill keeps a listener. Unlike under Linux connections to it are made, and nobody serves them.
+// fill keeps a listener open. Unlike on Linux, its connections are established but never served.
 func fill(ln net.Listener) ([]io.Closer, error) { return []io.Closer{ln}, nil }

@@ -13,8 +13,9 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 )
 
-// Guide tells a process that is built with sdk/process where the peers of a case are on
-// loopback, and whose certificates to trust. It listens as long as the process lives.
+// Guide is a server for processes that are built with sdk/process. A process asks it for the
+// loopback addresses of peers and the certificate authority to trust. It listens as long as the
+// process lives.
 type Guide struct {
 	ca        *cert.Authority
 	ln        net.Listener
@@ -22,10 +23,10 @@ type Guide struct {
 
 	mu      sync.Mutex
 	greeted bool      // the process has asked
-	current *Loopback // of the attempt that is under way; nil for none
+	current *Loopback // of the current attempt; nil for none
 }
 
-// NewGuide returns a guide that listens.
+// NewGuide starts a guide. The caller must close it.
 func NewGuide() (*Guide, error) {
 	ca, err := cert.NewAuthority()
 	if err != nil {
@@ -43,17 +44,17 @@ func NewGuide() (*Guide, error) {
 // Authority returns the authority that the process trusts.
 func (g *Guide) Authority() *cert.Authority { return g.ca }
 
-// Env returns the environment that tells a process where the guide is.
+// Env returns the environment variable with the address of the guide.
 func (g *Guide) Env() []string { return []string{abi.GuideEnv + "=" + g.ln.Addr().String()} }
 
-// Asked reports whether the process asks the guide.
+// Asked reports whether the process has asked the guide.
 func (g *Guide) Asked() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.greeted
 }
 
-// SetCurrent says which attempt is under way; nil for none.
+// SetCurrent sets the loopback of the current attempt; nil for none.
 func (g *Guide) SetCurrent(l *Loopback) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,7 +86,7 @@ func (g *Guide) accept() {
 
 func (g *Guide) answer(q abi.GuideQuestion) abi.GuideAnswer {
 	g.mu.Lock()
-	defer g.mu.Unlock() // the attempt does not end before it is answered
+	defer g.mu.Unlock() // the attempt does not end before the answer
 	switch {
 	case q.Ask == abi.GuideHello:
 		g.greeted = true
@@ -101,14 +102,14 @@ func (g *Guide) answer(q abi.GuideQuestion) abi.GuideAnswer {
 	}
 }
 
-// tlsError returns why the handshake failed that a client began.
+// tlsError returns the error of a client's handshake, "" for none.
 func (l *Loopback) tlsError(client string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.tlsErrors[client]
 }
 
-// locate returns where on loopback is what a process dials.
+// locate returns the loopback address for an address that the process dials.
 func (l *Loopback) locate(network, addr string) abi.GuideAnswer {
 	if network == "unix" {
 		return l.locateUnix(addr)
@@ -141,7 +142,7 @@ func (l *Loopback) locateUnix(path string) abi.GuideAnswer {
 	return abi.GuideAnswer{At: []string{l.mustListen("unix", path)}}
 }
 
-// mustListen is listen whose error fails the case.
+// mustListen is listen, except that an error fails the case.
 func (l *Loopback) mustListen(network, addr string) string {
 	if p, _ := l.Net.At(network, addr); p != nil {
 		l.Net.Contact()

@@ -1,6 +1,6 @@
 // Package loopback serves the simulated network of a case on sockets of the loopback interface,
 // in real time, for a plugin that is a process. Read this file first: it opens the listeners.
-// bridge.go and web.go serve what comes in, and guide.go tells the process where to dial.
+// bridge.go and web.go serve connections, and guide.go tells the process where to dial.
 package loopback
 
 import (
@@ -22,32 +22,32 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Slack is how much longer than virtual time real time may take, and how long the connections of
-// a process may last after its attempt.
+// Slack is the tolerance of durations in real time. It is also how long connections of a process may
+// stay open after its attempt.
 const Slack = time.Second
 
 // Loopback serves one network, for one attempt.
 type Loopback struct {
 	Net    *peer.Network
-	Target probe.Target // where the process finds it
+	Target probe.Target // on loopback
 
 	ca  *cert.Authority
 	web []*http.Server
 
-	address, at string // of a target with a port: in the case, and on loopback
+	address, at string // HOST:PORT of the target in the case and on loopback, if it has a port
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
 	dir       string      // of unix sockets
-	held      []io.Closer // sockets that nobody serves
+	held      []io.Closer // sockets that are open but not served
 	listeners []listener
-	opened    map[string]string // the address on loopback for "network addr"; "" if it refuses
+	opened    map[string]string // loopback address by "network addr"; "" if it refuses connections
 
 	accepting, serving sync.WaitGroup
 	mu                 sync.Mutex
-	lasts              map[string]bool   // local addresses of the connections of end: see endListener
-	replacements       []string          // addresses on loopback and in the case, in turn
-	tlsErrors          map[string]string // why handshakes fail, by the address of the client
+	lasts              map[string]bool   // local addresses of the connections of endListener
+	replacements       []string          // loopback addresses and addresses of the case, alternating
+	tlsErrors          map[string]string // errors of handshakes, by the address of the client
 	conns              []net.Conn
 	closed             bool
 }
@@ -58,8 +58,8 @@ type listener struct {
 	io.Closer
 }
 
-// Listen serves the target of a network; its other peers are served once a [Guide] is asked for
-// them. seed is that of random bytes.
+// Listen serves the target of a network. It serves another peer once the process asks a [Guide] for
+// it. seed determines random bytes.
 func Listen(setup peer.Setup, seed uint64, ca *cert.Authority) (*Loopback, error) {
 	l := &Loopback{
 		Net: peer.New(setup, &clock.Real{}, seed), Target: setup.Target, ca: ca,
@@ -73,7 +73,7 @@ func Listen(setup peer.Setup, seed uint64, ca *cert.Authority) (*Loopback, error
 	return l, nil
 }
 
-// maxTries is how often a port is tried that must be free for TCP and for UDP.
+// maxTries is the number of attempts to find a port that is free for both TCP and UDP.
 const maxTries = 16
 
 func (l *Loopback) listenTarget() (err error) {
@@ -103,7 +103,7 @@ func (l *Loopback) listenTarget() (err error) {
 	return err
 }
 
-// listenPort serves the peers of TCP and UDP at addr on one port; without either it serves TCP.
+// listenPort serves the TCP and UDP peers at addr on one port. Without a peer it listens on TCP.
 func (l *Loopback) listenPort(addr string) (port string, err error) {
 	packets, _ := l.Net.At("udp", addr)
 	port = "0"
@@ -127,8 +127,8 @@ func (l *Loopback) listenPort(addr string) (port string, err error) {
 	return port, nil
 }
 
-// listen returns the address on loopback of the peer at addr, which is served from then on. It
-// returns "" if connections to addr are refused.
+// listen serves the peer at addr, and returns its loopback address. It returns "" if connections to
+// addr are refused.
 func (l *Loopback) listen(network, addr string) (at string, err error) {
 	key := network + " " + addr
 	if at, ok := l.opened[key]; ok {
@@ -136,7 +136,7 @@ func (l *Loopback) listen(network, addr string) (at string, err error) {
 	}
 	p, b := l.Net.At(network, addr)
 	switch {
-	case p == nil && network != "unix": // a path is dialled without a guide as well
+	case p == nil && network != "unix": // a process may dial a path without a guide
 		l.Net.Unforeseen(network, addr)
 		return "", nil
 	case b == peer.Refuse && network != "unix":
@@ -165,7 +165,7 @@ func (l *Loopback) socketPath() (path string, err error) {
 	return filepath.Join(l.dir, strconv.Itoa(len(l.opened))), err
 }
 
-// open serves the peers of p at addr on a socket, and returns where that is.
+// open serves the peers of p at addr on a socket, and returns its address.
 func (l *Loopback) open(p peer.Player, network, at, addr string, b peer.Behaviour) (string, error) {
 	switch {
 	case network == "udp":
@@ -220,8 +220,8 @@ func (l *Loopback) refuse() (at string, err error) {
 	return conn.LocalAddr().String(), nil
 }
 
-// refusePackets refuses datagrams at a port. Its socket is connected to a port from which nobody
-// sends, so that no other program gets it.
+// refusePackets refuses datagrams at a port. A socket holds the port so that no other program gets
+// it. The socket is connected to a port that sends nothing.
 func (l *Loopback) refusePackets(at string) (string, error) {
 	local, err := net.ResolveUDPAddr("udp", at)
 	if err != nil {
@@ -255,7 +255,7 @@ func (l *Loopback) openPackets(at, addr string, b peer.Behaviour) (string, error
 	return at, nil
 }
 
-// track has Close close a connection.
+// track registers a connection that Close must close.
 func (l *Loopback) track(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,15 +264,15 @@ func (l *Loopback) track(conn net.Conn) {
 	}
 }
 
-// isLast reports whether a connection is that of endListener.
+// isLast reports whether endListener made the connection.
 func (l *Loopback) isLast(addr net.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lasts[addr.String()]
 }
 
-// End serves all connections that were made until now to their end. It reports whether they have
-// ended within [Slack].
+// End stops accepting and waits for the present connections. It reports whether they have ended
+// within [Slack].
 func (l *Loopback) End() bool {
 	for _, one := range l.listeners {
 		l.endListener(one)
@@ -297,13 +297,13 @@ func (l *Loopback) End() bool {
 	}
 }
 
-// endListener makes a last connection: when that is accepted, all earlier ones have been.
+// endListener makes a last connection. Once it is accepted, all earlier ones have been.
 func (l *Loopback) endListener(one listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock() // isLast waits until the address of the connection is known
 	dialer := net.Dialer{Timeout: Slack}
 	if one.network == "unix" {
-		dialer.LocalAddr = &net.UnixAddr{Name: one.at + ".last", Net: "unix"} // else it has no name
+		dialer.LocalAddr = &net.UnixAddr{Name: one.at + ".last", Net: "unix"} // otherwise it has no name
 	}
 	conn, err := dialer.Dial(one.network, one.at)
 	if err != nil {
@@ -318,7 +318,7 @@ func (l *Loopback) endListener(one listener) {
 	}
 }
 
-// Close ends everything that is left.
+// Close closes all listeners and connections.
 func (l *Loopback) Close() {
 	l.cancel()
 	for _, web := range l.web {

@@ -17,7 +17,7 @@ const (
 // handshakeFailure is the alert that ends a handshake without a reason.
 var handshakeFailure = []byte{0x15, 3, 3, 0, 2, 2, 40}
 
-// prefixed is a connection whose first bytes were read already.
+// prefixed is a connection whose first bytes have been read already.
 type prefixed struct {
 	net.Conn
 	first []byte
@@ -33,8 +33,8 @@ func (p *prefixed) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// startTLS makes the TLS of a connection whose handshake begins with first. It reports whether
-// that succeeded.
+// startTLS makes the TLS handshake of a connection. first are the bytes that have been read. It
+// reports whether the handshake succeeded.
 func (l *Loopback) startTLS(w *line, conn peer.TLSConn, first []byte, addr string) bool {
 	shown := conn.Server().TLS
 	if shown == nil {
@@ -50,7 +50,7 @@ func (l *Loopback) startTLS(w *line, conn peer.TLSConn, first []byte, addr strin
 	return true
 }
 
-// handshake makes the TLS of a peer that shows a certificate, or fails as it says.
+// handshake makes the TLS handshake of a peer with the certificate shown, or fails with its error.
 func (l *Loopback) handshake(conn *prefixed, shown *cert.Spec, host string) (*tls.Conn, error) {
 	if shown.Error != "" {
 		l.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 )
 
-// serveWeb has a player answer the requests that come in at a listener.
+// serveWeb makes a player answer the requests that arrive at a listener.
 func (l *Loopback) serveWeb(player peer.HTTPPlayer, ln net.Listener, addr string) {
 	server := &http.Server{
 		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.answer(w, r, addr) }),
@@ -27,7 +27,7 @@ func (l *Loopback) serveWeb(player peer.HTTPPlayer, ln net.Listener, addr string
 	l.serving.Go(func() { _ = server.Serve(ready) })
 }
 
-// readyListener accepts connections whose TLS, if they have any, was made.
+// readyListener accepts connections after their TLS handshake, if they use TLS.
 type readyListener struct {
 	net.Listener
 	conns chan net.Conn
@@ -68,7 +68,7 @@ func (l *Loopback) acceptWeb(player peer.HTTPPlayer, ln net.Listener, addr strin
 	}
 }
 
-// prepare makes the TLS of a connection that begins with it; nil if that fails.
+// prepare makes the TLS handshake of a connection that begins with one. It returns nil on failure.
 func (l *Loopback) prepare(player peer.HTTPPlayer, conn net.Conn, addr string) net.Conn {
 	first := make([]byte, 3)
 	n, err := io.ReadAtLeast(conn, first, 1)
@@ -104,7 +104,7 @@ func (l *Loopback) endWeb() bool {
 	return ended
 }
 
-// answer answers a request as the case says.
+// answer answers a request with the exchange of the case.
 func (l *Loopback) answer(w http.ResponseWriter, r *http.Request, addr string) {
 	r.Host = l.Text(r.Host)
 	r.URL.Scheme, r.URL.Host = "http", r.Host
@@ -124,7 +124,7 @@ func (l *Loopback) answer(w http.ResponseWriter, r *http.Request, addr string) {
 		header.Set("Location", l.rewriteText(to))
 	}
 	w.WriteHeader(resp.StatusCode)
-	_ = http.NewResponseController(w).Flush() // in chunks: it is not known yet whether the body ends
+	_ = http.NewResponseController(w).Flush() // chunked: the body may have no end
 	buf := make([]byte, 32<<10)
 	for err == nil {
 		var n int
@@ -137,7 +137,7 @@ func (l *Loopback) answer(w http.ResponseWriter, r *http.Request, addr string) {
 	}
 }
 
-// breakOff ends a connection without an answer: as err says, or with garbage.
+// breakOff ends a connection without an answer: according to err, or with garbage.
 func (l *Loopback) breakOff(w http.ResponseWriter, err error) {
 	conn, _, hijackErr := http.NewResponseController(w).Hijack()
 	if hijackErr != nil {

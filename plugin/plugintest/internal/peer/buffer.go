@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Buffer holds what has arrived at the plugin's end of a connection and was not read yet.
+// Buffer holds the bytes that have arrived at the plugin's end of a connection but are unread.
 type Buffer struct {
-	Datagrams bool // each Read returns one datagram, and the rest of it is lost
-	Deadlines bool // reads end at their deadline; else the reader waits on the clock until Ready
+	Datagrams bool // each Read returns one datagram, and drops the rest of it
+	Deadlines bool // reads end at their deadline; otherwise the reader waits on the clock until Ready
 
 	mu       sync.Mutex
 	in       [][]byte
-	err      error // what a Read gives when in is empty
+	err      error // returned by Read once in is empty
 	closed   bool
 	deadline time.Time
 	changed  chan struct{} // closed at the next change, if anyone waits for it
@@ -80,7 +80,7 @@ func (b *Buffer) readLocked(p []byte) (int, error) {
 	}
 }
 
-// Arrive appends data, or the end.
+// Arrive appends data, and sets the error after it if end is not nil.
 func (b *Buffer) Arrive(data []byte, end error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *Buffer) Arrive(data []byte, end error) {
 	b.wakeLocked()
 }
 
-// WriteErr returns why nothing can be written any more, or nil.
+// WriteErr returns the error of a write, or nil if writing is possible.
 func (b *Buffer) WriteErr() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

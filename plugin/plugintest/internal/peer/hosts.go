@@ -27,7 +27,7 @@ func newHosts(names map[string][]netip.Addr) *Hosts {
 	return h
 }
 
-// Canonical returns a name as hosts are compared.
+// Canonical returns a name in lower case without a final dot, for comparisons.
 func Canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
 // Addrs returns the addresses of a host; false if the case does not know it.
@@ -42,8 +42,8 @@ func (h *Hosts) Add(host string, addrs ...netip.Addr) {
 	h.addrs[host] = append(h.addrs[host], addrs...)
 }
 
-// Addr returns the first address of a host, which gets one if the case does not know it. The
-// address is not valid if the host does not exist.
+// Addr returns the first address of a host. A host that the case does not list gets an address. The
+// result is the zero Addr if the host does not exist.
 func (h *Hosts) Addr(host string) netip.Addr {
 	if addr, err := netip.ParseAddr(host); err == nil || host == "" {
 		return addr.Unmap()
@@ -63,12 +63,12 @@ func (h *Hosts) Addr(host string) netip.Addr {
 	return addr
 }
 
-// HostPort returns the address of a host and a port, as it is dialled.
+// HostPort returns the IP:PORT to dial for a host and a port.
 func (h *Hosts) HostPort(host, port string) string {
 	return net.JoinHostPort(h.Addr(host).String(), port)
 }
 
-// Name returns an address that is dialled with the name that the case has for it.
+// Name returns a dialled HOST:PORT with its address replaced by the name in the case.
 func (h *Hosts) Name(addr string) string {
 	at, err := netip.ParseAddrPort(addr)
 	if err != nil {

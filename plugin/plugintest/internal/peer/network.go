@@ -27,7 +27,7 @@ type Setup struct {
 	Timeout time.Duration           // of the attempt
 	Names   map[string][]netip.Addr // addresses of hosts; a host without one does not exist
 	Peers   []Peers                 // at each address, the first that has a peer there is dialled
-	Session string                  // path of the session that is replayed, or ""
+	Session string                  // path of the replayed session, or ""
 }
 
 // Network is the network of one attempt.
@@ -46,7 +46,7 @@ type Network struct {
 	contacts int             // with peers of Protocol.Everywhere
 	lookedUp map[string]bool // names that were resolved for a dial
 	rng      *rand.Rand
-	faults   []string // what the plugin did that the case does not foresee
+	faults   []string // actions of the plugin that the case does not foresee
 }
 
 // New returns a network for one attempt. seed determines its random bytes.
@@ -69,8 +69,8 @@ func New(s Setup, c clock.Clock, seed uint64) *Network {
 // Begin sets the context of a guest's attempt.
 func (n *Network) Begin(ctx context.Context) { n.attempt = ctx }
 
-// Over reports whether the attempt of a guest has ended. What a guest still does before it is
-// stopped varies from run to run, so none of it reaches a peer.
+// Over reports whether the attempt of a guest has ended. The guest may run on until it is stopped.
+// Its actions then vary from run to run, so they reach no peer.
 func (n *Network) Over() bool { return n.attempt != nil && n.attempt.Err() != nil }
 
 // Line returns the position of a line in the test file or in the session.
@@ -243,8 +243,7 @@ func (n *Network) Echo(ctx context.Context, r wasm.EchoRequest) (wasm.EchoReply,
 	return wasm.EchoReply{}, errors.ErrUnsupported
 }
 
-// Failures returns what the plugin did that the case does not foresee, and which peers it did
-// not use.
+// Failures returns the actions of the plugin that the case does not foresee, and the unused peers.
 func (n *Network) Failures() []string {
 	n.mu.Lock()
 	all := slices.Clone(n.faults)
@@ -255,7 +254,7 @@ func (n *Network) Failures() []string {
 	return all
 }
 
-// States returns what each peer is doing.
+// States returns the state of each peer.
 func (n *Network) States() (all []string) {
 	for _, p := range n.players {
 		all = append(all, p.States()...)

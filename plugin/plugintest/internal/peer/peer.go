@@ -1,15 +1,15 @@
 // Package peer simulates the network of a test case: the servers that a plugin talks to.
 //
 //   - A [Protocol] is a kind of peers. It decodes their field in test files.
-//   - [Peers] are what one case has in that field, as decoded or recorded.
+//   - [Peers] are the contents of that field in one case, as decoded or recorded.
 //   - A [Player] plays them for one attempt. It holds the state, such as which peers were used.
 //
 // Each folder is one protocol with one field below host: socket has net, web has http, and dns and
 // icmp have dns and icmp. testfile/host.go lists them. [Network] brings the players of an attempt together.
 //
 // A protocol that plugins reach by a dial implements only [Protocol], [Peers] and [Player]: guests
-// dial it through [Network], and for processes package loopback serves what Dial returns at its
-// sockets. One that guests reach by a host function of its own, as [HTTPPlayer] and [EchoPlayer], also
+// dial it through [Network], and for processes package loopback serves the result of Dial at its
+// sockets. A protocol with a host function of its own, such as [HTTPPlayer] and [EchoPlayer], also
 // needs code in plugintest/guest.go, network.go and, as a server, in loopback/web.go.
 package peer
 
@@ -45,7 +45,7 @@ type Peers interface {
 	// Doc returns the value to write into the field in a session, which may be a *yaml.Node. Nil
 	// leaves the field out.
 	Doc() (any, error)
-	// Redact replaces each string that may contain a secret by what text returns for it.
+	// Redact replaces each string that may contain a secret by the result of text.
 	Redact(text func(string) string)
 	// Names adds the addresses that peers give to names, as DNS records do.
 	Names(h *Hosts)
@@ -65,7 +65,7 @@ type Player interface {
 	Dial(ctx context.Context, network, addr string) (conn net.Conn, ok bool, err error)
 	// Unused returns a failure for each peer that the plugin did not use as the case foresees.
 	Unused() []string
-	// States returns what each peer is doing, for an attempt that hung.
+	// States returns the state of each peer, for an attempt that hung.
 	States() []string
 
 	// The methods below serve processes, whose peers are sockets on loopback.

@@ -13,22 +13,22 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Answer is what a plugin answered to a case.
+// Answer is a plugin's answer to a case.
 type Answer struct {
 	Outcome   probe.Outcome
 	Err       error
-	BadConfig bool // Err is that the plugin refuses its config
+	BadConfig bool // the plugin refused its config with Err
 	Virtual   time.Duration
 	Memory    uint64
 	Denied    []string
 	Kept      map[string][]byte
-	Faults    []string // what the case does not foresee
-	Stuck     string   // the one of Faults that says that the guest did not end
+	Faults    []string // actions that the case does not foresee
+	Stuck     string   // the element of Faults about a guest that did not end
 	Trace     []string
 	States    []string // of the peers at the end of an attempt that hung
 }
 
-// Result returns the result as a test file has it.
+// Result returns the result in the form of a test file.
 func (a *Answer) Result() string {
 	switch {
 	case a.BadConfig:
@@ -53,7 +53,7 @@ func (a *Answer) Hung() bool {
 	return a.Stuck != "" || a.Err == nil && a.Outcome.Reason == probe.ReasonDeadline
 }
 
-// comparison collects lines of what is wanted and of what came.
+// comparison collects the differing lines of the wanted and the actual answer.
 type comparison struct{ want, got []string }
 
 func (c *comparison) add(name, want, got string, equal bool) {
@@ -63,7 +63,7 @@ func (c *comparison) add(name, want, got string, equal bool) {
 	c.want, c.got = append(c.want, name+": "+want), append(c.got, name+": "+got)
 }
 
-// Compare returns how an answer differs from what is wanted, as a diff, or "".
+// Compare returns a diff of the wanted answer and got, or "" if they agree.
 func (w *Want) Compare(got *Answer) string {
 	var c comparison
 	c.add("result", w.Result, got.Result(), w.Result == got.Result())
@@ -120,7 +120,7 @@ func (w *Want) compareDenied(came []string) (want, got string, equal bool) {
 	return fmt.Sprintf("%q", sources), fmt.Sprintf("%q", came), equal
 }
 
-// Difference returns how another answer to the same case differs, as a diff, or "".
+// Difference returns a diff of two answers to the same case, or "" if they agree.
 func (a *Answer) Difference(other *Answer) string {
 	if mine, others := a.lines(), other.lines(); !slices.Equal(mine, others) {
 		return diff(mine, others)
@@ -128,7 +128,7 @@ func (a *Answer) Difference(other *Answer) string {
 	return ""
 }
 
-// lines returns all of an answer that must be the same however a guest is run.
+// lines returns the parts of an answer that must be the same in every variant.
 func (a *Answer) lines() []string {
 	lines := []string{"result: " + a.Result(), "message: " + a.Message()}
 	for _, m := range a.Outcome.Metrics {
@@ -137,9 +137,9 @@ func (a *Answer) lines() []string {
 	return append(lines, fmt.Sprintf("denied: %q", a.Denied), fmt.Sprintf("kv: %q", a.Kept), "virtualTime: "+a.Virtual.String())
 }
 
-// InRealTime returns the case with bounds of time that are wider by slack, as a process needs
-// them, and a note on what is not compared. Durations in the message of got that are longer than
-// wanted by slack at most become those that are wanted.
+// InRealTime returns a copy of the case whose bounds of time are wider by slack, for a process, and a
+// note about fields that are not compared. It replaces durations in the message of got by the wanted
+// ones if they are longer by at most slack.
 func (c *Case) InRealTime(got *Answer, slack time.Duration) (wider *Case, note string) {
 	with := *c
 	if b := c.Want.VirtualTime; b != nil {
@@ -159,7 +159,7 @@ func (c *Case) InRealTime(got *Answer, slack time.Duration) (wider *Case, note s
 	return &with, note
 }
 
-// perSecond returns how many units of a metric are a second; 0 if it is not a time.
+// perSecond returns the number of units per second of a metric; 0 if it is not a time.
 func (a *Answer) perSecond(name string) float64 {
 	for _, m := range a.Outcome.Metrics {
 		switch {
@@ -175,8 +175,8 @@ func (a *Answer) perSecond(name string) float64 {
 
 var durations = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:[0-9]+(?:\.[0-9]+)?(?:ns|µs|us|ms|s|m|h))+`) })
 
-// withDurations returns a message with each duration replaced by the nearest one that is wanted,
-// if it is longer by slack at most.
+// withDurations replaces each duration in message by the nearest one in want, if it is longer than
+// that by at most slack.
 func withDurations(message, want string, slack time.Duration) string {
 	wanted := durations().FindAllString(want, -1)
 	return durations().ReplaceAllStringFunc(message, func(text string) string {

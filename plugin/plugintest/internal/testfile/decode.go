@@ -12,10 +12,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// defaultTimeout is that of a case which names none.
+// defaultTimeout is the timeout of a case without one.
 const defaultTimeout = time.Second
 
-// newCase returns a case of which nothing was read yet.
+// newCase returns a case with the defaults.
 func newCase() *Case {
 	return &Case{Timeout: defaultTimeout, Attempt: 1, Names: make(map[string][]netip.Addr), Peers: noPeers()}
 }

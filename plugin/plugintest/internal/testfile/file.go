@@ -1,6 +1,5 @@
-// Package testfile has the format of test files and of sessions: how they are read, written and
-// updated, and how the answer of a plugin is compared with what a case wants. Read file.go
-// first; host.go lists the kinds of peers.
+// Package testfile reads, writes and updates test files and sessions, and compares a plugin's answer
+// with the wanted one. Read file.go first; host.go lists the kinds of peers.
 package testfile
 
 import (
@@ -18,10 +17,10 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Suffix is how the names of test files end.
+// Suffix is the suffix of the names of test files.
 const Suffix = "_test.yaml"
 
-// maxFile bounds a test file and a session.
+// maxFile is the maximum size of a test file or a session, in bytes.
 const maxFile = 8 << 20
 
 // File is a *_test.yaml file.
@@ -29,10 +28,10 @@ type File struct {
 	Path   string
 	Plugin string // path of the plugin, as seen from the working directory
 	Cases  []Case
-	Text   []byte // that it was read from
+	Text   []byte // contents of the file
 }
 
-// Case is one test case: what the plugin is asked, what it sees, and what it must answer.
+// Case is one test case: the request, the simulated network, and the wanted answer.
 type Case struct {
 	Name    string
 	Line    int
@@ -49,12 +48,12 @@ type Case struct {
 
 	Grants []plugin.Grant
 	Peers  []peer.Peers            // of each protocol
-	KV     map[string][]byte       // what the probe has kept
-	Names  map[string][]netip.Addr // of hosts; one without an address does not exist
+	KV     map[string][]byte       // the probe's key-value store before the attempt
+	Names  map[string][]netip.Addr // addresses of hosts; a host without one does not exist
 
 	Want Want
 
-	Session string // path of the file that is replayed, or ""
+	Session string // path of the replayed session, or ""
 }
 
 // ConfigJSON returns the config of the case as a JSON object, without the defaults of the
@@ -66,8 +65,8 @@ func (c *Case) ConfigJSON() []byte {
 	return c.Config
 }
 
-// NeedsSandbox returns what of the case only a guest can show, or "": denials, and how the
-// sandbox ends a guest.
+// NeedsSandbox returns the part of the wanted answer that only a guest in a sandbox can give, such
+// as a denial or a trap. It returns "" if there is none.
 func (c *Case) NeedsSandbox() string {
 	switch c.Want.Result {
 	case "error(trap)", "error(memory)", "error(instantiate)", "error(protocol)":
@@ -79,12 +78,12 @@ func (c *Case) NeedsSandbox() string {
 	return ""
 }
 
-// Setup returns what the network of the case is made of.
+// Setup returns the configuration of the case's network.
 func (c *Case) Setup() peer.Setup {
 	return peer.Setup{Target: c.Target, Timeout: c.Timeout, Names: c.Names, Peers: c.Peers, Session: c.Session}
 }
 
-// Request returns what the plugin is asked.
+// Request returns the request of the case.
 func (c *Case) Request() probe.Request {
 	return probe.Request{
 		Kind: c.Kind, Attempt: c.Attempt, LastResult: c.LastResult, Target: c.Target, PodIP: c.PodIP,
@@ -102,7 +101,7 @@ func Load(path string) (*File, error) {
 	return parse(path, data)
 }
 
-// Find returns the test files that paths name: files, and folders with all that is below them.
+// Find returns the test files at paths. It searches folders recursively.
 func Find(paths []string) ([]string, error) {
 	var found []string
 	for _, path := range paths {

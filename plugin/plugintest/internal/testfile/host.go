@@ -14,9 +14,9 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/web"
 )
 
-// protocols are the kinds of peers that a case may have. The peers of a case are dialled from the
-// first to the last. Record and Everywhere go from the last to the first, since sockets take
-// everything. Append a new kind.
+// protocols are the kinds of peers that a case may have. A dial asks the protocols from the first to
+// the last. record asks them from the last to the first, since sockets accept every connection.
+// Append a new kind.
 var protocols = []peer.Protocol{
 	socket.Protocol{},
 	web.Protocol{},
@@ -24,10 +24,10 @@ var protocols = []peer.Protocol{
 	icmp.Protocol{},
 }
 
-// maxKept is what a probe may keep at most, keys and values.
+// maxKept is the maximum size of a probe's keys and values, in bytes.
 const maxKept = 64 << 10
 
-// decodeHost reads what the plugin sees.
+// decodeHost reads the field host.
 func decodeHost(r *field.Reader, n *yamlpos.Node, path string, c *Case) {
 	known := yamlpos.Fields{
 		"kv":    func(n *yamlpos.Node, path string) { decodeKV(r, n, path, c) },
@@ -78,7 +78,7 @@ func everywhere(b peer.Behaviour) []peer.Peers {
 	return all
 }
 
-// Everywhere returns the case in a network in which every peer behaves so.
+// Everywhere returns a copy of the case in whose network every peer shows b.
 func (c *Case) Everywhere(b peer.Behaviour) *Case {
 	with := *c
 	with.Peers = everywhere(b)
@@ -86,7 +86,7 @@ func (c *Case) Everywhere(b peer.Behaviour) *Case {
 }
 
 // record returns the peers of a recorded attempt. Each protocol takes the connections that it
-// recognises, the last of the list first: sockets take what is left.
+// recognises, from the last protocol to the first: sockets take the rest.
 func record(a *capture.Attempt, conns []*capture.Summary) []peer.Peers {
 	all := make([]peer.Peers, len(protocols))
 	for i, p := range slices.Backward(protocols) {

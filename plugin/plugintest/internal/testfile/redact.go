@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Redact removes secrets from a recorded case: what redact changes in its config, wherever that
-// is found, base64 included. A secret is replaced by as many x, so that lengths stay the same and
-// the plugin sends on a replay what is expected. It returns the same for any other text.
+// Redact removes secrets from a recorded case. A secret is a part of the config that redact changes.
+// Redact replaces each of its characters by x wherever it occurs, also within base64. Lengths stay
+// the same, so that a replay sends the expected bytes. The returned function redacts other texts.
 func (c *Case) Redact(redact func(string) string) (text func(string) string) {
 	h := newRedactor(c.Config, redact)
 	if doc, err := decode(c.Config); err == nil {
@@ -28,11 +28,11 @@ func (c *Case) Redact(redact func(string) string) (text func(string) string) {
 
 // redactor replaces secrets in texts.
 type redactor struct {
-	redact   func(string) string // is applied last
+	redact   func(string) string // applied last
 	replacer *strings.Replacer
 }
 
-// newRedactor returns a redactor of the secrets of a config: what redact changes in it.
+// newRedactor returns a redactor for the parts of config that redact changes.
 func newRedactor(config []byte, redact func(string) string) *redactor {
 	h := &redactor{redact: redact, replacer: strings.NewReplacer()}
 	if doc, err := decode(config); err == nil {
@@ -48,7 +48,7 @@ func newRedactor(config []byte, redact func(string) string) *redactor {
 	return h
 }
 
-// add makes the replacer, with the longest secret first: one may begin with another.
+// add makes the replacer. Longer secrets come first, since one may begin with another.
 func (h *redactor) add(secrets []string) {
 	var pairs []string
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
@@ -73,8 +73,8 @@ func decode(document []byte) (v any, err error) {
 	return v, err
 }
 
-// replaceStrings replaces each string in a decoded JSON document. A number that replace changes
-// altogether becomes as many ones.
+// replaceStrings replaces each string in a decoded JSON document. If replace changes a number
+// completely, each of its digits becomes 1.
 func replaceStrings(v any, replace func(string) string) any {
 	switch v := v.(type) {
 	case string:

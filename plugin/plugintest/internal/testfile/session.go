@@ -41,7 +41,7 @@ func parseSession(path string, data []byte) (*Case, error) {
 		"host":       func(n *yamlpos.Node, path string) { decodeHost(r, n, path, c) },
 		"want":       func(n *yamlpos.Node, path string) { decodeWant(r, n, path, &c.Want) },
 	}, "apiVersion", "kind", "request", "host")
-	c.Want.result, c.Want.message = place{}, place{} // of another file than the case's
+	c.Want.result, c.Want.message = place{}, place{} // these are places in the session, not in the test file
 	return c, r.Err()
 }
 
@@ -72,7 +72,7 @@ func decodeReplay(r *field.Reader, n *yamlpos.Node, path string, c *Case) bool {
 	return true
 }
 
-// Recorded returns a recorded attempt as a case. seen has what is known beside its target and conns.
+// Recorded returns a recorded attempt as a case. seen need not have a Target.
 func Recorded(req probe.Request, config []byte, grants []plugin.Grant, seen capture.Attempt, conns []*capture.Summary) *Case {
 	c := newCase()
 	if req.Spec.Timeout > 0 {
@@ -155,7 +155,7 @@ func requestDocOf(c *Case) requestDoc {
 	return doc
 }
 
-// encodeSession returns a recorded case as a file. message is what the plugin answered.
+// encodeSession returns the session file of a recorded case. message is the plugin's message.
 func encodeSession(c *Case, at time.Time, message string) ([]byte, error) {
 	doc := sessionDoc{
 		APIVersion: plugin.APIVersion, Kind: sessionKind, Recorded: at.UTC().Format(time.RFC3339), Timeout: c.Timeout, Request: requestDocOf(c),

@@ -16,15 +16,15 @@ import (
 	"github.com/daeace23/prober/internal/yamlpos"
 )
 
-// Change is a case that failed, with the answer that came.
+// Change is a failed case: the wanted and the actual answer.
 type Change struct {
 	Want Want
 	Got  *Answer
 }
 
-// Update writes the results and messages that came into a file, in place of those that were
-// wanted, and returns how many values it changed. text is the content of the file when it was
-// read. Values that are not plain and on one line stay, and the error names them.
+// Update replaces wanted results and messages in a file by the actual ones, and returns the number
+// of changed values. text is the content of the file when it was read. Update cannot change values
+// that are not plain scalars on one line; its error names them.
 func Update(path string, text []byte, changes []Change) (int, error) {
 	edits := make(map[place]string)
 	for _, c := range changes {
@@ -63,7 +63,7 @@ func Update(path string, text []byte, changes []Change) (int, error) {
 	return changed, errors.Join(errs...)
 }
 
-// place is where a scalar is in a file; line 0 is nowhere.
+// place is the position of a scalar in a file. Line 0 means that the file does not have it.
 type place struct {
 	line, column  int
 	quoted, block bool
@@ -80,7 +80,7 @@ func placeOf(n *yamlpos.Node) place {
 	}
 }
 
-// replaceFile replaces the content of the file that path leads to, and keeps its mode.
+// replaceFile replaces the content of the file at path and keeps its mode. It follows links.
 func replaceFile(path string, data []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -93,10 +93,10 @@ func replaceFile(path string, data []byte) error {
 	return regular.ReplaceBytes(path, info.Mode().Perm(), data)
 }
 
-// quoted returns a double-quoted YAML scalar, which may be anywhere.
+// quoted returns a double-quoted YAML scalar, which is valid in every context.
 func quoted(text string) string {
 	if len(text) > 1 && text[0] == '/' && text[len(text)-1] == '/' {
-		text = strings.TrimSuffix(text, "/") // else it would be a regular expression
+		text = strings.TrimSuffix(text, "/") // otherwise it would be a regular expression
 	}
 	var b strings.Builder
 	b.WriteByte('"')
@@ -121,7 +121,7 @@ func edit(data []byte, edits map[place]string) (edited []byte, left []place) {
 	for p := range edits {
 		places = append(places, p)
 	}
-	// From the back, so that the columns of the others stay.
+	// From the end, so that the columns of the other places stay the same.
 	slices.SortFunc(places, func(a, b place) int { return (b.line-a.line)<<16 + b.column - a.column })
 	for _, p := range places {
 		line := lines[p.line-1]
@@ -148,7 +148,7 @@ func columnOffset(line []byte, column int) int {
 	return len(line)
 }
 
-// length returns how many bytes the scalar at the start of line has.
+// length returns the number of bytes of the scalar at the start of line.
 func (p place) length(line []byte) (int, bool) {
 	switch {
 	case p.block || len(line) == 0:

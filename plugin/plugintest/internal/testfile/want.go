@@ -16,20 +16,20 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// Want is what a case demands. Zero fields demand nothing.
+// Want is the wanted answer. Zero fields match anything.
 type Want struct {
 	Result      string // "success", …, or "error(reason)"
 	Message     field.Pattern
 	Metrics     map[string]Bounds
-	Denied      []field.Pattern // the dials that are denied, in order; nil for any
+	Denied      []field.Pattern // denied dials, in order; nil for any
 	VirtualTime *Bounds
 	Memory      *Bounds
-	KV          map[string]string // what the probe keeps then; nil for anything
+	KV          map[string]string // key-value store after the attempt; nil for any
 
 	result, message place // in the file
 }
 
-// Bounds are what a number may be: seconds, bytes or the metric's own unit.
+// Bounds limit a number, in seconds, bytes or the metric's unit.
 type Bounds struct {
 	Min, Max float64
 	source   string
@@ -37,7 +37,7 @@ type Bounds struct {
 
 func (b *Bounds) contain(v float64) bool { return b.Min <= v && v <= b.Max }
 
-// unit is how a number is written.
+// unit is the notation of a number.
 type unit int
 
 const (
@@ -63,7 +63,7 @@ func (u unit) parse(text string) (float64, error) {
 	}
 }
 
-// Size returns a number of bytes as a test file has it.
+// Size returns a number of bytes in the form of a test file.
 func Size(n uint64) string {
 	for _, unit := range []struct {
 		name  string
@@ -83,7 +83,7 @@ var resultForm = sync.OnceValue(func() *regexp.Regexp {
 // ReasonConfig is the reason in error(config): the plugin refuses its config.
 const ReasonConfig probe.Reason = "config"
 
-// reasons are those that an error may have.
+// reasons are the valid reasons of an error.
 var reasons = []string{
 	string(ReasonConfig), string(probe.ReasonConnectRefused), string(probe.ReasonConnectTimeout), string(probe.ReasonDeadline), string(probe.ReasonDenied),
 	string(probe.ReasonDNS), string(probe.ReasonExecExit), string(probe.ReasonGuest), string(probe.ReasonInstantiate), string(probe.ReasonInternal),
@@ -104,7 +104,7 @@ func readResult(r *field.Reader, to *string) field.Read {
 	}
 }
 
-// decodeWant reads what is wanted, in addition to what a session wants.
+// decodeWant reads the field want. In a replay it adds to the want of the session.
 func decodeWant(r *field.Reader, n *yamlpos.Node, path string, w *Want) {
 	var required []string
 	if w.Result == "" {

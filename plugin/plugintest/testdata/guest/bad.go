@@ -8,7 +8,7 @@ import (
 	"github.com/daeace23/prober/sdk"
 )
 
-// misbehave does what no plugin should do.
+// misbehave does things that a plugin must not do.
 func misbehave(ctx context.Context, r *sdk.Request) (out probe.Outcome, err error, done bool) {
 	switch r.Config.String("do", "") {
 	case "colour":
@@ -23,7 +23,7 @@ func misbehave(ctx context.Context, r *sdk.Request) (out probe.Outcome, err erro
 	return out, nil, false
 }
 
-// late goes on when its time is over, in every way that there is.
+// late continues after its deadline, with every function of the host.
 func late(ctx context.Context, r *sdk.Request) probe.Outcome {
 	if conn, err := sdk.Dial(ctx, "tcp", r.Addr()); err == nil {
 		_, _ = conn.Read(make([]byte, 1))

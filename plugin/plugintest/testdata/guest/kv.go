@@ -11,7 +11,7 @@ func kvGet(key unsafe.Pointer, n uint32, buf unsafe.Pointer, size uint32) int32
 //go:wasmimport prober_v1_kv set
 func kvSet(key unsafe.Pointer, n uint32, value unsafe.Pointer, size uint32) int32
 
-// count adds one to what the probe keeps, and returns it.
+// count increments a number in the key-value store, and returns it.
 func count() (int, int32) {
 	key, buf := []byte("count"), make([]byte, 20)
 	n := kvGet(unsafe.Pointer(&key[0]), uint32(len(key)), unsafe.Pointer(&buf[0]), uint32(len(buf)))

@@ -1,4 +1,4 @@
-// Guest is a plugin that does what its config says.
+// Guest is a plugin whose config determines its actions.
 package main
 
 import (
@@ -78,7 +78,7 @@ func talks(ctx context.Context, r *sdk.Request) (probe.Outcome, error) {
 	return all, nil
 }
 
-// talk says something to the target and repeats its answer.
+// talk sends a text to the target and returns its answer.
 func talk(ctx context.Context, r *sdk.Request, text string) (probe.Outcome, error) {
 	start := time.Now()
 	network := r.Config.String("network", "tcp")

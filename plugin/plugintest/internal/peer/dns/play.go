@@ -33,7 +33,7 @@ var _ peer.Player = (*player)(nil)
 // record is a [Record] and how often it has answered.
 type record struct {
 	*Record
-	server   string // as it is dialled; "" for any
+	server   string // IP:PORT; "" for any
 	answered int
 }
 
@@ -55,8 +55,8 @@ func (r *records) Play(n *peer.Network) peer.Player {
 	return p
 }
 
-// Names implements [peer.Peers]: a host without addresses of its own has those of its first
-// record for each question.
+// Names implements [peer.Peers]. A host without addresses gets the addresses in its first record for
+// each question.
 func (r *records) Names(h *peer.Hosts) {
 	asked := make(map[string]bool)
 	found := make(map[string][]netip.Addr)
@@ -87,7 +87,7 @@ func addresses(answers []dnsmessage.Resource) (addrs []netip.Addr) {
 	return addrs
 }
 
-// isServer reports whether a server of DNS is at an address.
+// isServer reports whether a DNS server is at an address.
 func (p *player) isServer(network, addr string) bool {
 	known := p.servers[addr] || len(p.records) > 0 && strings.HasSuffix(addr, ":53")
 	return known && (network == "udp" || network == "tcp")
@@ -110,7 +110,7 @@ type conn struct {
 	addr   peer.Addr
 
 	mu  sync.Mutex
-	out []byte // of TCP: the start of a question
+	out []byte // TCP only: the start of a question
 }
 
 var _ net.Conn = (*conn)(nil)
@@ -155,7 +155,7 @@ func (c *conn) LocalAddr() net.Addr { return peer.Addr{Net: c.addr.Net, Address:
 // RemoteAddr implements [net.Conn].
 func (c *conn) RemoteAddr() net.Addr { return c.addr }
 
-// answer has the answer to a question arrive.
+// answer makes the answer to a question arrive.
 func (c *conn) answer(packed []byte) {
 	p := c.player
 	var parser dnsmessage.Parser
@@ -194,7 +194,7 @@ func (c *conn) answer(packed []byte) {
 	p.net.Clock.At(at, func() { c.Arrive(data, nil) })
 }
 
-// pack returns the answer as it is sent.
+// pack returns the answer in wire format.
 func (r *Record) pack(id uint16, asked dnsmessage.Question, truncated bool) ([]byte, error) {
 	m := dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: id, Response: true, RecursionDesired: true, RecursionAvailable: true, RCode: r.RCode, Truncated: truncated},
@@ -206,9 +206,8 @@ func (r *Record) pack(id uint16, asked dnsmessage.Question, truncated bool) ([]b
 	return m.Pack()
 }
 
-// find returns the record that answers a question at a server. A name that has addresses and no
-// record is answered with those. Without either the answer is that the name does not exist, with
-// a failure of the case.
+// find returns the record that answers a question at a server. If a name has no record, find makes
+// one from its addresses. If it has no addresses either, the case fails and the answer is NXDOMAIN.
 func (p *player) find(server string, asked dnsmessage.Question) *Record {
 	host := peer.Canonical(asked.Name.String())
 	found, known := p.recordFor(server, host, asked.Type)
@@ -250,7 +249,7 @@ func (p *player) recordFor(server, host string, t dnsmessage.Type) (_ *Record, k
 	return found.Record, true
 }
 
-// ofAddresses answers a question with the addresses of its name.
+// ofAddresses returns a record with the addresses of a question's name.
 func ofAddresses(asked dnsmessage.Question, addrs []netip.Addr) *Record {
 	r := &Record{}
 	if len(addrs) == 0 {
@@ -268,7 +267,7 @@ func ofAddresses(asked dnsmessage.Question, addrs []netip.Addr) *Record {
 	return r
 }
 
-// Unused implements [peer.Player]. A name that was resolved for a dial has been used, too.
+// Unused implements [peer.Player]. A name that was resolved for a dial counts as used.
 func (p *player) Unused() (failures []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,14 +287,14 @@ func (p *player) At(network, addr string) (peer.Behaviour, bool) {
 	if !p.isServer(network, addr) {
 		return "", false
 	}
-	if at := p.at(addr); len(at) > 0 && at[0].Behaviour == peer.Refuse {
+	if at := p.recordsAt(addr); len(at) > 0 && at[0].Behaviour == peer.Refuse {
 		return peer.Refuse, true
 	}
 	return "", true
 }
 
-// at returns the records of the server at addr.
-func (p *player) at(addr string) (at []*record) {
+// recordsAt returns the records of the server at addr.
+func (p *player) recordsAt(addr string) (at []*record) {
 	for _, r := range p.records {
 		if r.server == "" || r.server == addr {
 			at = append(at, r)
@@ -308,7 +307,7 @@ func (p *player) at(addr string) (at []*record) {
 func (p *player) MarkUsed(_, addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, r := range p.at(addr) {
+	for _, r := range p.recordsAt(addr) {
 		if r.Behaviour == peer.Refuse {
 			r.answered++
 		}

@@ -1,4 +1,4 @@
-// Package dns has the peers of host.dns: servers of DNS that answer with records. Read record.go
+// Package dns has the peers of host.dns: DNS servers that answer with records. Read record.go
 // first, then play.go; zonefile.go has the text form of records.
 package dns
 
@@ -21,29 +21,29 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 )
 
-// Truncate is a behaviour of records alone: over UDP the answer does not fit, and the plugin has
-// to ask again over TCP.
+// Truncate is a behaviour of records only: the answer does not fit into UDP, and the plugin must
+// repeat the question over TCP.
 const Truncate peer.Behaviour = "truncate"
 
-// Record is the answer of servers to one question. Of several records for one question each
-// answers once, and the last one from then on.
+// Record is an answer to one question. If several records are for one question, each answers once,
+// in order, and the last one answers from then on.
 type Record struct {
 	Line      int
 	Name      string
 	Type      dnsmessage.Type
-	Server    string // that alone answers so: "target", or host:port; "" for every one
+	Server    string // the only server with this answer: "target" or host:port; "" for every server
 	RCode     dnsmessage.RCode
 	Answers   []dnsmessage.Resource
 	Latency   time.Duration
 	Behaviour peer.Behaviour // in place of an answer
 }
 
-// Protocol is that of host.dns.
+// Protocol is the protocol of host.dns.
 type Protocol struct{}
 
 var _ peer.Protocol = Protocol{}
 
-// records are those of a case.
+// records are the records of a case.
 type records struct {
 	list       []Record
 	everywhere peer.Behaviour // of every server; "" for none
@@ -146,7 +146,7 @@ func oneOf[T any](known map[string]T) func(string) (T, error) {
 	}
 }
 
-// Record implements [peer.Protocol]: connections over which one question was asked.
+// Record implements [peer.Protocol]. It takes connections with one question.
 func (Protocol) Record(a *capture.Attempt, conns []*capture.Summary) (peer.Peers, []*capture.Summary) {
 	list, rest := capture.Take(a, conns, describe)
 	return &records{list: list}, rest

@@ -35,7 +35,7 @@ func Decode(r *field.Reader, n *yamlpos.Node, path string, m *Match) {
 	})
 }
 
-// decodeBody reads what a body must be: a text, {hex: …} or {json: …}.
+// decodeBody reads the pattern of a body: a text, {hex: …} or {json: …}.
 func decodeBody(r *field.Reader, n *yamlpos.Node, path string, to *Body) {
 	if n.Kind == yamlpos.Scalar {
 		r.Pattern(&to.Text)(n, path)
@@ -44,7 +44,7 @@ func decodeBody(r *field.Reader, n *yamlpos.Node, path string, to *Body) {
 	r.One(n, path, yamlpos.Fields{"text": r.Pattern(&to.Text), "hex": r.Hex(&to.Data), "json": r.JSON(&to.JSON)})
 }
 
-// Doc is a match as a session has it.
+// Doc is the form of a match in a session.
 type Doc struct {
 	Method  field.Text            `yaml:"method,omitempty"`
 	URL     field.Text            `yaml:"url,omitempty"`
@@ -58,7 +58,7 @@ type bodyDoc struct {
 	Hex  field.Text `yaml:"hex,omitempty"`
 }
 
-// Doc returns m as a session has it.
+// Doc returns the form of m in a session.
 func (m *Match) Doc() Doc {
 	doc := Doc{Method: field.Text(m.Method.Source), URL: field.Text(m.URL.Source), Headers: make(map[string]field.Text)}
 	for name, p := range m.Headers {
@@ -100,20 +100,20 @@ func RedactBytes(data []byte, text func(string) string) []byte {
 	return []byte(text(string(data)))
 }
 
-// Headers that are no part of the meaning of a message, and those that hold secrets.
+// Headers that matches ignore, and headers with secrets.
 var (
 	ignored = []string{"User-Agent", "Accept-Encoding", "Content-Length", "Connection", "Transfer-Encoding", "Te"}
 	secret  = []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie"}
 )
 
-// IsIgnored reports whether a header is no part of the meaning of a message.
+// IsIgnored reports whether recorded matches ignore a header, such as User-Agent.
 func IsIgnored(name string) bool { return slices.Contains(ignored, name) }
 
 // IsSecret reports whether a header holds a secret.
 func IsSecret(name string) bool { return slices.Contains(secret, name) }
 
-// Request returns the request of HTTP/1 at the start of data, and how many bytes follow it;
-// nil if there is none.
+// Request returns the HTTP/1 request at the start of data, and the number of bytes after it; nil if
+// there is none.
 func Request(data []byte) (req *http.Request, body []byte, rest int) {
 	from := bytes.NewReader(data)
 	buffered := bufio.NewReader(from)
@@ -127,7 +127,7 @@ func Request(data []byte) (req *http.Request, body []byte, rest int) {
 	return req, body, from.Len() + buffered.Buffered()
 }
 
-// Of returns the match of requests with the same meaning.
+// Of returns a match for requests with the same meaning.
 func Of(req *http.Request, body []byte, url string) Match {
 	m := Match{
 		Method: field.Pattern{Source: req.Method}, URL: field.Pattern{Source: field.Literal(url)},

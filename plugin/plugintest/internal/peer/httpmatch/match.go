@@ -1,5 +1,5 @@
-// Package httpmatch says what a request of HTTP must be: for the exchanges of host.http, and
-// for the steps of host.net that receive one in bytes.
+// Package httpmatch matches HTTP requests, for the exchanges of host.http and for the steps of
+// host.net that receive a request.
 package httpmatch
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/field"
 )
 
-// Match is what a request must be. Zero fields match everything.
+// Match is a pattern of requests. Zero fields match everything.
 type Match struct {
 	Method  field.Pattern
 	URL     field.Pattern            // of the path with its query, or of the whole URL
@@ -27,14 +27,14 @@ type Match struct {
 	Body    *Body
 }
 
-// Body is what a body must be: exactly one of its fields is set.
+// Body is a pattern of bodies: exactly one of its fields is set.
 type Body struct {
 	Text field.Pattern
 	Data []byte
 	JSON []byte // a document with the same value
 }
 
-// Difference returns how a request differs from m, or "".
+// Difference returns a description of the first difference between a request and m, or "".
 func (m *Match) Difference(req *http.Request, body []byte) string {
 	switch {
 	case !m.MatchesURL(req):
@@ -98,8 +98,8 @@ func (m *Match) String() string {
 	return strings.Join(text, " ")
 }
 
-// Consume matches the bytes of a connection. It returns how many bytes the request has and
-// whether it is complete, or why it does not match.
+// Consume matches the bytes of a connection. It returns the length of the request and whether the
+// request is complete, or the reason for which it does not match.
 func (m *Match) Consume(data []byte) (n int, done bool, err error) {
 	if !bytes.Contains(data, []byte("\n\r\n")) && !bytes.Contains(data, []byte("\n\n")) {
 		data = data[:bytes.LastIndexByte(data, '\n')+1] // half a line would be a malformed header
@@ -115,7 +115,7 @@ func (m *Match) Consume(data []byte) (n int, done bool, err error) {
 	}
 	body, err := ReadBody(req)
 	if err != nil {
-		return 0, false, nil // the rest of it is to come
+		return 0, false, nil // incomplete
 	}
 	req.URL.Scheme, req.URL.Host = "http", req.Host
 	difference := m.Difference(req, body)

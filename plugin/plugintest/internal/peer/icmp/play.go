@@ -48,8 +48,8 @@ func (p *player) name(r *Reply) string {
 	return r.Host
 }
 
-// is reports whether a host has an address.
-func (p *player) is(r *Reply, addr netip.Addr) bool {
+// hasAddr reports whether a host has an address.
+func (p *player) hasAddr(r *Reply, addr netip.Addr) bool {
 	name := p.name(r)
 	if literal, err := netip.ParseAddr(name); err == nil {
 		return literal.Unmap() == addr
@@ -110,7 +110,7 @@ func (p *player) find(addr netip.Addr) *Reply {
 	defer p.mu.Unlock()
 	var found *host
 	for _, h := range p.hosts {
-		if !p.is(h.Reply, addr) {
+		if !p.hasAddr(h.Reply, addr) {
 			continue
 		}
 		if found = h; h.answered == 0 {
@@ -124,7 +124,7 @@ func (p *player) find(addr netip.Addr) *Reply {
 	return found.Reply
 }
 
-// check adds a failure unless the request is as the case wants it.
+// check adds a failure unless the request matches the case.
 func (p *player) check(answer *Reply, r wasm.EchoRequest) {
 	var wrong []string
 	differ := func(name string, got, want any, wanted bool) {

@@ -14,7 +14,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer"
 )
 
-// Reply is what comes of echo requests to a host. Of several for one host each answers one request, and
+// Reply is the reply to echo requests to a host. If a host has several, each answers one request, and
 // the last one all further requests.
 type Reply struct {
 	Line      int
@@ -22,26 +22,26 @@ type Reply struct {
 	Request   Wanted
 	HopLimit  int // of the reply
 	Latency   time.Duration
-	Error     string         // the text of a message of ICMP that comes in place of the reply
+	Error     string         // text of an ICMP error message in place of the reply
 	Behaviour peer.Behaviour // in place of the reply
 }
 
-// Wanted is what a request must have, as far as it is set.
+// Wanted is a pattern of requests. Unset fields match everything.
 type Wanted struct {
 	Payload, HopLimit int
 	DontFragment      *bool
 	SourceAddress     netip.Addr
 }
 
-// defaultHopLimit is that of a reply.
+// defaultHopLimit is the hop limit of a reply that sets none.
 const defaultHopLimit = 64
 
-// Protocol is that of host.icmp.
+// Protocol is the protocol of host.icmp.
 type Protocol struct{}
 
 var _ peer.Protocol = Protocol{}
 
-// replies are those of a case.
+// replies are the replies of a case.
 type replies struct {
 	list       []Reply
 	everywhere peer.Behaviour // of every host; "" for none
@@ -143,7 +143,7 @@ func (r *replies) Doc() (any, error) {
 	return docs, nil
 }
 
-// refused is the error of a message of ICMP.
+// refused is the error of an ICMP error message.
 type refused struct{ text string }
 
 func (e *refused) Error() string { return e.text }

@@ -14,19 +14,19 @@ import (
 )
 
 // conn is the plugin's end of a connection to a server. The server has no goroutine: its script
-// goes on when the plugin writes, and what it sends arrives when the clock says so.
+// continues when the plugin writes, and its data arrives at a time of the clock.
 type conn struct {
 	peer.Buffer
 	player *player
 	net    *peer.Network
 	addr   peer.Addr
 
-	mu      sync.Mutex // guards what is below, which is the server's
+	mu      sync.Mutex // guards the fields below, the state of the server
 	server  *server
-	out     []byte    // written by the plugin, and not received yet
-	step    int       // of the script
-	secured bool      // a handshake was made
-	busy    time.Time // until when the server is sending
+	out     []byte    // written by the plugin, not received yet
+	step    int       // index of the current step
+	secured bool      // whether the handshake has been made
+	busy    time.Time // when the server has finished sending
 }
 
 var (
@@ -75,7 +75,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start begins what the server does by itself.
+// start starts the script, until its first step that waits for the plugin.
 func (c *conn) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *conn) start() {
 	}
 }
 
-// runLocked carries out the script as far as what was received allows.
+// runLocked carries out the script, up to the first step that needs more data.
 func (c *conn) runLocked() {
 	for c.step < len(c.server.Script) {
 		s := &c.server.Script[c.step]
@@ -108,7 +108,7 @@ func (c *conn) runLocked() {
 	}
 }
 
-// receiveLocked reports whether the step has received what it waits for.
+// receiveLocked reports whether the step is complete.
 func (c *conn) receiveLocked(s *Step) bool {
 	n, done, err := s.Recv.match(c.out)
 	if err != nil && c.step == 0 && c.player.move(c) {
@@ -127,7 +127,7 @@ func (c *conn) receiveLocked(s *Step) bool {
 	return true
 }
 
-// sendSlowlyLocked sends byte by byte where the step says so.
+// sendSlowlyLocked sends byte by byte if the step has an interval.
 func (c *conn) sendSlowlyLocked(s *Send) {
 	if s.Every == 0 {
 		c.sendLocked(s.Data, nil)
@@ -139,13 +139,13 @@ func (c *conn) sendSlowlyLocked(s *Send) {
 	}
 }
 
-// sendLocked has data, or the end, arrive after all that was sent before.
+// sendLocked makes data, or the end, arrive after all data that was sent before.
 func (c *conn) sendLocked(data []byte, end error) {
 	c.busy = c.fromLocked()
 	c.net.Clock.At(c.busy.Add(c.server.Latency), func() { c.Arrive(data, end) })
 }
 
-// fromLocked returns when the server is free to do the next thing.
+// fromLocked returns the time of the server's next action.
 func (c *conn) fromLocked() time.Time {
 	if now := c.net.Clock.Now(); c.busy.Before(now) {
 		return now
@@ -153,8 +153,8 @@ func (c *conn) fromLocked() time.Time {
 	return c.busy
 }
 
-// waitsFor returns the step that still waits for the plugin, and what has come of it; nil for
-// none.
+// waitsFor returns the step that waits for the plugin, and the bytes received for it; nil if there
+// is none.
 func (c *conn) waitsFor() (*Step, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *conn) waitsFor() (*Step, string) {
 	return &c.server.Script[c.step], field.Quote(c.out)
 }
 
-// state returns what the server is doing.
+// state returns a description of the server's state.
 func (c *conn) state() string {
 	if s, got := c.waitsFor(); s != nil {
 		return fmt.Sprintf("waits for %v (%s); got %s", s, c.net.Line(s.Line), got)
@@ -202,7 +202,7 @@ func (c *conn) HandshakeDone() {
 	}
 }
 
-// The first bytes of a record of TLS that holds a handshake.
+// The first bytes of a TLS record with a handshake message.
 const (
 	recordHandshake = 0x16
 	recordMajor     = 3

@@ -13,12 +13,12 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/httpmatch"
 )
 
-// Protocol is that of host.net.
+// Protocol is the protocol of host.net.
 type Protocol struct{}
 
 var _ peer.Protocol = Protocol{}
 
-// servers are those of a case.
+// servers are the servers of a case.
 type servers struct {
 	list       []Server
 	everywhere peer.Behaviour // of servers at all addresses; "" for none
@@ -84,8 +84,8 @@ func decodeServer(r *field.Reader, n *yamlpos.Node, path string, s *Server) {
 	checkEnd(r, s.Script, yamlpos.Join(path, "script"))
 }
 
-// checkEnd refuses what a script sends after it has ended the connection. It may end it twice:
-// a recorded plugin may read again after an end.
+// checkEnd adds an error if a script sends after it has ended the connection. Two ends are valid,
+// since a recorded plugin may read again after an end.
 func checkEnd(r *field.Reader, script []Step, path string) {
 	ended := false
 	for i, s := range script {

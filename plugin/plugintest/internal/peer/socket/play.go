@@ -27,7 +27,7 @@ var _ peer.Player = (*player)(nil)
 // server is a [Server] and its connections.
 type server struct {
 	*Server
-	network, addr string // as it is dialled
+	network, addr string // arguments of a dial
 	conns         []*conn
 }
 
@@ -42,7 +42,7 @@ func (s *servers) Play(n *peer.Network) peer.Player {
 	return p
 }
 
-// endpoint returns where a URL of a test file leads, as it is dialled.
+// endpoint returns the network and address to dial for a URL of a test file.
 func endpoint(h *peer.Hosts, rawURL string) (network, addr string) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Scheme == "unix" {
@@ -73,7 +73,7 @@ func (p *player) Dial(ctx context.Context, network, addr string) (net.Conn, bool
 	return c, true, nil
 }
 
-// connect returns a connection to the server at addr that has the fewest; nil for none.
+// connect returns a connection to the server at addr with the fewest connections; nil for none.
 func (p *player) connect(network, addr string) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,9 +94,9 @@ func (p *player) connect(network, addr string) *conn {
 	return c
 }
 
-// move gives a connection, whose beginning its server does not expect, to a server at the same
-// address that expects it and has no connection yet. It reports whether there is one.
-// Connections may so come in any order.
+// move gives a connection to another server at the same address that expects its first bytes and has
+// no connection yet. It reports whether there is such a server. It allows connections to come in any
+// order.
 func (p *player) move(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

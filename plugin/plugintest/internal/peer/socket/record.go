@@ -12,7 +12,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/httpmatch"
 )
 
-// Record implements [peer.Protocol]: every connection is one of bytes.
+// Record implements [peer.Protocol]. It takes every connection.
 func (Protocol) Record(a *capture.Attempt, conns []*capture.Summary) (peer.Peers, []*capture.Summary) {
 	s := &servers{}
 	for _, c := range conns {
@@ -21,7 +21,7 @@ func (Protocol) Record(a *capture.Attempt, conns []*capture.Summary) (peer.Peers
 	return s, nil
 }
 
-// describe returns the server that a connection was made to.
+// describe returns the server of a connection.
 func describe(c *capture.Summary, a *capture.Attempt) Server {
 	s := Server{Dial: urlOf(c, a), Behaviour: peer.BehaviourOf(c.Err), Latency: capture.Rounded(c.Latency), TLS: c.TLS}
 	switch {
@@ -52,7 +52,7 @@ func startsTLS(data []byte) bool {
 	return len(data) > 2 && data[0] == recordHandshake && data[1] == recordMajor
 }
 
-// urlOf returns where a connection went, as a test file has it.
+// urlOf returns the URL of a connection's server, in the form of a test file.
 func urlOf(c *capture.Summary, a *capture.Attempt) string {
 	scheme := c.Network
 	if c.TLS != nil && len(c.Events) > 0 && c.Events[0].Kind == capture.Handshake {
@@ -65,7 +65,8 @@ func urlOf(c *capture.Summary, a *capture.Attempt) string {
 	return scheme + "://" + net.JoinHostPort(a.Host(at.Addr().Unmap()), fmt.Sprint(at.Port()))
 }
 
-// script returns what the server did. It waits where it took longer than the way there takes.
+// script returns the actions of the server as steps. It adds a wait where the server took longer than
+// the latency of the connection.
 func script(c *capture.Summary) (steps []Step) {
 	last := c.Begun.Add(c.Latency)
 	for i, e := range c.Events {
@@ -92,8 +93,7 @@ func script(c *capture.Summary) (steps []Step) {
 	return steps
 }
 
-// recv returns what the server waited for: a request of HTTP by its meaning, all else by its
-// bytes.
+// recv returns the step that receives data: an HTTP request by its meaning, other data by its bytes.
 func recv(c *capture.Summary, i int) *Recv {
 	data := c.Events[i].Data
 	if req, body, rest := httpmatch.Request(data); req != nil && rest == 0 && c.Network != "udp" {

@@ -14,14 +14,14 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/httpmatch"
 )
 
-// Server is one server that a plugin may connect to. Of several with the same URL each serves
-// one connection, and the last one all further connections.
+// Server is one server that a plugin may connect to. If several have the same URL, each serves one
+// connection, and the last one all further connections.
 type Server struct {
 	Dial      string // "tcp://host:port", "udp://…", "tls://…" or "unix:///path"
 	Line      int
 	Behaviour peer.Behaviour
 	Latency   time.Duration // of the connection, and of each thing sent
-	TLS       *cert.Spec    // that it shows in a handshake; nil for a server without TLS
+	TLS       *cert.Spec    // its certificate; nil for a server without TLS
 	Script    []Step
 
 	note string // a comment in the session
@@ -32,13 +32,13 @@ type Step struct {
 	Line      int
 	Recv      *Recv
 	Send      *Send
-	Handshake bool // waits for the handshake of TLS
+	Handshake bool // waits for the TLS handshake
 	Close     bool
 	Reset     bool
 	Wait      time.Duration
 }
 
-// String returns what the step waits for.
+// String returns a description of the data that the step waits for.
 func (s *Step) String() string {
 	if s.Recv != nil {
 		return s.Recv.String()
@@ -46,13 +46,12 @@ func (s *Step) String() string {
 	return "a handshake of TLS"
 }
 
-// Recv waits for what the plugin sends, in however many pieces: exactly one of its fields is
-// set.
+// Recv waits for data of the plugin, in any number of pieces. Exactly one of its fields is set.
 type Recv struct {
 	Exact  []byte           // these bytes
 	Prefix []byte           // everything that begins with them
-	Regex  *regexp.Regexp   // what matches, from the beginning on
-	HTTP   *httpmatch.Match // a request of HTTP/1
+	Regex  *regexp.Regexp   // the match, which must start at the first byte
+	HTTP   *httpmatch.Match // an HTTP/1 request
 	Any    bool             // at least one byte
 }
 
@@ -62,8 +61,8 @@ type Send struct {
 	Every time.Duration
 }
 
-// match compares what has come with r. It returns how many bytes r takes and whether they are
-// all that it waits for, or why it cannot match any more.
+// match compares the received bytes with r. It returns the number of bytes that r consumes and whether
+// r is complete, or the reason for which r cannot match.
 func (r *Recv) match(data []byte) (n int, done bool, err error) {
 	switch {
 	case r.Any:

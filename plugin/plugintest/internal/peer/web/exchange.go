@@ -1,5 +1,5 @@
-// Package web has the peers of host.http: requests that the host makes for a plugin, and their
-// answers. Read exchange.go first, then play.go.
+// Package web has the peers of host.http, which answer the HTTP requests that the host makes for a
+// plugin. Read exchange.go first, then play.go.
 package web
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/httpmatch"
 )
 
-// Exchange is one request and its answer. A request gets the first exchange that matches it and
-// has answered none; of those that have, the last one that matches.
+// Exchange is one request and its answer. The first matching exchange that has not answered yet
+// answers a request. If all have, the last matching one does.
 type Exchange struct {
 	Line      int
 	Match     httpmatch.Match
 	Reply     Reply
-	Behaviour peer.Behaviour // in place of the reply, but for its latency
-	TLS       *cert.Spec     // that is shown where the URL is https; nil for a valid certificate
+	Behaviour peer.Behaviour // in place of the reply, after its latency
+	TLS       *cert.Spec     // certificate for an https URL; nil for a valid one
 
 	note string // a comment in the session
 }
@@ -30,17 +30,17 @@ type Reply struct {
 	Status  int
 	Headers http.Header
 	Body    []byte
-	Latency time.Duration  // until the head of the answer comes
-	Every   time.Duration  // from byte to byte of the body; 0 for all at once
+	Latency time.Duration  // until the header of the answer arrives
+	Every   time.Duration  // between bytes of the body; 0 for all at once
 	End     peer.Behaviour // "reset" or "half-open" in place of the end of the body
 }
 
-// Protocol is that of host.http.
+// Protocol is the protocol of host.http.
 type Protocol struct{}
 
 var _ peer.Protocol = Protocol{}
 
-// exchanges are those of a case.
+// exchanges are the exchanges of a case.
 type exchanges struct {
 	list       []Exchange
 	everywhere peer.Behaviour // of every server; "" for none

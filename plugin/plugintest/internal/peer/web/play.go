@@ -51,8 +51,8 @@ func (e *exchanges) Play(n *peer.Network) peer.Player {
 	return p
 }
 
-// Dial implements [peer.Player]: a plugin that dials a server of HTTP itself needs one of
-// host.net.
+// Dial implements [peer.Player]. It finds no peer: a plugin that dials an HTTP server itself needs a
+// peer in host.net.
 func (p *player) Dial(context.Context, string, string) (net.Conn, bool, error) {
 	return nil, false, nil
 }
@@ -120,7 +120,7 @@ func (p *player) find(req *http.Request) (*Exchange, error) {
 	return nil, nil
 }
 
-// differences returns how a request differs from those of its URL.
+// differences returns the differences between a request and the exchanges with its URL.
 func (p *player) differences(req *http.Request, body []byte) string {
 	var text strings.Builder
 	for _, x := range p.exchanges {
@@ -131,8 +131,7 @@ func (p *player) differences(req *http.Request, body []byte) string {
 	return text.String()
 }
 
-// body is the body of an answer. It says when it is ready, so that it is read without a
-// goroutine.
+// body is the body of an answer. Its method Ready allows reading it without a goroutine.
 type body struct{ peer.Buffer }
 
 // reply returns the answer of an exchange.
@@ -158,7 +157,7 @@ func (p *player) reply(req *http.Request, x *Exchange, state *tls.ConnectionStat
 	return resp
 }
 
-// send has a body arrive as the reply says.
+// send makes a body arrive with the timing and end of the reply.
 func (p *player) send(ctx context.Context, to *body, r *Reply, now time.Time) {
 	ends := map[peer.Behaviour]error{"": io.EOF, peer.Reset: syscall.ECONNRESET, peer.HalfOpen: nil}
 	if r.Every == 0 {
@@ -192,14 +191,14 @@ func (*player) States() []string { return nil }
 
 // At implements [peer.Player].
 func (p *player) At(network, addr string) (peer.Behaviour, bool) {
-	if at := p.at(addr); len(at) > 0 && network == "tcp" {
+	if at := p.exchangesAt(addr); len(at) > 0 && network == "tcp" {
 		return at[0].Behaviour, true
 	}
 	return "", false
 }
 
-// at returns the exchanges that a server at addr may have.
-func (p *player) at(addr string) (at []*exchange) {
+// exchangesAt returns the exchanges that a server at addr may have.
+func (p *player) exchangesAt(addr string) (at []*exchange) {
 	for _, x := range p.exchanges {
 		if own := p.addr(x); own == "" || own == addr {
 			at = append(at, x)
@@ -208,7 +207,7 @@ func (p *player) at(addr string) (at []*exchange) {
 	return at
 }
 
-// addr returns the server of an exchange, as it is dialled; "" if it may be any.
+// addr returns the IP:PORT of an exchange's server; "" if it may be any.
 func (p *player) addr(x *exchange) string {
 	u, err := url.Parse(x.Match.URL.Source)
 	if err != nil || x.Match.URL.IsRegex() || u.Host == "" {
@@ -217,7 +216,7 @@ func (p *player) addr(x *exchange) string {
 	return p.net.Hosts.HostPort(u.Hostname(), Port(u))
 }
 
-// Port returns the port of a URL of HTTP.
+// Port returns the port of an HTTP URL.
 func Port(u *url.URL) string {
 	return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 }
@@ -227,15 +226,15 @@ func (p *player) MarkUsed(network, addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if network == "tcp" {
-		for _, x := range p.at(addr) {
+		for _, x := range p.exchangesAt(addr) {
 			x.answered++
 		}
 	}
 }
 
-// secured returns the first exchange at addr that may be one over TLS, or nil.
+// secured returns the first exchange at addr that may use TLS, or nil.
 func (p *player) secured(addr string) *exchange {
-	for _, x := range p.at(addr) {
+	for _, x := range p.exchangesAt(addr) {
 		if x.certificate() != nil {
 			return x
 		}
@@ -243,7 +242,7 @@ func (p *player) secured(addr string) *exchange {
 	return nil
 }
 
-// certificate returns what is shown if the exchange is one over TLS; nil if it cannot be one.
+// certificate returns the certificate of the exchange's server; nil if it cannot use TLS.
 func (x *exchange) certificate() *cert.Spec {
 	if !x.Match.URL.IsRegex() && strings.HasPrefix(x.Match.URL.Source, "http://") {
 		return nil

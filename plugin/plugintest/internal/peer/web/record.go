@@ -15,7 +15,7 @@ import (
 	"github.com/daeace23/prober/plugin/plugintest/internal/peer/httpmatch"
 )
 
-// Record implements [peer.Protocol]: connections that the host made for requests.
+// Record implements [peer.Protocol]. It takes connections that the host made for requests.
 func (Protocol) Record(a *capture.Attempt, conns []*capture.Summary) (peer.Peers, []*capture.Summary) {
 	list, rest := capture.Take(a, conns, describe)
 	return &exchanges{list: list}, rest
@@ -31,7 +31,7 @@ func describe(c *capture.Summary, a *capture.Attempt) (x Exchange, ok bool) {
 	x.Reply.Latency = capture.Rounded(latency)
 	req, body, _ := httpmatch.Request(asked)
 	if req == nil {
-		// It failed before the request was sent, whose URL is not known.
+		// It failed before the request was sent, so the URL is unknown.
 		return x, c.Err != nil || c.TLS != nil && c.TLS.Error != ""
 	}
 	x.Match = httpmatch.Of(req, body, requestURL(c, a, req))
@@ -55,7 +55,7 @@ func describe(c *capture.Summary, a *capture.Attempt) (x Exchange, ok bool) {
 	return x, true
 }
 
-// exchanged returns all that was sent and received, and how long the answer took.
+// exchanged returns all sent and received bytes, and the time until the answer.
 func exchanged(c *capture.Summary) (asked, answered []byte, latency time.Duration) {
 	latency = c.Latency
 	for _, e := range c.Events {
@@ -72,7 +72,7 @@ func exchanged(c *capture.Summary) (asked, answered []byte, latency time.Duratio
 	return asked, answered, latency
 }
 
-// silence returns how a server behaves that gives no answer.
+// silence returns the behaviour of a server that gave no answer.
 func silence(c *capture.Summary, answered []byte) peer.Behaviour {
 	switch {
 	case len(answered) > 0:
@@ -84,7 +84,7 @@ func silence(c *capture.Summary, answered []byte) peer.Behaviour {
 	}
 }
 
-// requestURL returns the URL of a request as a test file has it: the path alone if it went to
+// requestURL returns the URL of a request in the form of a test file: only the path if the server is
 // the target.
 func requestURL(c *capture.Summary, a *capture.Attempt, req *http.Request) string {
 	scheme := "http"
@@ -98,7 +98,7 @@ func requestURL(c *capture.Summary, a *capture.Attempt, req *http.Request) strin
 	return scheme + "://" + req.Host + req.URL.RequestURI()
 }
 
-// head notes the status and the headers of an answer.
+// head sets the status and the headers of an answer.
 func (r *Reply) head(resp *http.Response) {
 	r.Status, r.Headers = resp.StatusCode, make(http.Header)
 	for name, values := range resp.Header {

@@ -13,27 +13,27 @@ import (
 	"github.com/daeace23/prober/probe"
 )
 
-// minPause is the least time from the end of an attempt to the next one of the same probe. Requests in
-// between get its result again, so that peers which reach the port cannot cause load.
+// minPause is the minimum time from the end of an attempt to the next one of the same probe. Requests in
+// between get the same result again, so that peers with access to the port cannot cause load.
 const minPause = 100 * time.Millisecond
 
 var errRemoved = errors.New("the probe was changed or removed, or prober sidecar ends")
 
-// Verdict is the answer to a request.
+// Verdict is the result of a request.
 type Verdict struct {
 	Result probe.Result
 	Text   string // for people: the output, or the error
-	// Failed is what the kubelet is to count as a failure.
+	// Failed means that the kubelet must count a failure.
 	Failed bool
-	// Undecided means that the attempt ended in an error which does not count: the kubelet is to
-	// discard the result.
+	// Undecided means that the attempt ended in an error that does not count: the kubelet must discard the
+	// result.
 	Undecided bool
 }
 
-// asked is one probe that requests ask for.
-type asked struct {
+// requestedProbe is a probe that requests run.
+type requestedProbe struct {
 	config   declared.Probe
-	resolved string // the config of the handler, with secrets; kept only to be compared
+	resolved string // config of the handler with secrets; only used for comparison
 	handler  probe.Handler
 	request  probe.Request
 	observer worker.ProbeObserver
@@ -44,18 +44,18 @@ type asked struct {
 	flying sync.WaitGroup
 
 	mu     sync.Mutex
-	flight *flight // under way, or the last one; nil at first
+	flight *flight // the current or the last flight; nil at first
 
-	last probe.Result   // owned by the flight under way, as is what follows
-	told results.Result // to the observer
-	had  bool           // whether there was a flight before
+	last probe.Result   // owned by the current flight, as are the fields below
+	told results.Result // last result reported to the observer
+	had  bool           // there was a flight before
 }
 
-// flight is the attempt of one probe, up to [probe.MaxAttempts] of them, and the requests that wait for it.
+// flight is a run of attempts of a probe, at most [probe.MaxAttempts], and the requests that wait for it.
 // See RATIONALE.md, "Why does a caller of `prober sidecar` not end its attempt?"
 type flight struct {
 	done    chan struct{} // closed at its end
-	ended   time.Time     // set before, as is verdict
+	ended   time.Time     // set before done is closed, like verdict
 	verdict Verdict
 }
 
@@ -68,8 +68,8 @@ func (f *flight) over() bool {
 	}
 }
 
-// wait returns the verdict, or the cause of the end of ctx. The attempt does not end with ctx: others
-// may wait for it too.
+// wait returns the verdict, or the cause of ctx if that ends first. The flight continues after ctx ends, as
+// other requests may wait for it.
 func (f *flight) wait(ctx context.Context) (Verdict, error) {
 	select {
 	case <-f.done:
@@ -79,9 +79,9 @@ func (f *flight) wait(ctx context.Context) (Verdict, error) {
 	}
 }
 
-// fly returns the attempt under way, or the last one if it ended just now, or begins one. It must not be
-// called after close.
-func (a *asked) fly() *flight {
+// fly returns the current flight, or the last one if it has just ended, or starts one. It must not be called
+// after close.
+func (a *requestedProbe) fly() *flight {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f := a.flight; f != nil && (!f.over() || time.Since(f.ended) < minPause) {
@@ -97,16 +97,16 @@ func (a *asked) fly() *flight {
 	return f
 }
 
-// close ends the attempt under way and releases the handler.
-func (a *asked) close() {
+// close ends the current flight and releases the handler.
+func (a *requestedProbe) close() {
 	a.cancel(errRemoved)
 	a.flying.Wait()
 	probe.Release(a.handler)
 	a.observer.Close()
 }
 
-// try makes an attempt, and another one after an error, as a worker's tick does.
-func (a *asked) try() Verdict {
+// try makes an attempt and retries after errors, as a worker's tick does.
+func (a *requestedProbe) try() Verdict {
 	t := worker.Tick{Start: time.Now(), Handler: a.config.Handler, Run: 1, Threshold: 1}
 	t.Due = t.Start
 	req := a.request
@@ -125,21 +125,21 @@ func (a *asked) try() Verdict {
 	}
 	v := verdictOf(t.Outcome, t.Err, a.request.Spec)
 	if a.config.Handler == "http" && t.Err == nil && !v.Failed {
-		v.Text = v.Result.String() // the output has the body of the target, which peers need not see
+		v.Text = v.Result.String() // the output has the target's body, which peers must not see
 	}
 	a.report(&t, v)
 	return v
 }
 
 // once makes one attempt with the timeout of the probe.
-func (a *asked) once(req probe.Request) (probe.Outcome, error) {
+func (a *requestedProbe) once(req probe.Request) (probe.Outcome, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, req.Spec.Timeout)
 	defer cancel()
 	return worker.Attempt(ctx, a.handler, req)
 }
 
-// verdictOf returns what requests get. As for a worker, an error decides nothing, unless errorPolicy
-// says otherwise; one that the host of prober caused never does.
+// verdictOf returns the verdict of an attempt. As in a worker, an error decides nothing, unless errorPolicy
+// counts it. An error caused by prober's host never counts.
 func verdictOf(o probe.Outcome, err error, spec probe.Spec) Verdict {
 	if err != nil {
 		counts := spec.ErrorPolicy == probe.CountAsFailure && !probe.IsHostTrouble(err) && !errors.Is(err, probe.ErrNoSlot)
@@ -149,9 +149,9 @@ func verdictOf(o probe.Outcome, err error, spec probe.Spec) Verdict {
 	return Verdict{Result: o.Result, Text: o.Output, Failed: !ok}
 }
 
-// report tells the observer, and logs a result that differs from the last one: the kubelet's events
-// do not have the text.
-func (a *asked) report(t *worker.Tick, v Verdict) {
+// report notifies the observer, and logs a result that differs from the last one, as the kubelet's events do
+// not have the text.
+func (a *requestedProbe) report(t *worker.Tick, v Verdict) {
 	if errors.Is(t.Err, probe.ErrNoSlot) {
 		a.observer.Skipped(worker.SkipNoSlot, 1)
 	} else {
