@@ -40,22 +40,23 @@ func flagsPage() (string, error) {
 
 // usage returns the usage line of a command with those of its flags that are in shared.
 func usage(c *cobra.Command, shared []string) string {
-	line := strings.TrimSuffix(c.UseLine(), " [flags]")
+	var line strings.Builder
+	line.WriteString(strings.TrimSuffix(c.UseLine(), " [flags]"))
 	own := 0
 	for _, row := range rows(c) {
 		if slices.Contains(shared, row) {
 			flag, _, _ := strings.Cut(strings.TrimPrefix(row, "| `"), "`")
 			flag, _, _ = strings.Cut(flag, ", ")
 			flag, _, _ = strings.Cut(flag, "=")
-			line += " [" + flag + "]"
+			line.WriteString(" [" + flag + "]")
 		} else {
 			own++
 		}
 	}
 	if own > 0 {
-		line += " [flags]"
+		line.WriteString(" [flags]")
 	}
-	return line
+	return line.String()
 }
 
 // commands returns the commands below c that do something. The shells of completion are arguments of it here.
