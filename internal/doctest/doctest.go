@@ -2,12 +2,17 @@
 //
 // It reads two kinds of fenced blocks. ```console has commands, each after "$ ", and their output with
 // standard error: "…" matches the rest of a word or line, or alone on a line any lines. "(exit 2)" is
-// an exit code other than 0. ```console rust runs only if the toolchain rust is there. A language and
-// a path, as in ```go queue/main.go, is a file to write.
+// an exit code other than 0. A language and a path, as in ```go queue/main.go, is a file to write.
+//
+// A word after console changes how the commands of the block run:
+//
+//   - background starts each command, waits until its output begins as on the page, and leaves it running.
+//     It gets an interrupt after the last block, and must end. A command without output is not waited for.
+//   - eventually runs each command again until its output matches, for at most a minute.
+//   - rust, or any other toolchain, runs the block only if the toolchain is there.
 package doctest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +20,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Page is a page and the environment of its commands.
@@ -25,24 +32,36 @@ type Page struct {
 	Dir  string   // in which its commands run
 	Env  []string // of the commands
 	Has  func(toolchain string) bool
+	Here *strings.Replacer // replaces texts of the page, such as ports; nil for none
 }
+
+// patience limits each wait for an output.
+const patience = time.Minute
 
 var fenced = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 
 // Run runs the page from top to bottom.
 func Run(t *testing.T, p Page) {
-	text, err := os.ReadFile(p.File)
+	read, err := os.ReadFile(p.File)
 	if err != nil {
 		t.Fatal(err)
 	}
+	text := string(read)
+	if p.Here != nil {
+		text = p.Here.Replace(text)
+	}
 	commands := 0
-	for _, at := range fenced.FindAllStringSubmatchIndex(string(text), -1) {
-		info, body := strings.Fields(string(text[at[2]:at[3]])), string(text[at[4]:at[5]])
-		line := 1 + bytes.Count(text[:at[4]], []byte("\n"))
+	for _, at := range fenced.FindAllStringSubmatchIndex(text, -1) {
+		info, body := strings.Fields(text[at[2]:at[3]]), text[at[4]:at[5]]
+		line := 1 + strings.Count(text[:at[4]], "\n")
 		switch {
+		case slices.Equal(info, []string{"console", "background"}):
+			commands += p.console(t, line, body, p.background)
+		case slices.Equal(info, []string{"console", "eventually"}):
+			commands += p.console(t, line, body, p.eventually)
 		case len(info) > 0 && info[0] == "console":
 			if len(info) == 1 || p.Has(info[1]) {
-				commands += p.console(t, line, body)
+				commands += p.console(t, line, body, func(t *testing.T, command, _ string) string { return p.shell(t, command) })
 			}
 		case len(info) == 2:
 			p.write(t, info[1], body)
@@ -79,8 +98,9 @@ func (p Page) write(t *testing.T, path, body string) {
 	}
 }
 
-// console runs the commands of a block and returns how many there were.
-func (p Page) console(t *testing.T, line int, body string) (commands int) {
+// console runs the commands of a block and returns how many there were. The function run gets a command and the
+// output on the page, and returns the output of the command.
+func (p Page) console(t *testing.T, line int, body string, run func(t *testing.T, command, want string) (got string)) (commands int) {
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	for i := 0; i < len(lines); {
 		command, ok := strings.CutPrefix(lines[i], "$ ")
@@ -90,8 +110,8 @@ func (p Page) console(t *testing.T, line int, body string) (commands int) {
 		from := i + 1
 		for i++; i < len(lines) && !strings.HasPrefix(lines[i], "$ "); i++ {
 		}
-		got := p.shell(t, command)
-		if want := strings.Join(lines[from:i], "\n"); !Like(want, got) {
+		want := strings.Join(lines[from:i], "\n")
+		if got := run(t, command, want); !Like(want, got) {
 			t.Errorf("%s:%d: %s\ngot:\n%s\nwant:\n%s", p.File, line+from-1, command, got, want)
 		}
 		commands++
@@ -113,6 +133,55 @@ func (p Page) shell(t *testing.T, command string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimPrefix(text, "\n")
+}
+
+// eventually runs a command until its output is like want, and returns its last output.
+func (p Page) eventually(t *testing.T, command, want string) string {
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		if got := p.shell(t, command); Like(want, got) || time.Now().After(end) {
+			return got
+		}
+	}
+}
+
+// background starts a command, which is ended after the test. It returns want if the output begins like it.
+// An "&" at the end of the command is for the shell of a reader.
+func (p Page) background(t *testing.T, command, want string) string {
+	output := filepath.Join(t.TempDir(), "output")
+	file, err := os.Create(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cmd := exec.Command("sh", "-c", "exec "+strings.TrimSuffix(command, "&"))
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.Dir, p.Env, file, file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		kill := time.AfterFunc(patience, func() {
+			t.Errorf("%s does not end by an interrupt", command)
+			cmd.Process.Kill()
+		})
+		cmd.Wait()
+		kill.Stop()
+	})
+	for end := time.Now().Add(patience); want != ""; time.Sleep(10 * time.Millisecond) {
+		got, err := os.ReadFile(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if Like(want+"\n…", strings.TrimRight(string(got), "\n")) {
+			break
+		}
+		if time.Now().After(end) {
+			return string(got)
+		}
+	}
+	return want
 }
 
 // Like reports whether got matches the output on a page. The package comment has the rules.
